@@ -1,9 +1,10 @@
 """ReFrame tests that measure MPI fabrics, each number with proof of its conditions.
 
-ReFrame loads this file before those of tests, under a name with ``@`` (``utility/__init__.py``, ``import_module_from_file``).
-So the tests find what they share without ``PYTHONPATH``; a ReFrame that is too old says so; and one that was not given
-``site_configs/settings.py`` starts again with it, behind the centre's own configuration. Python 3.6, which a ReFrame may have,
-must be able to read this file, and nothing of ReFrame is imported here.
+ReFrame loads this file before those of tests, under a name with ``@`` (``utility/__init__.py``,
+``import_module_from_file``). So the tests find what they share without ``PYTHONPATH``; a ReFrame
+that is too old says so; and one that was not given ``site_configs/settings.py`` starts again with
+it, behind the centre's own configuration. Python 3.6, which a ReFrame may have, must be able to
+read this file, and nothing of ReFrame is imported here.
 """
 
 import atexit
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Sequence  # noqa: UP035 (Python 3.6)
 
 #: Oldest ReFrame, and oldest Python, that run the tests.
-REFRAME, PYTHON = (4, 9), (3, 10)
+REFRAME = (4, 9)
+PYTHON = (3, 10)
 _HERE = Path(__file__).resolve().parent
 _SETTINGS = str(_HERE.parent / "site_configs" / "settings.py")
 
@@ -27,21 +29,31 @@ def why_too_old(reframe: str, python: Sequence[int]) -> str:
     numbers = re.match(r"(\d+)\.(\d+)", reframe)
     if numbers and tuple(map(int, numbers.groups())) < REFRAME:
         oldest = ".".join(map(str, REFRAME))
-        return f"this is ReFrame {reframe}, and the tests need ReFrame {oldest} or newer: pip install --upgrade reframe-hpc"
+        return (
+            f"this is ReFrame {reframe}, and the tests need ReFrame {oldest} or newer: pip "
+            "install --upgrade reframe-hpc"
+        )
     if tuple(python) < PYTHON:
-        have, oldest = ".".join(map(str, python)), ".".join(map(str, PYTHON))
-        return f"this ReFrame runs with Python {have}, and the tests need {oldest} or newer: install ReFrame with such a Python"
+        have = ".".join(map(str, python))
+        oldest = ".".join(map(str, PYTHON))
+        return (
+            f"this ReFrame runs with Python {have}, and the tests need {oldest} or newer: "
+            "install ReFrame with such a Python"
+        )
     return ""
 
 
 def _start_again() -> None:
-    """End this ReFrame, and start it again with our settings last: what they add cannot be added to one that runs.
+    """End this ReFrame, and start it again with our settings last: what
+    they add cannot be added to one that runs.
 
-    While ReFrame loads a file it is in that file's folder; at exit it is where it was started, which ``PWD`` need not say.
+    While ReFrame loads a file it is in that file's folder; at exit it is
+    where it was started, which ``PWD`` need not say.
     """
     by_option = any(re.match("-C|--config-f", word) for word in sys.argv[1:])
     files = os.environ.get("RFM_CONFIG_FILES", "")
-    named = files.split(":") if files and not by_option else []  # an empty one takes back what RFM_CONFIG_PATH names
+    # an empty one takes back what RFM_CONFIG_PATH names
+    named = files.split(":") if files and not by_option else []
     if _SETTINGS in [*sys.argv, *named] or not re.match(r"reframe\b", Path(sys.argv[0]).name):
         sys.exit(f"ERROR: the tests of {_HERE} need its settings: name them last, -C {_SETTINGS}")
     words = [sys.executable, *sys.orig_argv[1:]]
@@ -52,7 +64,9 @@ def _start_again() -> None:
 
     def replace() -> None:
         sys.stdout.flush()
-        sys.stderr.write(f"mpibench: ReFrame starts again, with {_SETTINGS} behind your configuration\n")
+        sys.stderr.write(
+            f"mpibench: ReFrame starts again, with {_SETTINGS} behind your configuration\n"
+        )
         sys.stderr.flush()
         os.environ["PWD"] = str(Path.cwd())
         os.execv(words[0], words)

@@ -1,4 +1,6 @@
-"""Applications: whole programs, whose numbers are of a machine and not of a message: HPC Challenge, NAS Parallel Benchmarks."""
+"""Applications: whole programs, whose numbers are of a machine and not of a
+message: HPC Challenge, NAS Parallel Benchmarks.
+"""
 
 import reframe as rfm
 
@@ -7,7 +9,9 @@ from reframe_tests.harness.cases.fabric_test import MaintenanceTest
 
 @rfm.simple_test
 class Hpcc(MaintenanceTest):
-    """HPL, PTRANS, DGEMM, GUPS, STREAM, FFT and two rings, the problem as large as the level says (HPCC)."""
+    """HPL, PTRANS, DGEMM, GUPS, STREAM, FFT and two rings, the
+    problem as large as the level says (HPCC).
+    """
 
     group = "hpcc"
 

@@ -1,4 +1,6 @@
-"""Below MPI, as a cascade: what the wire carries, and what the transport libraries that MPIs stand on make of it."""
+"""Below MPI, as a cascade: what the wire carries, and what the
+transport libraries that MPIs stand on make of it.
+"""
 
 import reframe as rfm
 
@@ -42,6 +44,8 @@ class WireTcpMap(WireMapTest):
 
 @rfm.simple_test
 class WireRdmaMap(WireMapTest):
-    """Bandwidth of RDMA writes between all pairs of a job's nodes (perftest), in rounds of disjoint pairs."""
+    """Bandwidth of RDMA writes between all pairs of a job's nodes
+    (perftest), in rounds of disjoint pairs.
+    """
 
     group = "wire_rdma"

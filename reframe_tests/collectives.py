@@ -1,6 +1,9 @@
-"""Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can compute meanwhile, persistent."""
+"""Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can
+compute meanwhile, persistent.
+"""
 
 import reframe as rfm
+from reframe.core.builtins import parameter
 
 from reframe_tests.harness.cases.fabric_test import FabricTest, MaintenanceTest
 from reframe_tests.harness.cases.sweep.sweep_test import AlgorithmTest
@@ -18,6 +21,34 @@ class OsuCollectives(FabricTest):
     """All blocking collectives of OSU."""
 
     group = "collectives_osu"
+
+
+class _AllreduceAlltoall(MaintenanceTest):
+    #: All cores of a node, and where messages are in memory of GPUs these.
+    ppn = parameter(
+        inherit_params=True,
+        filter_params=lambda symbols: [
+            symbol for symbol in symbols if symbol in ("gpu", symbols[-1])
+        ],
+        type=str,
+        loggable=True,
+    )
+
+
+@rfm.simple_test
+class ImbAllreduceAlltoall(_AllreduceAlltoall):
+    """Allreduce and Alltoall of IMB-MPI1: what a night asks of
+    collectives where it has no time for all.
+    """
+
+    group = "allreduce_alltoall"
+
+
+@rfm.simple_test
+class OsuAllreduceAlltoall(_AllreduceAlltoall):
+    """Allreduce and Alltoall of OSU, likewise."""
+
+    group = "allreduce_alltoall_osu"
 
 
 @rfm.simple_test
@@ -58,14 +89,18 @@ class OsuNonblocking(MaintenanceTest):
 
 @rfm.simple_test
 class ImbNonblockingPure(MaintenanceTest):
-    """All nonblocking collectives of IMB-NBC without computation: the call and its completion alone."""
+    """All nonblocking collectives of IMB-NBC without computation:
+    the call and its completion alone.
+    """
 
     group = "nonblocking_pure"
 
 
 @rfm.simple_test
 class WholeMachine(MaintenanceTest):
-    """Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles and growth over log2."""
+    """Barrier and small collectives on 2, 4, 8, ... nodes up to all of the
+    job, with percentiles and growth over log2.
+    """
 
     group = "growth"
     choose_counts = staticmethod(lambda counts: counts[-1:])
@@ -73,6 +108,8 @@ class WholeMachine(MaintenanceTest):
 
 @rfm.simple_test
 class CollectiveAlgorithms(AlgorithmTest):
-    """Each algorithm of one collective, interleaved in one job, and what shows that it was taken: what `mpibench tune` asks."""
+    """Each algorithm of one collective, interleaved in one job, and what
+    shows that it was taken: what `mpibench tune` asks.
+    """
 
     group = "algorithms"

@@ -1,4 +1,6 @@
-"""Consistency: do two suites agree on one link, and is each collective call at least as fast as what could replace it?"""
+"""Consistency: do two suites agree on one link, and is each collective
+call at least as fast as what could replace it?
+"""
 
 import reframe as rfm
 from reframe.core.builtins import parameter
@@ -17,17 +19,23 @@ class CrossCheck(FabricTest):
 
 @rfm.simple_test
 class Guidelines(FabricTest):
-    """Each call against its mock-ups, interleaved in one program, once per stack and fabric: all cores of most nodes."""
+    """Each call against its mock-ups, interleaved in one program, once
+    per stack and fabric: all cores of most nodes.
+    """
 
     group = "guidelines"
     nightly = False
     #: Six give an interval of use for each of some two hundred ratios.
     repeats = 6
     choose_counts = staticmethod(lambda counts: counts[-1:])
-    ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
+    ppn = parameter(
+        inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True
+    )
     pinning = parameter(
         inherit_params=True,
-        filter_params=lambda policies: [policy for policy in policies if policy == "bunch"] or policies[:1],
+        filter_params=lambda policies: (
+            [policy for policy in policies if policy == "bunch"] or policies[:1]
+        ),
         type=str,
         loggable=True,
     )

@@ -7,7 +7,9 @@ from reframe_tests.harness.cases.fabric_test import FabricTest
 
 @rfm.simple_test
 class NcclCollectives(FabricTest):
-    """All-reduce, all-gather, reduce-scatter, all-to-all and broadcast of nccl-tests, one process for each GPU."""
+    """All-reduce, all-gather, reduce-scatter, all-to-all and broadcast
+    of nccl-tests, one process for each GPU.
+    """
 
     group = "nccl"
 

@@ -1,4 +1,6 @@
-"""What one node gives: its memory, near and far, and what it leaves to several programs that share it."""
+"""What one node gives: its memory, near and far, and what it
+leaves to several programs that share it.
+"""
 
 import reframe as rfm
 
@@ -15,6 +17,8 @@ class Stream(MemoryTest):
 
 @rfm.simple_test
 class NodeSharing(SharingTest):
-    """Several MPI programs side by side on one node, each alone and beside the others, pinned apart or unaware."""
+    """Several MPI programs side by side on one node, each alone and
+    beside the others, pinned apart or unaware.
+    """
 
     group = "sharing"

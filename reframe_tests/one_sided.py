@@ -7,7 +7,9 @@ from reframe_tests.harness.cases.fabric_test import FabricTest, MaintenanceTest
 
 @rfm.simple_test
 class ImbOneSided(FabricTest):
-    """Put, get and atomic operations of IMB-RMA with passive targets, between pairs and among all ranks."""
+    """Put, get and atomic operations of IMB-RMA with passive
+    targets, between pairs and among all ranks.
+    """
 
     group = "one_sided"
     nightly_pinning = "bunch"

@@ -1,4 +1,6 @@
-"""Parallel transfer: all ranks send and receive at the same time, with the same partners or with others each time."""
+"""Parallel transfer: all ranks send and receive at the same time, with
+the same partners or with others each time.
+"""
 
 import reframe as rfm
 
@@ -38,14 +40,18 @@ class Bisection(MaintenanceTest):
 
 @rfm.simple_test
 class LoadedLatency(MaintenanceTest):
-    """Latency between pairs of nodes, alone and while their other ranks stream; from two nodes with two ranks each on."""
+    """Latency between pairs of nodes, alone and while their other ranks
+    stream; from two nodes with two ranks each on.
+    """
 
     group = "loaded_latency"
 
 
 @rfm.simple_test
 class GpcnetRings(MaintenanceTest):
-    """Random and natural rings, Allreduce and Alltoall of GPCNeT over all nodes of the job, mean and tail."""
+    """Random and natural rings, Allreduce and Alltoall of GPCNeT
+    over all nodes of the job, mean and tail.
+    """
 
     group = "gpcnet"
     #: Eight tests of up to ten seconds each, whatever the level.
@@ -54,7 +60,9 @@ class GpcnetRings(MaintenanceTest):
 
 @rfm.simple_test
 class GpcnetCongestion(MaintenanceTest):
-    """Latency, bandwidth and Allreduce of GPCNeT on a fifth of the nodes, alone and while all others cause congestion."""
+    """Latency, bandwidth and Allreduce of GPCNeT on a fifth of the nodes,
+    alone and while all others cause congestion.
+    """
 
     group = "gpcnet_congestion"
     choose_counts = staticmethod(lambda counts: counts[-1:])
@@ -71,13 +79,17 @@ class OsuCongestion(MaintenanceTest):
 
 @rfm.simple_test
 class PairMap(MapTest):
-    """Latency and bandwidth between all nodes of a job, or a sample of pairs, in rounds of disjoint pairs."""
+    """Latency and bandwidth between all nodes of a job, or a sample
+    of pairs, in rounds of disjoint pairs.
+    """
 
     group = "pair_map"
 
 
 @rfm.simple_test
 class PairTurn(TurnTest):
-    """A part of the pairs of nodes each night, the next part the next night: the map that a month of nights makes."""
+    """A part of the pairs of nodes each night, the next part the next
+    night: the map that a month of nights makes.
+    """
 
     group = "pair_map"

@@ -28,7 +28,9 @@ class OsuPointToPoint(FabricTest):
 
 @rfm.simple_test
 class OsuPersistentPairs(MaintenanceTest):
-    """Latency, bandwidth and bidirectional bandwidth of OSU with persistent requests, one pair of ranks."""
+    """Latency, bandwidth and bidirectional bandwidth of OSU with
+    persistent requests, one pair of ranks.
+    """
 
     group = "p2p_persistent_osu"
 

@@ -1,4 +1,6 @@
-"""Preflight: is each node set as it should be, and as the others are, before anything is measured on it?"""
+"""Preflight: is each node set as it should be, and as the others
+are, before anything is measured on it?
+"""
 
 import reframe as rfm
 

@@ -1,6 +1,8 @@
-"""What ``gate --json``, ``drift --json`` and ``accept.json`` hold: one record each, from which the JSON Schemas are made.
+"""What ``gate --json``, ``drift --json`` and ``accept.json`` hold: one
+record each, from which the JSON Schemas are made.
 
-Only what is listed here is in an answer (:func:`schema`); a field without a value that stands for "not asked" is left out.
+Only what is listed here is in an answer (:func:`schema`); a field without
+a value that stands for "not asked" is left out.
 """
 
 from __future__ import annotations
@@ -15,19 +17,22 @@ Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
-Finding = Annotated[str, Meta(description="The same in short, as in the first line.")]
+Finding = Annotated[str, Meta(description="The same in short.")]
+Loss = Annotated[str, Meta(description="How much of what, without the place.")]
 Slower = Annotated[
     float | None,
     Meta(
-        description="Change for the worse as a fraction of what was before; negative: better; null: there is no ratio. Of a "
-        "time it is new / old - 1, of a bandwidth or rate 1 - new / old; of several metrics that of the middle one, and of "
+        description="Change for the worse as a fraction of what was before; negative: better; "
+        "null: there is no ratio. Of a time it is new / old - 1, of a bandwidth or "
+        "rate 1 - new / old; of several metrics that of the middle one, and of "
         "times and bandwidths together that of the kind that changed most."
     ),
 ]
 Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
 End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
 Sessions = Annotated[
-    tuple[Count, Count], Meta(description="Of the metric with the fewest sessions, and of that with the most.")
+    tuple[Count, Count],
+    Meta(description="Of the metric with the fewest sessions, and of that with the most."),
 ]
 Seen = Annotated[
     Literal["", "seen twice", "not measured again"],
@@ -55,7 +60,7 @@ class Place(Answer, kw_only=True):
     pinning: str | None
 
 
-class Curve(Place, kw_only=True):
+class CurveName(Place, kw_only=True):
     """What was measured, but for the size."""
 
     suite: str
@@ -66,7 +71,7 @@ class Curve(Place, kw_only=True):
     quantity: str
 
 
-class Metric(Curve, kw_only=True):
+class MetricName(CurveName, kw_only=True):
     """What was measured; null bytes: a figure without a size."""
 
     message_bytes: Count | None
@@ -83,7 +88,8 @@ class Unreadable(Answer, kw_only=True):
     why: str
 
 
-# ---- gate --json -------------------------------------------------------------------------------------------------------------
+# ---- gate --json
+# --------------------------------------------------------------------------------------------------
 
 
 class AgeCounts(Answer, kw_only=True):
@@ -133,10 +139,15 @@ class HistoryCounts(Answer, kw_only=True):
     slower: Count | UnsetType = UNSET
     faster: Count | UnsetType = UNSET
     blind: Annotated[
-        bool | UnsetType, Meta(description="There were nights before, and a doubled time would have been called nowhere.")
+        bool | UnsetType,
+        Meta(
+            description="There were nights before, and a doubled time would have been called "
+            "nowhere."
+        ),
     ] = UNSET
     again: Annotated[
-        dict[str, Count] | UnsetType, Meta(description="Metrics called slower, by what came of measuring them again.")
+        dict[str, Count] | UnsetType,
+        Meta(description="Metrics called slower, by what came of measuring them again."),
     ] = UNSET
 
 
@@ -185,7 +196,8 @@ class EvidenceProblem(Answer, kw_only=True):
     evidence: str | UnsetType | None = UNSET
     reason: str | UnsetType = UNSET
     interrupted: Annotated[
-        Count | UnsetType, Meta(description="Cases that an interruption kept from running, in one problem.")
+        Count | UnsetType,
+        Meta(description="Cases that an interruption kept from running, in one problem."),
     ] = UNSET
     text: Line
     finding: Finding
@@ -210,11 +222,14 @@ class ReferenceProblem(Answer, kw_only=True):
     outcome: Seen
     value_again: float | None
     text: Line
+    loss: Loss
     finding: Finding
 
 
 class SlowerPart(Answer, kw_only=True):
-    """A metric (``message_bytes``; null: a figure without a size) or a band of sizes (``band``) of a slower curve."""
+    """A metric (``message_bytes``; null: a figure without a size) or a
+    band of sizes (``band``) of a slower curve.
+    """
 
     suite: str
     variant: str | None
@@ -224,7 +239,9 @@ class SlowerPart(Answer, kw_only=True):
     band: str | UnsetType = UNSET
     slower: Slower
     ratio: Ratio
-    seen_percent: Annotated[float | None, Meta(description="The least loss that would have been called.")]
+    seen_percent: Annotated[
+        float | None, Meta(description="The least loss that would have been called.")
+    ]
 
 
 class HistoryProblem(Place, kw_only=True):
@@ -239,10 +256,11 @@ class HistoryProblem(Place, kw_only=True):
     metrics: list[SlowerPart]
     bands: list[SlowerPart]
     text: Line
+    loss: Loss
     finding: Finding
 
 
-class DriftedMetric(Metric, kw_only=True):
+class DriftedMetric(MetricName, kw_only=True):
     slower: Slower
 
 
@@ -262,7 +280,9 @@ class Change(Answer, kw_only=True):
 
 
 class DriftProblem(Answer, kw_only=True):
-    """A change of the last nights, or (text and finding alone) metrics that the last night lacks."""
+    """A change of the last nights, or (text and finding alone)
+    metrics that the last night lacks.
+    """
 
     text: Line
     since: Day | UnsetType = UNSET
@@ -274,6 +294,7 @@ class DriftProblem(Answer, kw_only=True):
     accepted: str | UnsetType | None = UNSET
     changed: list[Fact] | UnsetType = UNSET
     metrics: list[DriftedMetric] | UnsetType = UNSET
+    loss: Loss | UnsetType = UNSET
     finding: Finding
 
 
@@ -281,38 +302,101 @@ class GateProblems(Answer, kw_only=True):
     """By kind of question; an empty list where nothing is wrong."""
 
     age: list[AgeProblem]
-    evidence: Annotated[list[EvidenceProblem], Meta(description="What contradicts its condition first.")]
+    evidence: Annotated[
+        list[EvidenceProblem], Meta(description="What contradicts its condition first.")
+    ]
     missing: Annotated[
         list[Problem],
-        Meta(description="What was expected and is not there; mpibench gate --only completeness says what that rests on."),
+        Meta(
+            description="What was expected and is not there; mpibench gate --only completeness "
+            "says what that rests on."
+        ),
     ]
     reference: Annotated[list[ReferenceProblem], Meta(description="The worst first.")]
     history: Annotated[list[HistoryProblem], Meta(description="The worst first.")]
     drift: list[DriftProblem]
 
 
+class Ticket(Answer, kw_only=True):
+    """What is slow on one fabric of a partition: the sentence for
+    whoever is on duty, and its facts.
+    """
+
+    partition: str | None
+    fabric: str | None
+    suspect: Annotated[
+        Literal["the link or the nodes", "the stack", "the fabric or the stack"],
+        Meta(
+            description="All stacks that measured there are slow, or one of them, or it cannot "
+            "be told."
+        ),
+    ]
+    stacks: Annotated[list[str], Meta(description="That are slow.")]
+    others: Annotated[
+        list[str], Meta(description="That measured the same there, were judged, and held.")
+    ]
+    nodes: Annotated[
+        list[str],
+        Meta(description="That every slow case ran on, and none that held if any are left."),
+    ]
+    since: Annotated[
+        Day | None, Meta(description="The night in which it began; null where nothing tells.")
+    ]
+    cases: Annotated[Count, Meta(description="That are slow.")]
+    busy: Annotated[
+        Count,
+        Meta(description="Of these, cases whose ranks often lost their core to other programs."),
+    ]
+    next: Annotated[str, Meta(description="The command that tells more.")]
+    text: Line
+
+
 class Gate(Answer, kw_only=True):
     """Exit status 0: PASS; 1: FAIL; 3: NOT JUDGED. With status 2 (bad input) nothing is written."""
 
     decision: Literal["PASS", "FAIL", "NOT JUDGED"]
-    finding: Annotated[str, Meta(description="The worst problem and how many others there are of which kind; empty if passed.")]
+    finding: Annotated[
+        str,
+        Meta(
+            description="The worst problem and how many others there are of which kind; empty "
+            "if passed."
+        ),
+    ]
     system: str
     session: str
     label: Annotated[str | None, Meta(description="Its label run.")]
     started: Moment
-    options: Annotated[list[str], Meta(description="Selection options of a partial session; empty for a whole one.")]
+    options: Annotated[
+        list[str],
+        Meta(description="Selection options of a partial session; empty for a whole one."),
+    ]
     counts: GateCounts
     problems: GateProblems
+    tickets: Annotated[
+        list[Ticket], Meta(description="By fabric and partition: that of the worst problem first.")
+    ]
+    unjudged: Annotated[
+        list[str],
+        Meta(description="Slow on a busy machine, and not measured again on a quiet one."),
+    ]
+    began: Annotated[
+        list[str], Meta(description="What is held against nothing from this session on.")
+    ]
     notes: Annotated[list[str], Meta(description="To be known, and no problem.")]
     better: Annotated[list[str], Meta(description="Changes for the better, and accepted ones.")]
-    unreadable: Annotated[list[Unreadable], Meta(description="Sessions of the system that could not be read.")]
+    unreadable: Annotated[
+        list[Unreadable], Meta(description="Sessions of the system that could not be read.")
+    ]
 
 
-# ---- drift --json ------------------------------------------------------------------------------------------------------------
+# ---- drift --json
+# --------------------------------------------------------------------------------------------------
 
 
 class Drift(Answer, kw_only=True):
-    """Exit status 0: unchanged; 1: worse; 3: too few nights, or too noisy. With status 2 (bad input) nothing is written."""
+    """Exit status 0: unchanged; 1: worse; 3: too few nights, or too noisy.
+    With status 2 (bad input) nothing is written.
+    """
 
     decision: Literal["unchanged", "worse", "too few nights", "too noisy"]
     system: str
@@ -321,13 +405,21 @@ class Drift(Answer, kw_only=True):
     first_night: Day
     nights: Count
     metrics: Annotated[Count, Meta(description="Metrics of all nights.")]
-    options: Annotated[list[str], Meta(description="Selection options of the last session; empty for a whole one.")]
-    events: Annotated[list[Change], Meta(description="Changes of the last nights, what is worse first.")]
-    absent: Annotated[list[str], Meta(description="What the nights before the last had and it has not, one sentence each.")]
+    options: Annotated[
+        list[str], Meta(description="Selection options of the last session; empty for a whole one.")
+    ]
+    events: Annotated[
+        list[Change], Meta(description="Changes of the last nights, what is worse first.")
+    ]
+    absent: Annotated[
+        list[str],
+        Meta(description="What the nights before the last had and it has not, one sentence each."),
+    ]
     notes: list[str]
 
 
-# ---- accept.json -------------------------------------------------------------------------------------------------------------
+# ---- accept.json
+# --------------------------------------------------------------------------------------------------
 
 
 class Options(Answer, kw_only=True):
@@ -338,7 +430,7 @@ class Options(Answer, kw_only=True):
     history: str | None
 
 
-class Identity(Answer, kw_only=True):
+class StackIdentity(Answer, kw_only=True):
     session: str
     started: Moment
     age_days: float
@@ -365,20 +457,28 @@ class Job(Place, kw_only=True):
 
 
 class Side(Answer, kw_only=True):
-    """Baseline or candidate: its sessions, its cases without proof, its values, its facts and jobs."""
+    """Baseline or candidate: its sessions, its cases without
+    proof, its values, its facts and jobs.
+    """
 
     selector: str
     sessions: list[str]
-    identities: list[Identity]
+    identities: list[StackIdentity]
     first: Moment
     last: Moment
     cases: Count
-    cases_left_out: Annotated[Count, Meta(description="Cases of these sessions that --where left out, and nobody judged.")]
+    cases_left_out: Annotated[
+        Count, Meta(description="Cases of these sessions that --where left out, and nobody judged.")
+    ]
     unproven: list[Unproven]
     values: Count
     values_sha256: Digest
     facts: Annotated[
-        dict[str, list[str]], Meta(description="What the sessions say of machine and software, each fact with all its values.")
+        dict[str, list[str]],
+        Meta(
+            description="What the sessions say of machine and software, each fact with all its "
+            "values."
+        ),
     ]
     jobs: list[Job]
     remarks: list[str]
@@ -389,7 +489,7 @@ class LeftOut(Answer, kw_only=True):
     sessions: Count
 
 
-class Stratum(Answer, kw_only=True):
+class StackHistory(Answer, kw_only=True):
     """The history of one partition, stack and fabric."""
 
     partition: str
@@ -403,16 +503,16 @@ class Stratum(Answer, kw_only=True):
     left_out: list[LeftOut]
 
 
-class Past(Answer, kw_only=True):
+class MarginHistory(Answer, kw_only=True):
     """The history that the margins rest on."""
 
-    strata: list[Stratum]
+    strata: list[StackHistory]
     unlike_baseline: list[str]
     values: Count
     values_sha256: Digest
 
 
-class Judged(Curve, kw_only=True):
+class Judged(CurveName, kw_only=True):
     """A verdict on a band of sizes with what it rests on."""
 
     band: str
@@ -425,9 +525,14 @@ class Judged(Curve, kw_only=True):
     margin_percent: float | None
     verdict: Verdict
     units: Units
-    seen_percent: Annotated[float | None, Meta(description="The least loss that would have been called.")]
+    seen_percent: Annotated[
+        float | None, Meta(description="The least loss that would have been called.")
+    ]
     sessions: Annotated[Count | None, Meta(description="Sessions it is held against.")]
-    needed: Annotated[Count | None, Meta(description="Sessions of the candidate that would decide, where it is inconclusive.")]
+    needed: Annotated[
+        Count | None,
+        Meta(description="Sessions of the candidate that would decide, where it is inconclusive."),
+    ]
     why: str | None
     sizes: Count | UnsetType | None = UNSET
 
@@ -453,11 +558,15 @@ class Before(Answer, kw_only=True):
 
 
 class Accept(Answer, kw_only=True):
-    """``accept.json``. Exit status 0: accepted; 1: refused; 3: inconclusive. With status 2 (bad input) nothing is written."""
+    """``accept.json``. Exit status 0: accepted; 1: refused; 3: inconclusive.
+    With status 2 (bad input) nothing is written.
+    """
 
     decision: Literal["accepted", "refused", "inconclusive"]
     headline: str
-    finding: Annotated[str, Meta(description="The worst problem and how many others there are; empty if accepted.")]
+    finding: Annotated[
+        str, Meta(description="The worst problem and how many others there are; empty if accepted.")
+    ]
     sentences: list[str]
     decided: Moment
     decided_on: Annotated[str, Meta(description="Name of the machine.")]
@@ -465,17 +574,20 @@ class Accept(Answer, kw_only=True):
     system: str
     options: Options
     policy: Annotated[
-        dict[str, Any], Meta(description="What it was judged by, under the names of policy.yaml; source: the file.")
+        dict[str, Any],
+        Meta(
+            description="What it was judged by, under the names of policy.yaml; source: the file."
+        ),
     ]
     changed: Annotated[list[Fact], Meta(description="Facts in which the sides differ.")]
     baseline: Side
     candidate: Side
-    history: Past
+    history: MarginHistory
     remarks: list[str]
     counts: Annotated[dict[Verdict, Count], Meta(description="Metrics per verdict.")]
     bands: list[Judged]
     metrics: list[JudgedMetric]
-    new: Annotated[list[Metric], Meta(description="Metrics that only the candidate has.")]
+    new: Annotated[list[MetricName], Meta(description="Metrics that only the candidate has.")]
     measured_again_before: list[Before]
 
 
@@ -485,4 +597,8 @@ ANSWERS: dict[str, type[Answer]] = {"gate --json": Gate, "drift --json": Drift, 
 
 def schema(command: str) -> dict[str, Any]:
     """JSON Schema (2020-12) of a command's answer, a key of :data:`ANSWERS`."""
-    return {"title": f"Answer of mpibench {command}", **msgspec.json.schema(ANSWERS[command])}
+    made = msgspec.json.schema(ANSWERS[command])
+    for one in made["$defs"].values():
+        if "description" in one:
+            one["description"] = " ".join(one["description"].split())
+    return {"title": f"Answer of mpibench {command}", **made}

@@ -1,4 +1,6 @@
-"""The ``mpibench`` command: what happens around the tests. A file in ``commands/`` is a command, or several of one subject."""
+"""The ``mpibench`` command: what happens around the tests. A file in ``commands/`` is a command, or
+several of one subject; others come from the :mod:`.tools` that are installed.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mpibench import exit_status
-from mpibench.commands import cluster, diagnose, measure, sessions, stacks, tune, verdicts
+from mpibench import exit_status, tools
+from mpibench.commands import diagnose, measure, sessions, stacks, verdicts
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -25,16 +27,15 @@ app = typer.Typer(
 BAD_INPUT = exit_status.BAD_INPUT
 #: What one wants to commands and groups of commands, in the order of the help.
 COMMANDS: dict[str, tuple[typer.Typer | Callable[..., None], ...]] = {
-    "Measure": (measure.doctor, measure.nightly, stacks.app, measure.plan, measure.catalogue, cluster.app),
-    "Look": (sessions.report, sessions.site, verdicts.compare, sessions.export),
+    "Measure": (measure.doctor, measure.nightly, stacks.app, measure.plan, measure.catalogue),
+    "Look": (sessions.report, verdicts.compare, sessions.export),
     "Decide": (verdicts.gate, verdicts.accept, verdicts.drift, verdicts.rebaseline),
-    "Diagnose": (diagnose.locate, tune.tune, diagnose.advise, diagnose.settings),
+    "Diagnose": (diagnose.locate,),
     "Maintain": (sessions.app,),
 }
 #: Settings of commands that pass options on to ReFrame.
 PASSING_ON: dict[Any, dict[str, bool]] = {
     measure.plan: {"allow_extra_args": True},
-    tune.tune: {"allow_extra_args": True},
     measure.nightly: {"allow_extra_args": True, "ignore_unknown_options": True},
 }
 for purpose, commands in COMMANDS.items():
@@ -43,6 +44,18 @@ for purpose, commands in COMMANDS.items():
             app.add_typer(command, rich_help_panel=purpose)
         else:
             app.command(rich_help_panel=purpose, context_settings=PASSING_ON.get(command))(command)
+for tool in dict.fromkeys(tools.load(tools.COMMANDS).values()):
+    app.add_typer(tool, rich_help_panel=tool.rich_help_panel)
+
+
+def _refuse(context: typer.Context) -> None:
+    name = str(context.info_name)
+    tools.find(tools.COMMANDS, name, name)
+
+
+for name in tools.missing(tools.COMMANDS):
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_refuse)
 
 
 def _print_version(asked: bool) -> None:
@@ -55,19 +68,30 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and where it is.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and where it is.",
+        ),
     ] = False,
 ) -> None:
-    """Tools around the MPI fabric tests: check the machine, build and register stacks, report, compare and judge sessions."""
+    """Tools around the MPI fabric tests: check the machine, build and
+    register stacks, report, compare and judge sessions.
+    """
 
 
 def require_checkout(root: Path) -> None:
-    """Systems, stacks, schemas and results lie in the checkout; a copy of the modules alone knows none of them."""
+    """Systems, stacks, schemas and results lie in the checkout; a copy
+    of the modules alone knows none of them.
+    """
     if not (root / "site_configs" / "settings.py").is_file():
         raise BadInput(
-            "checkout-missing",
-            f"{root} has the program without the systems and stacks of its checkout; run ci/setup of a checkout, or in an "
-            "environment of your own pip install --editable CHECKOUT.",
+            "file-missing",
+            f"{root} has the program without the systems and stacks of its checkout; run "
+            "ci/setup of a checkout, or in an environment of your own pip install --editable "
+            "CHECKOUT.",
         )
 
 
@@ -79,4 +103,8 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
         centre.make_absolute(os.environ)  # ReFrame is started in the checkout
         return run(**named)
 
-    return exit_status.run(program, argv)
+    try:
+        return exit_status.run(program, argv)
+    except exit_status.Interrupted as signal:
+        typer.echo(f"mpibench: interrupted by {signal.name}", err=True)
+        return signal.status

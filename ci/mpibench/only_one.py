@@ -1,4 +1,6 @@
-"""One at a time: a lock that is held as long as its holder, or anything that inherited it, is there."""
+"""One at a time: a lock that is held as long as its holder, or
+anything that inherited it, is there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def only_one(
     """Hold the lock of what measures in a checkout; descriptor of its file.
 
     :param program: who holds it, for those who find it held.
-    :param name: of the file, where it is for a part of the results only; ``what``: that part, for a sentence.
+    :param name: of the file, where it is for a part of the results
+        only; ``what``: that part, for a sentence.
     :param waiting: what a line is said to while another one holds it, instead of an error.
     :raises BadInput: another one holds it, or nothing can be written or locked there.
     """
@@ -32,7 +35,9 @@ def only_one(
         results.mkdir(parents=True, exist_ok=True)
         lock = path.open("a+")
     except OSError as error:
-        raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): make {results} writable.") from None
+        raise BadInput(
+            "cannot-write", f"cannot write {path} ({error.strerror}): make {results} writable."
+        ) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,12 +45,16 @@ def only_one(
             lock.seek(0)
             holder = lock.read().strip() or program
             if not waiting:
-                raise BadInput("already-running", f"another {holder} is at work {what}: wait for it, or end it.") from None
+                raise BadInput(
+                    "busy", f"another {holder} is at work {what}: wait for it, or end it."
+                ) from None
             waiting(f"waiting for {holder}, at work {what}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             raise BadInput(
-                "cannot-lock", f"cannot lock {path} ({error.strerror}): keep {results} on a file system with locks."
+                "busy",
+                f"cannot lock {path} ({error.strerror}): keep {results} on a file system with "
+                "locks.",
             ) from None
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         note = f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n"
@@ -53,5 +62,7 @@ def only_one(
             os.ftruncate(lock.fileno(), 0)
             os.write(lock.fileno(), note.encode())
         except OSError as error:
-            raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): make room for results.") from None
+            raise BadInput(
+                "cannot-write", f"cannot write {path} ({error.strerror}): make room for results."
+            ) from None
         yield lock.fileno()

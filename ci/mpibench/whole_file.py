@@ -1,4 +1,6 @@
-"""Files that are written whole or not at all: readers see what was there before, or all of what is there now."""
+"""Files that are written whole or not at all: readers see what was
+there before, or all of what is there now.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, in the same folder; it takes the place of ``path`` at the end, and is gone if anything fails."""
+    """A path to write to, in the same folder; it takes the place of
+    ``path`` at the end, and is gone if anything fails.
+    """
     partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
     try:
         yield partial
@@ -45,7 +49,9 @@ def abandoned(folder: Path) -> list[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what somebody asked for by name: a file whole or not at all, with its folder; a device or pipe as it is."""
+    """Write what somebody asked for by name: a file whole or not at all,
+    with its folder; a device or pipe as it is.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")  # /dev/stdout, or a folder, which is refused
@@ -54,8 +60,11 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def write_parquet(path: Path, frame: pl.DataFrame, finish: Callable[[bytes], bytes] = bytes, **options: Any) -> None:
-    """Write a table; where the disk is full Polars itself would say that the file is out of specification.
+def write_parquet(
+    path: Path, frame: pl.DataFrame, finish: Callable[[bytes], bytes] = bytes, **options: Any
+) -> None:
+    """Write a table; where the disk is full Polars itself would say
+    that the file is out of specification.
 
     :param finish: makes of the bytes of the file those that are written.
     :param options: of :meth:`polars.DataFrame.write_parquet`.

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Writes a file as a comment on the merge request of the pipeline that runs this, over the one it wrote before.
+"""Writes a file as a comment on the merge request of the pipeline
+that runs this, over the one it wrote before.
 
     comment_change.py FILE
 
 The request is that of the pipeline's own variables:
 
-GitLab      CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID; COMMENT_TOKEN is a project access token that may use the API
-GitHub      GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_REF (refs/pull/N/merge); COMMENT_TOKEN is GITHUB_TOKEN
+GitLab      CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID; COMMENT_TOKEN is
+            a project access token that may use the API
+GitHub      GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_REF
+            (refs/pull/N/merge); COMMENT_TOKEN is GITHUB_TOKEN
 
-Without a request there is nothing to comment on, and without COMMENT_TOKEN the comment is printed. Exit status: 0 written, or
-nowhere to write it to; 1 refused.
+Without a request there is nothing to comment on, and without COMMENT_TOKEN the comment is printed.
+Exit status: 0 written, or nowhere to write it to; 1 refused.
 
 Sources: GitLab, "Notes API" (merge requests); GitHub, "REST API endpoints for issue comments".
 """
@@ -31,7 +34,9 @@ LONGEST = 60_000
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes a redirect an error: the token would go to another host, and what was a comment would be sent as an empty GET."""
+    """Makes a redirect an error: the token would go to another host, and
+    what was a comment would be sent as an empty GET.
+    """
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -51,16 +56,24 @@ def ask(method: str, url: str, headers: dict[str, str], body: object = None) -> 
 
 
 def find_request(environ: dict[str, str]) -> tuple[str, str, dict[str, str], str] | None:
-    """Address of the request's comments, of one of them, headers, and the method that changes one; ``None``: no request."""
+    """Address of the request's comments, of one of them, headers, and the
+    method that changes one; ``None``: no request.
+    """
     token = environ.get("COMMENT_TOKEN", "")
     if environ.get("CI_MERGE_REQUEST_IID"):
         project = urllib.parse.quote(environ["CI_PROJECT_ID"], safe="")
-        notes = f"{environ['CI_API_V4_URL']}/projects/{project}/merge_requests/{environ['CI_MERGE_REQUEST_IID']}/notes"
+        requests = f"{environ['CI_API_V4_URL']}/projects/{project}/merge_requests"
+        notes = f"{requests}/{environ['CI_MERGE_REQUEST_IID']}/notes"
         return notes, notes, {"PRIVATE-TOKEN": token}, "PUT"
     pull = re.fullmatch(r"refs/pull/(\d+)/merge", environ.get("GITHUB_REF", ""))
     if pull:
         issues = f"{environ['GITHUB_API_URL']}/repos/{environ['GITHUB_REPOSITORY']}/issues"
-        return f"{issues}/{pull[1]}/comments", f"{issues}/comments", {"Authorization": f"Bearer {token}"}, "PATCH"
+        return (
+            f"{issues}/{pull[1]}/comments",
+            f"{issues}/comments",
+            {"Authorization": f"Bearer {token}"},
+            "PATCH",
+        )
     return None
 
 
@@ -92,7 +105,11 @@ def main(words: list[str], environ: dict[str, str]) -> int:
     found = find_request(environ)
     if found is None or not environ.get("COMMENT_TOKEN"):
         print(text)
-        why = "this is not the pipeline of a merge request" if found is None else "COMMENT_TOKEN is not set"
+        why = (
+            "this is not the pipeline of a merge request"
+            if found is None
+            else "COMMENT_TOKEN is not set"
+        )
         print(f"comment_change: not written as a comment: {why}.", file=sys.stderr)
         return 0
     comments, one, headers, change = found

@@ -1,1 +1,3 @@
-"""Programs that measure mpibench itself: error rates, speed, sizes. Run as ``PYTHONPATH=ci python -m studies.NAME``."""
+"""Programs that measure mpibench itself: error rates, speed, sizes. Run
+as ``PYTHONPATH=ci python -m studies.NAME``.
+"""

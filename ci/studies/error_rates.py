@@ -26,7 +26,7 @@ from scipy import stats
 
 from mpibench.judge import drift, engine
 from mpibench.judge import policy as verdict_policy
-from mpibench.judge.engine import Array, Index, Mask, Outcome
+from mpibench.judge.engine import Array, Index, Mask, RowOutcome
 from mpibench.store.quantity_text import slowness_of
 from mpibench.store.store import Store
 from reframe_tests.harness.sites.site import ROOT
@@ -34,7 +34,10 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise"
 #: Made-up metrics, and the spread of the typical one, in log.
-CURVES, SIZES, NODES, SPREAD = 4, 6, 8, 0.01
+CURVES = 4
+SIZES = 6
+NODES = 8
+SPREAD = 0.01
 KINDS = {
     "normal": "normal distribution",
     "t3": "Student's t with 3 degrees of freedom",
@@ -47,13 +50,20 @@ KINDS = {
     "drifting": "normal; 1 % slower each month",
 }
 #: Nights before the judged one; nights of which a level is asked; sessions of the two sides.
-NIGHTS, LEVELS = (5, 10, 15, 30, 60), (30, 60, 120, 365)
+NIGHTS = (5, 10, 15, 30, 60)
+LEVELS = (30, 60, 120, 365)
 SESSIONS = ((1, 1), (3, 1), (3, 3), (5, 1), (5, 3), (15, 1), (15, 3), (30, 3))
 #: Losses in percent after so many nights, how long they are waited for, and what is soon.
-LOSSES, BEFORE, LATER, SOON = (3, 5, 10, 25), 30, 10, 5
-LATE, MEDIAN = range(BEFORE, BEFORE + LATER), "median night"
+LOSSES = (3, 5, 10, 25)
+BEFORE = 30
+LATER = 10
+SOON = 5
+LATE = range(BEFORE, BEFORE + LATER)
+MEDIAN = "median night"
 #: Fewest jobs of a recording; spreads that a worse candidate lost; Otava is asked of one draw in n.
-FEWEST_JOBS, WORSE, OTAVA_EACH = 15, 5.0, 4
+FEWEST_JOBS = 15
+WORSE = 5.0
+OTAVA_EACH = 4
 #: Columns of a file of noise.
 COLUMNS = ("fabric", "benchmark", "quantity", "message_bytes", "job", "repeat", "value")
 #: Nights and number of the draw to slowness in log, shape (metrics, nights + 1): the last column
@@ -129,7 +139,8 @@ def made_up(kind: str) -> Noise:
     curves, sizes = np.divmod(np.arange(CURVES * SIZES), SIZES)
     margins = np.full(len(curves), np.log1p(2 * SPREAD))
     rows = _rows(margins, curves, sizes // 2)
-    drawn, least = partial(_make, kind, scale), np.full(len(curves), SPREAD)
+    drawn = partial(_make, kind, scale)
+    least = np.full(len(curves), SPREAD)
     return Noise(kind, KINDS[kind], drawn, rows, SPREAD, least, curves, sizes // 2)
 
 
@@ -162,17 +173,18 @@ def read_file(path: Path) -> list[Recording]:
         table = table.select(COLUMNS).with_columns(text, numbers, pl.col("value").cast(pl.Float64))
     except (OSError, pl.exceptions.PolarsError) as error:
         said = str(error).splitlines()[0]
-        raise BadInput("noise-unusable", f"cannot read {path}: {said}; {wanted}.") from None
+        raise BadInput("configuration-unusable", f"cannot read {path}: {said}; {wanted}.") from None
     usable = pl.col("quantity").is_in(list(QUANTITIES)) & pl.col("value").is_finite()
     for row in table.filter(~(usable & (pl.col("value") > 0)).fill_null(False))[:1].to_dicts():
         what = f"{row['quantity']} of job {row['job']} is {row['value']}"
         said = f"{path}: {what}, expected a known quantity and a number above 0."
-        raise BadInput("noise-unusable", said)
+        raise BadInput("configuration-unusable", said)
     signs = {name: 1 if one.direction == LOWER else -1 for name, one in QUANTITIES.items()}
     sign = pl.col("quantity").replace_strict(signs, return_dtype=pl.Float64)
     night = pl.col("job").rank("dense").over(*COLUMNS[:3]).alias("night")
     table = table.with_columns(night, logs=sign * pl.col("value").log())
-    key, found = list(COLUMNS[1:4]), []
+    key = list(COLUMNS[1:4])
+    found = []
     for (fabric,), part in table.group_by("fabric", maintain_order=True):
         jobs = part.group_by(*key, "night").agg(pl.median("logs"), pl.std("logs").alias("repeats"))
         logs = jobs.sort("night", *key).pivot("night", index=key, values="logs").sort(key)
@@ -216,7 +228,7 @@ def recorded(recording: Recording) -> Iterator[Noise]:
     name, (count, jobs), policy = recording.name, recording.logs.shape, verdict_policy.Policy()
     if not count or jobs < FEWEST_JOBS or typical_spread(recording.logs) <= 0:
         said = f"{name} has {jobs} jobs of {count} metrics, expected {FEWEST_JOBS} that differ."
-        raise BadInput("noise-unusable", said)
+        raise BadInput("configuration-unusable", said)
     groups = (pl.struct(pl.exclude("message_bytes", "band")), pl.col("band"))
     curves, bands = recording.metrics.select(one.rank("dense") for one in groups).to_numpy().T
     centred = recording.logs - engine.medians(recording.logs)[:, None]
@@ -231,7 +243,8 @@ def recorded(recording: Recording) -> Iterator[Noise]:
         least = np.maximum(least, policy.between_jobs_percent / 100)
         about = f"{jobs} jobs of {count} metrics, typical spread {100 * spread:.3g} %"
         for how, drawn in (("at random", _redrawn), ("in order", _in_order)):
-            title, drawing = f"{name}, {scaled}, {how}", partial(drawn, centred * spread / own)
+            title = f"{name}, {scaled}, {how}"
+            drawing = partial(drawn, centred * spread / own)
             yield Noise(title, about, drawing, rows, spread, least, curves, bands)
 
 
@@ -256,7 +269,8 @@ def student(before: Array, now: Array) -> Mask:
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         (n, centre, variance), (k, level, own) = _moments(before), _moments(now)
-        one, two = variance / n, np.where(k > 1, own / k, variance)
+        one = variance / n
+        two = np.where(k > 1, own / k, variance)
         df = np.where(k > 1, (one + two) ** 2 / (one**2 / (n - 1) + two**2 / (k - 1)), n - 1)
         p = stats.t.sf((level - centre) / np.sqrt(one + two), df)
     return engine.discoveries(np.where(np.isfinite(p), p, 1.0), 0.01)
@@ -290,13 +304,14 @@ def nights_called(noise: Noise, number: int, rng: Generator, search: Search | No
         drawn = noise.drawn(before + 1, number, rng)
         if drawn is None:
             continue
-        nights, case = drawn[:, :-1], f"{before} nights before"
+        nights = drawn[:, :-1]
+        case = f"{before} nights before"
         first = engine.tonight(nights, noise.rows)
         again = engine.tonight(np.delete(drawn, -2, axis=1), noise.rows)
-        slower = first.of(Outcome.SLOWER)
-        blind = first.of(Outcome.TOO_NOISY) | first.of(Outcome.TOO_FEW)
+        slower = first.of(RowOutcome.SLOWER)
+        blind = first.of(RowOutcome.TOO_NOISY) | first.of(RowOutcome.TOO_FEW)
         yield case, "called", slower.any()
-        yield case, "called twice", (slower & again.of(Outcome.SLOWER)).any()
+        yield case, "called twice", (slower & again.of(RowOutcome.SLOWER)).any()
         yield case, "night not judged", not (first.limit[: len(drawn)] < np.log(1.9)).any()
         yield case, "metrics not judged", blind[: len(drawn)].mean()
         for name, rule in (("fixed 10 %", fixed_limit), ("Student's t", student)):
@@ -311,20 +326,23 @@ def levels_called(noise: Noise, number: int, rng: Generator, _: Search | None) -
         drawn = noise.drawn(nights, number, rng)
         if drawn is not None:
             found = engine.lasting(drawn[:, :-1], noise.rows)
-            yield f"{nights} nights", "called", found.of(Outcome.SLOWER).any()
+            yield f"{nights} nights", "called", found.of(RowOutcome.SLOWER).any()
 
 
 def sessions_judged(noise: Noise, number: int, rng: Generator, _: Search | None) -> Answers:
     """A candidate as the baseline, and one that is worse, as ``accept`` decides."""
-    wide, margins = noise.rows.kinds == engine.WIDE, noise.rows.all_margins
+    wide = noise.rows.kinds == engine.WIDE
+    margins = noise.rows.all_margins
     for before, after in SESSIONS:
         drawn = noise.drawn(before + after, number, rng)
         if drawn is None:
             continue
-        case, old, new = f"{before}, {after}", drawn[:, :before], drawn[:, before:-1]
+        case = f"{before}, {after}"
+        old = drawn[:, :before]
+        new = drawn[:, before:-1]
         for title, loss in (("", 0.0), (", worse", WORSE * noise.spread)):
             judged = engine.hold(old, new + loss, noise.rows, noise.least)
-            refused = judged.of(Outcome.SLOWER).any()
+            refused = judged.of(RowOutcome.SLOWER).any()
             accepted = not refused and (judged.upper < margins)[wide].all()
             yield case, f"refused{title}", refused
             yield case, f"accepted{title}", accepted
@@ -349,7 +367,7 @@ def _places(noise: Noise, rng: Generator) -> dict[str, Mask]:
 
 def _is_called(values: Array, hit: Mask, noise: Noise) -> bool:
     asked = (ask(values, noise.rows) for ask in (engine.tonight, engine.lasting))
-    return any(found.of(Outcome.SLOWER)[: len(values)][hit].any() for found in asked)
+    return any(found.of(RowOutcome.SLOWER)[: len(values)][hit].any() for found in asked)
 
 
 def losses_found(noise: Noise, number: int, rng: Generator, search: Search | None) -> Answers:
@@ -359,7 +377,8 @@ def losses_found(noise: Noise, number: int, rng: Generator, search: Search | Non
         return
     for place, hit in _places(noise, rng).items():
         for percent in LOSSES:
-            values, case = drawn[:, :-1].copy(), f"{place}: {percent} %"
+            values = drawn[:, :-1].copy()
+            case = f"{place}: {percent} %"
             values[hit, BEFORE:] += np.log1p(percent / 100)
             called = (night for night in LATE if _is_called(values[:, : night + 1], hit, noise))
             waited = next(called, np.inf) - BEFORE + 1
@@ -404,9 +423,9 @@ def doubled_times(noise: Noise, number: int, rng: Generator, _: Search | None) -
             values = history.copy()
             values[hit, -1] += np.log(times)
             found = engine.tonight(values, noise.rows)
-            called = found.of(Outcome.SLOWER)[: len(values)][hit]
+            called = found.of(RowOutcome.SLOWER)[: len(values)][hit]
             yield case, f"{name}, called", called.any()
-            held = found.of(Outcome.HELD)[: len(values)][hit]
+            held = found.of(RowOutcome.HELD)[: len(values)][hit]
             yield case, name, held.any() and not called.any()
 
 
@@ -483,7 +502,9 @@ def rates(noise: Noise, draws: int, seed: int, search: Search | None) -> Iterato
 
 def interval(values: Sequence[float], median: bool) -> tuple[float, float, float]:
     """Mean of draws, or their median, with its 95 % interval."""
-    count, mean, ordered = len(values), float(np.mean(values)), np.sort(values)
+    count = len(values)
+    mean = float(np.mean(values))
+    ordered = np.sort(values)
     if median:
         low, high = (int(stats.binom.ppf(one, count, 0.5)) for one in (0.025, 0.975))
         ends = ordered[max(low - 1, 0)], ordered[min(high, count - 1)]
@@ -562,16 +583,17 @@ def main(words: Sequence[str] | None = None) -> int:
         order = list(options.only or known)
         if not set(order) <= set(known):
             said = f"--only is {', '.join(order)}; there are {', '.join(known)}."
-            raise BadInput("noise-unknown", said)
+            raise BadInput("unknown-name", said)
         if options.draws < 2:
-            raise BadInput("bad-draws", f"--draws is {options.draws}, expected at least 2.")
+            raise BadInput("bad-option", f"--draws is {options.draws}, expected at least 2.")
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
     search = otava()
     if search is None:
         print("Apache Otava is not asked: pip install --no-deps apache-otava", file=sys.stderr)
-    stored, made = options.json, (options.draws, options.seed)
+    stored = options.json
+    made = (options.draws, options.seed)
     rows = json.loads(stored.read_text()) if stored and stored.exists() else []
     rows = [row for row in rows if (row["of"], row["seed"]) == made]
     for name in order:

@@ -1,10 +1,13 @@
-"""How well a 5 % gate distinguishes a slow link from a healthy one: ``python -m studies.link_gate``. Prints; asserts nothing.
+"""How well a 5 % gate distinguishes a slow link from a healthy one: ``python -m
+studies.link_gate``. Prints; asserts nothing.
 
-Brings up a mini-cluster of its own and measures on eth1g, healthy and at a quarter of its rate, what the suite measures:
-Uniband of 1 MiB and PingPong of 4 MiB, three repeats a run, their median judged by the suite's own gates - physics (the
-site's ``min_efficiency``) and a learned reference (the median of healthy runs made before, -5 %). Figures are fractions of
-the TCP payload limit and of what the white paper of the OpenHPC mini-cluster (2021) has on 1GbE for IMB PingPong and
-osu_put_bw. Each stack runs what it has; ``MPIBENCH_STACKS`` adds stacks, which the nodes must be able to see.
+Brings up a mini-cluster of its own and measures on eth1g, healthy and at a quarter of its rate,
+what the suite measures: Uniband of 1 MiB and PingPong of 4 MiB, three repeats a run, their median
+judged by the suite's own gates - physics (the site's ``min_efficiency``) and a learned reference
+(the median of healthy runs made before, -5 %). Figures are fractions of the TCP payload limit and
+of what the white paper of the OpenHPC mini-cluster (2021) has on 1GbE for IMB PingPong and
+osu_put_bw. Each stack runs what it has; ``MPIBENCH_STACKS`` adds stacks, which the nodes must be
+able to see.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mpibench.cluster import state
+from mpibench_cluster import state
 from reframe_tests.harness.cases.job import condition, transports
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks import metadata
@@ -35,7 +38,8 @@ FABRIC = "eth1g"
 #: Allowed loss against a learned reference.
 TOLERANCE = 0.05
 REPEATS = 3
-#: MB/s on 1GbE (OpenHPC mini-cluster white paper, 2021): IMB-P2P PingPong with Intel MPI, osu_put_bw with Open MPI.
+#: MB/s on 1GbE (OpenHPC mini-cluster white paper, 2021): IMB-P2P
+#: PingPong with Intel MPI, osu_put_bw with Open MPI.
 PUBLISHED_MB_PER_S = {"PingPong": 115.62, "pingpong": 115.62, "osu_put_bw": 116.96}
 _ITERATIONS = {"Uniband": 2, "Biband": 2, "PingPong": 8}
 _SMALL_ITERATIONS = 500
@@ -49,7 +53,17 @@ REPORTED = {
 #: Kinds of runs, with the fault that makes them.
 KINDS = {"healthy": (), "quarter rate": ("fault", "slow-link", FABRIC)}
 _OSU = ("-i", "1", "-x", "1", "-w", "create", "-s", "flush")
-_MPI4PY = ("pingpong", "--array", "none", "--min-size", str(4 << 20), "--max-size", str(4 << 20), "--loop-huge", "8")
+_MPI4PY = (
+    "pingpong",
+    "--array",
+    "none",
+    "--min-size",
+    str(4 << 20),
+    "--max-size",
+    str(4 << 20),
+    "--loop-huge",
+    "8",
+)
 
 
 @dataclass(frozen=True)
@@ -79,11 +93,14 @@ class Site:
 
         :raises BadInput: if it fails.
         """
-        done = subprocess.run([*self.command, *words], capture_output=True, text=True, env=self.environ, timeout=1200)
+        done = subprocess.run(
+            [*self.command, *words], capture_output=True, text=True, env=self.environ, timeout=1200
+        )
         if done.returncode:
             raise BadInput(
-                "cluster-command-failed",
-                f"'mpibench cluster {shlex.join(words)[:200]}' failed: {(done.stderr or done.stdout)[-300:]}",
+                "tool-failed",
+                f"'mpibench cluster {shlex.join(words)[:200]}' failed: "
+                f"{(done.stderr or done.stdout)[-300:]}",
             )
         return done.stdout
 
@@ -92,8 +109,14 @@ class Site:
 def own_cluster() -> Iterator[Site]:
     """A mini-cluster that nobody else uses, taken down whatever happens."""
     with tempfile.TemporaryDirectory(prefix="mpibench-link-gate-") as folder:
-        entry = "import sys; from mpibench.cli import main; from mpibench.commands.cluster import app; sys.exit(main(run=app))"
-        site_of = Site((sys.executable, "-c", entry), {**os.environ, state.RUNTIME_VARIABLE: f"{folder}/cluster"})
+        entry = (
+            "import sys; from mpibench.cli import main; from mpibench_cluster.commands import "
+            "app; sys.exit(main(run=app))"
+        )
+        site_of = Site(
+            (sys.executable, "-c", entry),
+            {**os.environ, state.RUNTIME_VARIABLE: f"{folder}/cluster"},
+        )
         try:
             site_of.cluster("up")
             yield site_of
@@ -111,7 +134,11 @@ def resolve(stack: Stack) -> condition.Condition:
 
 
 def measure(
-    where: Site, resolved: condition.Condition, benchmark: str, message_bytes: int, quantity: str = "bandwidth_mb_per_s"
+    where: Site,
+    resolved: condition.Condition,
+    benchmark: str,
+    message_bytes: int,
+    quantity: str = "bandwidth_mb_per_s",
 ) -> float:
     """One execution; MB/s unless another quantity is wanted.
 
@@ -119,14 +146,18 @@ def measure(
     """
     stack = resolved.stack
     variables = {**metadata.enter(stack), **dict(_partition_variables()), **resolved.job_env}
-    settings = [f"{name}={value}" for name, value in variables.items() if os.environ.get(name) != value]
-    words = resolved.launcher_words(["srun", f"--partition={FABRIC}", "--exclusive", f"--time={LAUNCH_MINUTES}"], [])
+    settings = [
+        f"{name}={value}" for name, value in variables.items() if os.environ.get(name) != value
+    ]
+    words = resolved.launcher_words(
+        ["srun", f"--partition={FABRIC}", "--exclusive", f"--time={LAUNCH_MINUTES}"], []
+    )
     launch = ("exec", "--", "env", *settings, *words, *_program(stack, benchmark, message_bytes))
     printed, _ = transports.strip_debug(stack, where.cluster(*launch))
     for record in reader.parse(printed, source=benchmark):
         if record.message_bytes == message_bytes:
             return float(record.values[quantity])
-    raise BadInput("study-no-value", f"{benchmark} printed no line for {message_bytes} bytes.")
+    raise BadInput("nothing-measured", f"{benchmark} printed no line for {message_bytes} bytes.")
 
 
 def _program(stack: Stack, benchmark: str, message_bytes: int) -> list[str]:
@@ -137,7 +168,12 @@ def _program(stack: Stack, benchmark: str, message_bytes: int) -> list[str]:
     log = max(message_bytes.bit_length() - 1, 0)
     count = _ITERATIONS[benchmark] if message_bytes else _SMALL_ITERATIONS
     options = ["-npmin", "2", "-msglog", f"{log}:{log}", "-iter", f"{count},1024", "-time", "60"]
-    return [stack.binaries["IMB-MPI1"], *options, *catalogue.find("IMB-MPI1", benchmark).options, benchmark]
+    return [
+        stack.binaries["IMB-MPI1"],
+        *options,
+        *catalogue.find("IMB-MPI1", benchmark).options,
+        benchmark,
+    ]
 
 
 def _partition_variables() -> list[list[str]]:
@@ -159,10 +195,14 @@ def alarms(run: Run, resolved: condition.Condition, learned: Mapping[str, float]
     failed = []
     for name, value in run.mb_per_s.items():
         fraction = references.line_rate_fraction(value, resolved.fabric, 1)
-        physics = references.judge(name, "physics", fraction or 0.0, references.physics_reference(resolved.fabric), "1")
+        physics = references.judge(
+            name, "physics", fraction or 0.0, references.physics_reference(resolved.fabric), "1"
+        )
         reference = (learned[name], -TOLERANCE, None, "MB/s")
         history = references.judge(name, "learned", value, reference, "MB/s")
-        failed += [f"{gate.metric} {gate.layer}" for gate in (physics, history) if gate.outcome == "fail"]
+        failed += [
+            f"{gate.metric} {gate.layer}" for gate in (physics, history) if gate.outcome == "fail"
+        ]
     return failed
 
 
@@ -192,7 +232,8 @@ def compare(
         for name, _ in judged:
             values = sorted(run.mb_per_s[name] for run in found)
             by_physics, by_learned = (
-                sum(f"{name} {layer}" in failed for failed in flagged) for layer in ("physics", "learned")
+                sum(f"{name} {layer}" in failed for failed in flagged)
+                for layer in ("physics", "learned")
             )
             say(
                 f"{stack.name} {kind}: {name} {values[0]:.2f} to {values[-1]:.2f} MB/s, "
@@ -208,8 +249,17 @@ def compare(
 def figures(where: Site, stack: Stack, runs: int) -> list[str]:
     """Medians of a healthy link as fractions of the payload limit and of the published figure."""
     resolved = resolve(stack)
-    limit = references.payload_limit(resolved.fabric) * (resolved.fabric.line_rate_gbit_per_s or 0.0) / references.GBIT_PER_MB
-    wanted = [row for program, rows in REPORTED.items() if program in {*stack.binaries, *stack.commands} for row in rows]
+    limit = (
+        references.payload_limit(resolved.fabric)
+        * (resolved.fabric.line_rate_gbit_per_s or 0.0)
+        / references.GBIT_PER_MB
+    )
+    wanted = [
+        row
+        for program, rows in REPORTED.items()
+        if program in {*stack.binaries, *stack.commands}
+        for row in rows
+    ]
     lines = []
     for name, size in wanted:
         values = [measure(where, resolved, name, size) for _ in range(runs)]
@@ -223,23 +273,36 @@ def figures(where: Site, stack: Stack, runs: int) -> list[str]:
             f"{median / limit / ways:.4f} of {'twice ' * (ways == 2)}{limit:.2f}{paper}"
         )
     if "IMB-MPI1" in stack.binaries:
-        times = sorted(measure(where, resolved, "PingPong", 0, "latency_us") for _ in range(4 * runs))
+        times = sorted(
+            measure(where, resolved, "PingPong", 0, "latency_us") for _ in range(4 * runs)
+        )
         middle = statistics.median(times)
         lines.append(
-            f"{stack.name}: PingPong 0 B median of {len(times)} {middle:.2f} us ({times[0]:.2f} to {times[-1]:.2f}), "
-            f"{sum(value > 2 * middle for value in times)} above twice the median"
+            f"{stack.name}: PingPong 0 B median of {len(times)} {middle:.2f} us ({times[0]:.2f} "
+            f"to {times[-1]:.2f}), {sum(value > 2 * middle for value in times)} above twice the "
+            "median"
         )
     return lines
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print what the gate did and what a healthy link gave."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20, help="runs on a healthy and on a slow link")
     parser.add_argument("--figures", type=int, default=5, help="executions per figure; 0: none")
-    parser.add_argument("--stack", default="mpich-wheels", help="stack the gate is tried with; it must have IMB-MPI1")
-    parser.add_argument("--of", default="*", metavar="PATTERN", help="stacks to give figures of (default: all)")
-    parser.add_argument("--only", choices=[name for name, _ in JUDGED], help="judge one benchmark (default: both)")
+    parser.add_argument(
+        "--stack",
+        default="mpich-wheels",
+        help="stack the gate is tried with; it must have IMB-MPI1",
+    )
+    parser.add_argument(
+        "--of", default="*", metavar="PATTERN", help="stacks to give figures of (default: all)"
+    )
+    parser.add_argument(
+        "--only", choices=[name for name, _ in JUDGED], help="judge one benchmark (default: both)"
+    )
     parser.add_argument("--kind", choices=KINDS, help="runs of one kind only (default: both)")
     options = parser.parse_args(argv)
     judged = [row for row in JUDGED if options.only in (None, row[0])]
@@ -248,7 +311,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     stacks, _ = metadata.discover()
     by_name = {stack.name: stack for stack in stacks}
     if options.stack not in by_name:
-        raise BadInput("stack-unknown", f"there is no stack '{options.stack}'; 'mpibench stacks' lists them.")
+        raise BadInput(
+            "unknown-name", f"there is no stack '{options.stack}'; 'mpibench stacks' lists them."
+        )
     started = time.monotonic()
     with own_cluster() as where:
         print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")
@@ -258,8 +323,17 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(line, flush=True)
         if options.runs:
             kinds = [kind for kind in KINDS if options.kind in (None, kind)]
-            counts = compare(where, by_name[options.stack], options.runs, judged, lambda line: print(line, flush=True), kinds)
-            flagged = ", ".join(f"{kind}: {number}/{options.runs} flagged" for kind, number in counts.items())
+            counts = compare(
+                where,
+                by_name[options.stack],
+                options.runs,
+                judged,
+                lambda line: print(line, flush=True),
+                kinds,
+            )
+            flagged = ", ".join(
+                f"{kind}: {number}/{options.runs} flagged" for kind, number in counts.items()
+            )
             print(f"{flagged}, {time.monotonic() - started:.0f} s")
 
 

@@ -1,10 +1,13 @@
-"""Faults on a real mini-cluster, and whom ``mpibench locate`` names: ``python -m studies.located_faults --nodes 8 --runs 20``.
+"""Faults on a real mini-cluster, and whom ``mpibench locate`` names: ``python -m
+studies.located_faults --nodes 8 --runs 20``.
 
-Brings up a cluster of its own, once. Each run makes one fault at a place drawn by chance, measures a map with ``PairMap`` as
-a user does, asks ``locate``, and undoes the fault. One line of JSON is appended to ``--out`` for each run: a series that was
-interrupted goes on where it stopped, and ``--minutes`` begins no run that would take longer than that. ``--show`` prints the
-table of a file. Runs of all faults take turns, so that a part of a series has as many of each. The map of each run is kept
-beside the file (``FILE.maps/``), and ``--peers`` applies the rules of two other programs (:mod:`.peer_rules`) to these.
+Brings up a cluster of its own, once. Each run makes one fault at a place drawn by chance, measures
+a map with ``PairMap`` as a user does, asks ``locate``, and undoes the fault. One line of JSON is
+appended to ``--out`` for each run: a series that was interrupted goes on where it stopped, and
+``--minutes`` begins no run that would take longer than that. ``--show`` prints the table of a file.
+Runs of all faults take turns, so that a part of a series has as many of each. The map of each run
+is kept beside the file (``FILE.maps/``), and ``--peers`` applies the rules of two other programs
+(:mod:`.peer_rules`) to these.
 
 found       anything that is accused is the faulty thing
 named       it is accused in the direction and by the quantity it is bad in (:data:`FAULTS`)
@@ -30,14 +33,20 @@ from pathlib import Path
 from typing import Any
 
 from mpibench import whole_file
-from mpibench.cluster import faults, lifecycle, state
-from mpibench.cluster.plan import DEFAULT_LAYOUT, LEAF_FABRIC, Plan
-from mpibench.cluster.plan import make as make_plan
 from mpibench.locate import answers, judgement, maps
-from mpibench.locate.findings import Answer, Finding
+from mpibench.locate.findings import Accused, MapJudgement
 from mpibench.locate.maps import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK, Places
 from mpibench.store.sessions import read_session
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
+from mpibench_cluster import faults, lifecycle, state
+from mpibench_cluster.plan import DEFAULT_LAYOUT, LEAF_FABRIC, ClusterPlan
+from mpibench_cluster.plan import make as make_plan
+from reframe_tests.harness.instruments.pairs.pair_values import (
+    BANDWIDTH,
+    LATENCY,
+    MEAN,
+    PairMap,
+    read_pair_map,
+)
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -53,32 +62,40 @@ _LAYOUT = DEFAULT_LAYOUT
 class Made:
     """A fault in force.
 
-    :param name: of :data:`mpibench.cluster.faults.FAULTS`; ``what``: its parameters.
-    :param thing: the node or leaf switch that is faulty; ``is_named``: whether a finding names it rightly.
+    :param name: of :data:`mpibench_cluster.faults.FAULTS`; ``what``: its parameters.
+    :param thing: the node or leaf switch that is faulty; ``is_named``:
+        whether a finding names it rightly.
     """
 
     name: str
     what: Mapping[str, Any]
     thing: str
-    is_named: Callable[[Answer], bool]
+    is_named: Callable[[MapJudgement], bool]
 
-    def is_found(self, finding: Finding) -> bool:
+    def is_found(self, finding: Accused) -> bool:
         """Whether a finding is of the faulty thing."""
         kinds = (LINK, UPLINK) if "leaf" in self.what else (NODE,)
         return finding.kind in kinds and self.thing in finding.names
 
 
-def _named(thing: str, kinds: Sequence[str], quantities: Sequence[str], ways: Sequence[str]) -> Callable[[Answer], bool]:
-    def check(answer: Answer) -> bool:
+def _named(
+    thing: str, kinds: Sequence[str], quantities: Sequence[str], ways: Sequence[str]
+) -> Callable[[MapJudgement], bool]:
+    def check(answer: MapJudgement) -> bool:
         return any(
-            thing in one.names and one.kind in kinds and one.quantity in quantities and one.way in ways
+            thing in one.names
+            and one.kind in kinds
+            and one.quantity in quantities
+            and one.way in ways
             for one in answer.findings
         )
 
     return check
 
 
-def _of_node(name: str, quantities: Sequence[str], ways: Sequence[str], **what: Any) -> Callable[[str], Made]:
+def _of_node(
+    name: str, quantities: Sequence[str], ways: Sequence[str], **what: Any
+) -> Callable[[str], Made]:
     def make(node: str) -> Made:
         where = {"node": node} if name == "slow-cpu" else {"node": node, "fabric": LEAF_FABRIC.name}
         return Made(name, {**where, **what}, node, _named(node, (NODE,), quantities, ways))
@@ -88,7 +105,12 @@ def _of_node(name: str, quantities: Sequence[str], ways: Sequence[str], **what: 
 
 def _uplink(leaf: str) -> Made:
     what = {"leaf": leaf, "fraction": 0.25, "direction": "both"}
-    return Made("slow-uplink", what, leaf, _named(leaf, (LINK, UPLINK), (BANDWIDTH,), (SENDS, RECEIVES, BOTH)))
+    return Made(
+        "slow-uplink",
+        what,
+        leaf,
+        _named(leaf, (LINK, UPLINK), (BANDWIDTH,), (SENDS, RECEIVES, BOTH)),
+    )
 
 
 def _mtu(node: str) -> Made:
@@ -103,35 +125,57 @@ _delayed = _of_node("delay", (LATENCY,), (BOTH,), delay_us=1000, direction="both
 FAULTS: Mapping[str, tuple[Callable[[str], Made], ...]] = {
     "healthy": (),
     "slow-send": (_sends,),
-    "slow-receive": (_of_node("slow-port", (BANDWIDTH,), (RECEIVES,), fraction=0.5, direction="receive"),),
+    "slow-receive": (
+        _of_node("slow-port", (BANDWIDTH,), (RECEIVES,), fraction=0.5, direction="receive"),
+    ),
     "slow-both": (_of_node("slow-port", (BANDWIDTH,), (BOTH,), fraction=0.5, direction="both"),),
     "slow-uplink": (_uplink,),
     "lossy-cable": (_of_node("lossy-cable", (BANDWIDTH,), _ANY, loss=0.01, direction="both"),),
     "delay": (_delayed,),
     "mtu": (_mtu,),
     "slow-cpu": (_of_node("slow-cpu", (LATENCY, MEAN), (BOTH,), fraction=0.25),),
-    "flapping": (_of_node("flapping", (BANDWIDTH,), (SENDS,), fraction=0.1, direction="send", bad_s=1.0, good_s=3.0),),
+    "flapping": (
+        _of_node(
+            "flapping",
+            (BANDWIDTH,),
+            (SENDS,),
+            fraction=0.1,
+            direction="send",
+            bad_s=1.0,
+            good_s=3.0,
+        ),
+    ),
     "two": (_sends, _delayed),
 }
 
 
-def draw(kind: str, run: int, seed: int, plan: Plan) -> list[Made]:
+def draw(kind: str, run: int, seed: int, plan: ClusterPlan) -> list[Made]:
     """The faults of a run, at different places that depend on nothing else."""
     chance = random.Random(f"{seed} {kind} {run} {plan.compute}")
-    places = [leaf.name for leaf in plan.leaves] if kind == "slow-uplink" else [node.name for node in plan.compute_nodes]
+    places = (
+        [leaf.name for leaf in plan.leaves]
+        if kind == "slow-uplink"
+        else [node.name for node in plan.compute_nodes]
+    )
     chosen = chance.sample(places, len(FAULTS[kind]))
     return [make(place) for make, place in zip(FAULTS[kind], chosen, strict=True)]
 
 
-def score(answer: Answer, made: Sequence[Made]) -> dict[str, Any]:
+def score(answer: MapJudgement, made: Sequence[Made]) -> dict[str, Any]:
     """Which faults were found and rightly named, and who else is accused."""
-    found = [any(map(one.is_found, answer.findings)) or ("node" in one.what and one.thing in answer.evident) for one in made]
+    found = [
+        any(map(one.is_found, answer.findings))
+        or ("node" in one.what and one.thing in answer.evident)
+        for one in made
+    ]
     wrong = [
         f"{finding.kind} {' and '.join(finding.names)}"
         for finding in answer.findings
         if not any(one.is_found(finding) for one in made)
     ]
-    wrong += [f"{NODE} {node}" for node in answer.evident if not any(one.thing == node for one in made)]
+    wrong += [
+        f"{NODE} {node}" for node in answer.evident if not any(one.thing == node for one in made)
+    ]
     return {
         "faults": len(made),
         "found": sum(found),
@@ -155,7 +199,8 @@ def keep_map(folder: Path, record: Mapping[str, Any], measured: PairMap) -> dict
 
 
 def peers(path: Path) -> Iterator[str]:
-    """Who is named by us and by two other rules on the maps of a series, a line for each number of nodes and fault.
+    """Who is named by us and by two other rules on the maps of a series,
+    a line for each number of nodes and fault.
 
     :raises BadInput: a map of the series is not there, or is damaged.
     """
@@ -168,21 +213,29 @@ def peers(path: Path) -> Iterator[str]:
             measured = read_pair_map(json.loads(file.read_text()), str(file))
         except (OSError, ValueError) as error:
             raise BadInput(
-                "study-failed", f"{file}: the map of a run cannot be read ({error}): give the --out of a series whole."
+                "tool-failed",
+                f"{file}: the map of a run cannot be read ({error}): give the --out of a series "
+                "whole.",
             ) from None
         assert measured is not None
         made = draw(row["fault"], row["run"], row["seed"], make_plan(row["nodes"], _LAYOUT))
         named = {"locate": nodes_named(measured), **peer_rules.on_map(measured)}
         for rule, nodes in named.items():
-            tallies.setdefault((row["nodes"], row["fault"]), {}).setdefault(rule, []).append(score_nodes(nodes, made))
+            tallies.setdefault((row["nodes"], row["fault"]), {}).setdefault(rule, []).append(
+                score_nodes(nodes, made)
+            )
     for (nodes, kind), rules in tallies.items():
         for rule, scores in rules.items():
             count = sum(one["faults"] for one in scores)
-            found = f"{sum(one['found'] for one in scores)} of {count} faulty nodes named, " if count else ""
+            found = (
+                f"{sum(one['found'] for one in scores)} of {count} faulty nodes named, "
+                if count
+                else ""
+            )
             wrong = [one["innocents"] for one in scores]
             yield (
-                f"{nodes:3} nodes, {kind:13} {rule:10} {len(scores):3} runs: {found}{sum(wrong)} innocent nodes named in "
-                f"{sum(map(bool, wrong))} runs"
+                f"{nodes:3} nodes, {kind:13} {rule:10} {len(scores):3} runs: {found}{sum(wrong)} "
+                f"innocent nodes named in {sum(map(bool, wrong))} runs"
             )
 
 
@@ -194,7 +247,9 @@ def nodes_named(measured: PairMap) -> set[str]:
 
 
 def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
-    """Of the nodes that a rule names those that are faulty, and the others. A switch is no node, nor are those below it."""
+    """Of the nodes that a rule names those that are faulty, and the others.
+    A switch is no node, nor are those below it.
+    """
     faulty = {one.thing for one in made if "node" in one.what}
     return {"faults": len(faulty), "found": len(named & faulty), "innocents": len(named - faulty)}
 
@@ -202,17 +257,29 @@ def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
 class Series:
     """Runs on one cluster."""
 
-    def __init__(self, cluster: state.State, folder: Path, stack: str, options: Sequence[str], maps: Path) -> None:
+    def __init__(
+        self, cluster: state.State, folder: Path, stack: str, options: Sequence[str], maps: Path
+    ) -> None:
         self.maps = maps
-        self.plan, self.folder, self.stack, self.options = cluster.plan, folder, stack, tuple(options)
+        self.plan = cluster.plan
+        self.folder = folder
+        self.stack = stack
+        self.options = tuple(options)
 
     def run(self, kind: str, number: int, seed: int) -> dict[str, Any]:
         """One run: its record, also where nothing could be measured."""
         made = draw(kind, number, seed, self.plan)
-        began, load = time.time(), os.getloadavg()[0]
+        began = time.time()
+        load = os.getloadavg()[0]
         record: dict[str, Any] = {
-            **{"fault": kind, "run": number, "seed": seed, "nodes": self.plan.compute, "stack": self.stack, "started": began},
-            **{"where": [" ".join([one.name, *map(str, one.what.values())]) for one in made], "load": round(load, 1)},
+            "fault": kind,
+            "run": number,
+            "seed": seed,
+            "nodes": self.plan.compute,
+            "stack": self.stack,
+            "started": began,
+            "where": [" ".join([one.name, *map(str, one.what.values())]) for one in made],
+            "load": round(load, 1),
         }
         try:
             for one in made:
@@ -221,14 +288,23 @@ class Series:
             answer, measured, launch_s = self._locate(f"{kind}-{number}")
             seconds = time.monotonic() - measuring
         except (BadInput, subprocess.SubprocessError) as error:
-            return {**record, "error": str(error)[:300], **score(Answer((), Places({}), ()), made)}
+            return {
+                **record,
+                "error": str(error)[:300],
+                **score(MapJudgement((), Places({}), ()), made),
+            }
         finally:
             faults.clear(lambda text: None)
         said = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
-        record |= {"said": said, "status": answer.status, "seconds": round(seconds, 1), "launch_s": launch_s}
+        record |= {
+            "said": said,
+            "status": answer.status,
+            "seconds": round(seconds, 1),
+            "launch_s": launch_s,
+        }
         return {**record, **score(answer, made), **keep_map(self.maps, record, measured)}
 
-    def _locate(self, name: str) -> tuple[Answer, PairMap, float | None]:
+    def _locate(self, name: str) -> tuple[MapJudgement, PairMap, float | None]:
         """Measure as a user does, and ask; with the map, and the seconds of its launch.
 
         :raises BadInput: no map was stored.
@@ -237,9 +313,14 @@ class Series:
         session = read_session(folder / "results.db")
         for case in session.cases:
             if case.pair_map:
-                launched = [float(path.read_text().split()[3]) for path in folder.rglob("launches.txt")]
+                launched = [
+                    float(path.read_text().split()[3]) for path in folder.rglob("launches.txt")
+                ]
                 return answers.answer_of(session, case), case.pair_map, max(launched, default=None)
-        raise BadInput("study-failed", f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
+        raise BadInput(
+            "tool-failed",
+            f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}",
+        )
 
     def measure(self, name: str, options: Sequence[str]) -> Path:
         """Folder of a session with a map.
@@ -255,15 +336,28 @@ class Series:
         }
         programs = Path(sys.executable).parent
         words = [
-            *(str(programs / "mpibench"), "cluster", "exec", "--"),
-            *("env", *(f"{key}={value}" for key, value in settings.items())),
-            *(str(programs / "reframe"), "-c", str(ROOT / "reframe_tests" / "parallel_transfer.py"), "-r"),
-            *("-n", f"PairMap%fabric={LEAF_FABRIC.name}", "-p", self.stack, f"--system=minicluster:{LEAF_FABRIC.name}"),
+            str(programs / "mpibench"),
+            "cluster",
+            "exec",
+            "--",
+            "env",
+            *(f"{key}={value}" for key, value in settings.items()),
+            str(programs / "reframe"),
+            "-c",
+            str(ROOT / "reframe_tests" / "parallel_transfer.py"),
+            "-r",
+            "-n",
+            f"PairMap%fabric={LEAF_FABRIC.name}",
+            "-p",
+            self.stack,
+            f"--system=minicluster:{LEAF_FABRIC.name}",
             *options,
         ]
         done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
         if not (folder / "results.db").exists():
-            raise BadInput("study-failed", f"ReFrame stored no session: {(done.stderr or done.stdout)[-200:]}")
+            raise BadInput(
+                "tool-failed", f"ReFrame stored no session: {(done.stderr or done.stdout)[-200:]}"
+            )
         return folder
 
     def _launch_s(self, name: str, *options: str) -> float:
@@ -275,24 +369,34 @@ class Series:
             _, _, status, seconds = path.read_text().split()
             if status == "0":
                 return float(seconds)
-        raise BadInput("study-failed", f"the launch of {name} failed: look at it with 'mpibench cluster exec' and ReFrame.")
+        raise BadInput(
+            "tool-failed",
+            f"the launch of {name} failed: look at it with 'mpibench cluster exec' and ReFrame.",
+        )
 
     def speed(self, runs: int) -> str:
-        """Seconds of one pass over all pairs after one start, beside a launch for each pair; medians of the launches alone."""
+        """Seconds of one pass over all pairs after one start, beside a launch for each pair;
+        medians of the launches alone.
+        """
         nodes = self.plan.compute
         pairs = nodes * (nodes - 1) // 2
         whole = statistics.median(self._launch_s("map") for _ in range(runs))
         one = statistics.median(self._launch_s("pair", "-P", "nodes=2") for _ in range(runs))
         return (
-            f"{nodes} nodes, medians of {runs}: one start {whole:.1f} s; a launch a pair {one:.2f} s, {pairs} of them "
-            f"{pairs * one:.0f} s: {pairs * one / whole:.1f} times as long; load {os.getloadavg()[0]:.1f}"
+            f"{nodes} nodes, medians of {runs}: one start {whole:.1f} s; a launch a pair "
+            f"{one:.2f} s, {pairs} of them {pairs * one:.0f} s: {pairs * one / whole:.1f} times "
+            f"as long; load {os.getloadavg()[0]:.1f}"
         )
 
 
 @contextmanager
 def own_cluster(nodes: int) -> Iterator[tuple[state.State, Path]]:
-    """A cluster that nobody else uses and a folder that its nodes see, taken down whatever happens."""
-    with tempfile.TemporaryDirectory(prefix="mpibench-located-faults-", ignore_cleanup_errors=True) as name:
+    """A cluster that nobody else uses and a folder that its
+    nodes see, taken down whatever happens.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="mpibench-located-faults-", ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         (folder / "runs").mkdir()
         os.environ[state.RUNTIME_VARIABLE] = str(folder / "cluster")
@@ -315,7 +419,8 @@ def read(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             if number < len(lines):
                 raise BadInput(
-                    "study-failed", f"{path}, line {number} is not a record of this study: give another --out."
+                    "tool-failed",
+                    f"{path}, line {number} is not a record of this study: give another --out.",
                 ) from None
     return found
 
@@ -339,33 +444,64 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             if not rows:
                 continue
             count = sum(row["faults"] for row in rows)
-            of_faults = f"{sum(row['found'] for row in rows)} found, {sum(row['named'] for row in rows)} named of {count}, "
+            of_faults = (
+                f"{sum(row['found'] for row in rows)} found, {sum(row['named'] for row in rows)} "
+                f"named of {count}, "
+            )
             wrong = sum(len(row["innocents"]) for row in rows)
             took = [row["seconds"] for row in rows if "seconds" in row]
             unclear = sum(bool(row["inconclusive"]) for row in rows)
             load = statistics.median(row["load"] for row in rows)
-            seconds = f"median {statistics.median(took):.0f} s, most {max(took):.0f} s" if took else "none measured"
+            seconds = (
+                f"median {statistics.median(took):.0f} s, most {max(took):.0f} s"
+                if took
+                else "none measured"
+            )
             failed = sum("error" in row for row in rows)
             yield (
-                f"{nodes:3} nodes, {kind:13} {len(rows):3} runs: {of_faults if count else ''}{wrong} innocents accused in "
-                f"{sum(bool(row['innocents']) for row in rows)} runs, {unclear} not all decided, {failed} not measured; "
-                f"{seconds}; load {load:.1f}"
+                f"{nodes:3} nodes, {kind:13} {len(rows):3} runs: "
+                f"{of_faults if count else ''}{wrong} innocents accused in "
+                f"{sum(bool(row['innocents']) for row in rows)} runs, {unclear} not all decided, "
+                f"{failed} not measured; {seconds}; load {load:.1f}"
             )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what the file lacks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--runs", type=int, default=20, help="of each fault")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="repeatable; default: all")
-    parser.add_argument("--out", type=Path, default=Path("located-faults.jsonl"), help="records, one a line; is added to")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run that would end later")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("located-faults.jsonl"),
+        help="records, one a line; is added to",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="begin no run that would end later"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--stack", default="mpich-wheels")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of PairMap, as -S of ReFrame")
-    parser.add_argument("--speed", action="store_true", help="only time maps, and a launch a pair, --runs times each")
-    parser.add_argument("--peers", action="store_true", help="only print who is named on the maps of --out by other rules, too")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of PairMap, as -S of ReFrame",
+    )
+    parser.add_argument(
+        "--speed",
+        action="store_true",
+        help="only time maps, and a launch a pair, --runs times each",
+    )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="only print who is named on the maps of --out by other rules, too",
+    )
     parser.add_argument("--show", action="store_true", help="only print the table of --out")
     asked = parser.parse_args(argv)
     if asked.show or asked.peers:
@@ -375,7 +511,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     begin = time.monotonic()
     known = {(row["nodes"], row["seed"], row["fault"], row["run"]) for row in read(asked.out)}
     planned = [(kind, run) for run in range(1, asked.runs + 1) for kind in asked.fault or FAULTS]
-    left = [(kind, run) for kind, run in planned if (asked.nodes, asked.seed, kind, run) not in known]
+    left = [
+        (kind, run) for kind, run in planned if (asked.nodes, asked.seed, kind, run) not in known
+    ]
     longest = 0.0
     options = [word for one in asked.set for word in ("-S", one)]
     with own_cluster(asked.nodes) as (cluster, folder):
@@ -391,7 +529,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             append(asked.out, record)
             longest = max(longest, time.monotonic() - began)
             print(
-                json.dumps({name: record.get(name) for name in ("fault", "where", "named", "innocents", "said", "error")}),
+                json.dumps(
+                    {
+                        name: record.get(name)
+                        for name in ("fault", "where", "named", "innocents", "said", "error")
+                    }
+                ),
                 flush=True,
             )
     print("\n".join(table(read(asked.out))))

@@ -1,11 +1,13 @@
-"""How often is damage to an output read as other numbers than were printed? ``python -m studies.lost_numbers``.
+"""How often is damage to an output read as other numbers than were
+printed? ``python -m studies.lost_numbers``.
 
-For each reader ``--draws`` times: one of its outputs, one of the damages of :mod:`.output_damage` (lines lost, repeated, moved,
-cut, corrupted, mixed with another output), read as a test reads it. What comes out is an error, the same, or a silent loss;
-the same rows in another order are the same numbers, since each says what it is of.
-The outputs are recorded but for those that a line calls composed. Readers are the suites of the catalogue and STREAM
-(``stream``). Prints a line each, with the upper end of the exact 95 % interval of the
-losses (Clopper and Pearson, Biometrika 26, 1934); exit status 1 where there is a loss.
+For each reader ``--draws`` times: one of its outputs, one of the damages of :mod:`.output_damage`
+(lines lost, repeated, moved, cut, corrupted, mixed with another output), read as a test reads it.
+What comes out is an error, the same, or a silent loss; the same rows in another order are the same
+numbers, since each says what it is of. The outputs are recorded but for those that a line calls
+composed. Readers are the suites of the catalogue and STREAM (``stream``). Prints a line each, with
+the upper end of the exact 95 % interval of the losses (Clopper and Pearson, Biometrika 26, 1934);
+exit status 1 where there is a loss.
 """
 
 from __future__ import annotations
@@ -58,8 +60,13 @@ class Losses:
         return self.refused + self.same + len(self.lost)
 
     def __str__(self) -> str:
-        most = stats.beta.ppf(0.95 if not self.lost else 0.975, len(self.lost) + 1, self.draws - len(self.lost))
-        words = f"{self.draws} damaged outputs: {self.refused} refused, {self.same} harmless, {len(self.lost)} lost"
+        most = stats.beta.ppf(
+            0.95 if not self.lost else 0.975, len(self.lost) + 1, self.draws - len(self.lost)
+        )
+        words = (
+            f"{self.draws} damaged outputs: {self.refused} refused, {self.same} harmless, "
+            f"{len(self.lost)} lost"
+        )
         return f"{self.name}: {words} (at most {1e5 * most:.1f} in 100,000)"
 
 
@@ -68,12 +75,19 @@ def draw(outputs: Outputs, others: Mapping[str, str], draws: int, seed: int) -> 
 
     :param others: outputs of all readers by name; damage mixes them.
     """
-    found, random = Losses(outputs.name), Random(f"{outputs.name} {seed}")
+    found = Losses(outputs.name)
+    random = Random(f"{outputs.name} {seed}")
     answers = {name: outputs.read(name, text) for name, text in outputs.texts.items()}
-    own, foreign, kinds = sorted(outputs.texts), sorted(others), sorted(MUTATIONS)
+    own = sorted(outputs.texts)
+    foreign = sorted(others)
+    kinds = sorted(MUTATIONS)
     for _ in range(draws):
-        name, kind, number = random.choice(own), random.choice(kinds), random.getrandbits(32)
-        damaged = MUTATIONS[kind](outputs.texts[name], others[random.choice(foreign)], Random(number))
+        name = random.choice(own)
+        kind = random.choice(kinds)
+        number = random.getrandbits(32)
+        damaged = MUTATIONS[kind](
+            outputs.texts[name], others[random.choice(foreign)], Random(number)
+        )
         try:
             answer = outputs.read(name, damaged)
         except BadInput:
@@ -105,7 +119,11 @@ def known() -> list[Outputs]:
     stream = (GOLDEN.parent / "golden_memory" / "stream_local.txt").read_text()
     return [
         *found,
-        Outputs("stream", {"stream_local.txt": stream}, lambda _, text: memory_stream.read(text, "local", "as_is", 10)),
+        Outputs(
+            "stream",
+            {"stream_local.txt": stream},
+            lambda _, text: memory_stream.read(text, "local", "as_is", 10),
+        ),
     ]
 
 
@@ -124,7 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("suites", nargs="*", help="names of suites, stream; default: all")
     options = parser.parse_args(arguments)
-    status, any_suite = 0, False
+    status = 0
+    any_suite = False
     for outputs, losses in study(options.draws, options.seed, tuple(options.suites)):
         any_suite = True
         print(

@@ -1,7 +1,8 @@
 """Damage that happens to outputs: lost, repeated, moved, mixed, cut and corrupted lines.
 
-Every damage is a pure function of the text and some numbers, so that the same code serves the property tests and the
-benchmark of the parser. None of them makes another valid output on purpose: a changed digit cannot be seen by anyone.
+Every damage is a pure function of the text and some numbers, so that the same code serves the
+property tests and the benchmark of the parser. None of them makes another valid output on purpose:
+a changed digit cannot be seen by anyone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def golden(name: str) -> str:
 
 
 def good_goldens() -> dict[str, str]:
-    """Outputs that are complete, by name: recorded ones, and with :data:`COMPOSED` those of programs that could not be run."""
+    """Outputs that are complete, by name: recorded ones, and with :data:`COMPOSED` those of
+    programs that could not be run.
+    """
     found = {}
     folders = ("", "osu/", "nccl/", COMPOSED)
     for path in (path for folder in folders for path in sorted(GOLDEN.glob(f"{folder}*.txt"))):
@@ -43,14 +46,18 @@ def good_goldens() -> dict[str, str]:
 
 
 def expectation(records: Sequence[Record]) -> list[Expected]:
-    """What a caller who asked for exactly these records expects; variants name the ranks where these are several."""
+    """What a caller who asked for exactly these records expects;
+    variants name the ranks where these are several.
+    """
     expected = []
     for name in dict.fromkeys(record.benchmark for record in records):
         mine = [record for record in records if record.benchmark == name]
         growing = len({record.ranks for record in mine}) > 1
         ranks: dict[str, int | None] = {}
         for record in mine:
-            ranks[",".join(filter(None, (record.variant, f"ranks={record.ranks}" if growing else "")))] = record.ranks
+            ranks[
+                ",".join(filter(None, (record.variant, f"ranks={record.ranks}" if growing else "")))
+            ] = record.ranks
         sizes = tuple(dict.fromkeys(record.message_bytes for record in mine))
         several = tuple(filter(None, ranks.values())) if growing else ()
         expected.append(Expected(name, mine[0].ranks or 0, sizes, tuple(ranks), growing=several))
@@ -58,7 +65,9 @@ def expectation(records: Sequence[Record]) -> list[Expected]:
 
 
 def ends_visibly(name: str) -> bool:
-    """Whether the output says by itself what it holds; mpi4py.bench, IMB, OSU and one end of perftest do not."""
+    """Whether the output says by itself what it holds; mpi4py.bench,
+    IMB, OSU and one size of perftest do not.
+    """
     return not name.startswith(("mpi4py", "imb", "osu/", COMPOSED))
 
 
@@ -68,9 +77,15 @@ def whole(name: str, text: str) -> list[Record]:
 
 
 def read(name: str, text: str, original: Sequence[Record]) -> list[Record]:
-    """Read as a test does: parse, and complete by what was asked for where the output alone cannot show it."""
+    """Read as a test does: parse, and complete by what was asked for
+    where the output alone cannot show it.
+    """
     records = reader.parse(text, source=name)
-    return records if ends_visibly(name) else reader.complete(records, expectation(original), source=name)
+    return (
+        records
+        if ends_visibly(name)
+        else reader.complete(records, expectation(original), source=name)
+    )
 
 
 def delete(text: str, other: str, random: Random) -> str:
@@ -102,10 +117,13 @@ def behead(text: str, other: str, random: Random) -> str:
 
 
 def swap(text: str, other: str, random: Random) -> str:
-    """Two lines change places, unless both are rows of the same size and repetitions: that is another valid output."""
+    """Two lines change places, unless both are rows of the same size and
+    repetitions: that is another valid output.
+    """
     lines = text.splitlines(keepends=True)
     for _ in range(100):
-        first, second = random.randrange(len(lines)), random.randrange(len(lines))
+        first = random.randrange(len(lines))
+        second = random.randrange(len(lines))
         if not _interchangeable(lines[first], lines[second]):
             lines[first], lines[second] = lines[second], lines[first]
             break
@@ -120,8 +138,12 @@ def _interchangeable(first: str, second: str) -> bool:
     if not (_ROW.fullmatch(first.strip()) and _ROW.fullmatch(second.strip())):
         return False
     columns = [line.split() for line in (first, second)]
-    whole = [[index for index, word in enumerate(words) if _WHOLE.fullmatch(word)] for words in columns]
-    keys = [[words[index] for index in places[:3]] for words, places in zip(columns, whole, strict=True)]
+    whole = [
+        [index for index, word in enumerate(words) if _WHOLE.fullmatch(word)] for words in columns
+    ]
+    keys = [
+        [words[index] for index in places[:3]] for words, places in zip(columns, whole, strict=True)
+    ]
     return len(columns[0]) == len(columns[1]) and keys[0][:1] == keys[1][:1]
 
 
@@ -134,7 +156,8 @@ def corrupt(text: str, other: str, random: Random) -> str:
 
 def interleave(text: str, other: str, random: Random) -> str:
     """Two outputs arrive in one file, line by line."""
-    one, two = text.splitlines(keepends=True), other.splitlines(keepends=True)
+    one = text.splitlines(keepends=True)
+    two = other.splitlines(keepends=True)
     mixed = []
     while one and two:
         mixed.append((one if random.random() < 0.5 else two).pop(0))
@@ -143,8 +166,10 @@ def interleave(text: str, other: str, random: Random) -> str:
 
 def insert(text: str, other: str, random: Random) -> str:
     """Some lines of another output arrive in the middle."""
-    lines, foreign = text.splitlines(keepends=True), other.splitlines(keepends=True)
-    start, where = random.randrange(len(foreign)), random.randrange(len(lines) + 1)
+    lines = text.splitlines(keepends=True)
+    foreign = other.splitlines(keepends=True)
+    start = random.randrange(len(foreign))
+    where = random.randrange(len(lines) + 1)
     block = foreign[start : start + random.choice((1, 1, 2, 5, 20))]
     return "".join([*lines[:where], *block, *lines[where:]])
 
@@ -163,5 +188,16 @@ def concatenate(text: str, other: str, random: Random) -> str:
 
 MUTATIONS: dict[str, Callable[[str, str, Random], str]] = {
     function.__name__: function
-    for function in (delete, duplicate, truncate, behead, swap, corrupt, interleave, insert, splice, concatenate)
+    for function in (
+        delete,
+        duplicate,
+        truncate,
+        behead,
+        swap,
+        corrupt,
+        interleave,
+        insert,
+        splice,
+        concatenate,
+    )
 }

@@ -1,7 +1,8 @@
-"""How fast and how strict the parsers are: MB/s over the recorded outputs, and what happens to damaged ones.
+"""How fast and how strict the parsers are: MB/s over the recorded
+outputs, and what happens to damaged ones.
 
-Run as ``python -m studies.parser_speed [--seconds S] [--mutations N]``. Not a test: it prints what it finds, and exits
-1 only if a damaged output was taken for another result (a silent loss).
+Run as ``python -m studies.parser_speed [--seconds S] [--mutations N]``. Not a test: it prints what
+it finds, and exits 1 only if a damaged output was taken for another result (a silent loss).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _VALUE = re.compile(r"^[ \t]+[0-9]+[ \t]+[0-9]+[ \t]+([0-9.]+ ?)+", re.MULTILINE
 
 
 def measure_speed(texts: dict[str, str], seconds: float) -> tuple[float, float]:
-    """MB/s (1e6 bytes per second) and records per second over all texts, read again and again for so long.
+    """MB/s (1e6 bytes per second) and records per second over all
+    texts, read again and again for so long.
 
     Seconds are of processor time, so that other work on the machine does not count.
     """
@@ -35,20 +37,26 @@ def measure_speed(texts: dict[str, str], seconds: float) -> tuple[float, float]:
 
 
 def count_outcomes(texts: dict[str, str], count: int, seed: int) -> Counter[tuple[str, str]]:
-    """Outcomes of randomly damaged outputs: (mutation, ``error`` | ``same`` | ``loss``) to how often."""
+    """Outcomes of randomly damaged outputs: (mutation, ``error``
+    | ``same`` | ``loss``) to how often.
+    """
     random = Random(seed)
     names = list(texts)
     records = {name: whole(name, text) for name, text in texts.items()}
     outcomes: Counter[tuple[str, str]] = Counter()
     for _ in range(count):
-        mutation, name, other = random.choice(list(MUTATIONS)), random.choice(names), random.choice(names)
+        mutation = random.choice(list(MUTATIONS))
+        name = random.choice(names)
+        other = random.choice(names)
         damaged = MUTATIONS[mutation](texts[name], texts[other], random)
         outcomes[mutation, _outcome(name, damaged, records[name])] += 1
     return outcomes
 
 
 def count_changed_digits(texts: dict[str, str], count: int, seed: int) -> Counter[str]:
-    """Outcomes where one digit of a measured value became another digit: nothing but the other columns can show that."""
+    """Outcomes where one digit of a measured value became another digit:
+    nothing but the other columns can show that.
+    """
     random = Random(seed)
     places = [(name, found.span(1)) for name, text in texts.items() for found in _cells(text)]
     records = {name: whole(name, text) for name, text in texts.items()}
@@ -65,7 +73,11 @@ def count_changed_digits(texts: dict[str, str], count: int, seed: int) -> Counte
 def _cells(text: str) -> list[re.Match[str]]:
     """Measured values: every number with a decimal point in a row of a table."""
     cell = re.compile(r"(?<= )([0-9]+\.[0-9]+)(?=\s)")
-    return [found for row in _VALUE.finditer(text) for found in cell.finditer(text, row.start(), row.end() + 1)]
+    return [
+        found
+        for row in _VALUE.finditer(text)
+        for found in cell.finditer(text, row.start(), row.end() + 1)
+    ]
 
 
 def _outcome(name: str, damaged: str, expected: list[Record]) -> str:
@@ -78,7 +90,9 @@ def _outcome(name: str, damaged: str, expected: list[Record]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Print the measures; 1 if there was a silent loss."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=2.0, help="how long to parse for the speed")
+    options.add_argument(
+        "--seconds", type=float, default=2.0, help="how long to parse for the speed"
+    )
     options.add_argument("--mutations", type=int, default=20_000, help="how many outputs to damage")
     options.add_argument("--seed", type=int, default=1, help="seed of the damage")
     args = options.parse_args(argv)
@@ -92,10 +106,16 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{args.mutations} damaged outputs: {losses} silent losses")
     print(f"  {'damage':<12} {'error':>7} {'same':>7} {'loss':>7}")
     for mutation in MUTATIONS:
-        print(f"  {mutation:<12} " + " ".join(f"{outcomes[mutation, outcome]:7d}" for outcome in ("error", "same", "loss")))
+        print(
+            f"  {mutation:<12} "
+            + " ".join(f"{outcomes[mutation, outcome]:7d}" for outcome in ("error", "same", "loss"))
+        )
     digits = count_changed_digits(texts, min(args.mutations, 5_000), args.seed)
     seen = digits["error"] / max(1, sum(digits.values()))
-    print(f"one digit of a value changed: seen in {seen:.0%} (through the other columns; the rest looks like a result)")
+    print(
+        f"one digit of a value changed: seen in {seen:.0%} (through the other columns; the rest "
+        "looks like a result)"
+    )
     return 1 if losses else 0
 
 

@@ -1,15 +1,18 @@
-"""The rules of two other programs, as their documents describe them, on the observations that ours are given.
+"""The rules of two other programs, as their documents describe
+them, on the observations that ours are given.
 
-ClusterKit (NVIDIA HPC-X 2.24, "ClusterKit"): a pair is bad whose latency is above 2.1 times the least or whose bandwidth is
-below 93 % of the greatest; suspects are measured again, pairs in half as many rounds each time, and those bad in the last round
-are reported. It names pairs: here a node is taken as named if more than half of its pairs are bad.
+ClusterKit (NVIDIA HPC-X 2.24, "ClusterKit"): a pair is bad whose latency is above 2.1 times the
+least or whose bandwidth is below 93 % of the greatest; suspects are measured again, pairs in half
+as many rounds each time, and those bad in the last round are reported. It names pairs: here a node
+is taken as named if more than half of its pairs are bad.
 
-LinkTest 1.2 (Juelich): the N slowest pairs (N nodes) are measured again, one at a time, and both numbers are printed, without a
-rule. Here those are taken as reported that are slow again, below 93 % of the median of all pairs; a node is taken as named if
-it is in at least three of them.
+LinkTest 1.2 (Juelich): the N slowest pairs (N nodes) are measured again, one at a time, and both
+numbers are printed, without a rule. Here those are taken as reported that are slow again, below 93
+% of the median of all pairs; a node is taken as named if it is in at least three of them.
 
-The second measurement of a simulated map is drawn by the caller, with the same faults and other noise. Of a measured one
-(:func:`on_map`) it is that of the next pass over all rounds, in which other pairs run beside it.
+The second measurement of a simulated map is drawn by the caller, with the same faults and other
+noise. Of a measured one (:func:`on_map`) it is that of the next pass over all rounds, in which
+other pairs run beside it.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from mpibench.locate.maps import Floats, Integers, Observations
 from reframe_tests.harness.instruments.pairs.pair_values import MEAN, PairMap
 
 #: ClusterKit's bounds, and the rounds in which it measures suspects again here.
-_LATENCY_TIMES, _BANDWIDTH_SHARE, _AGAIN = 2.1, 0.93, 2
-#: Pairs of a node among those LinkTest's reader is left with, from which on the node is taken as named.
+_LATENCY_TIMES = 2.1
+_BANDWIDTH_SHARE = 0.93
+_AGAIN = 2
+#: Pairs of a node among those LinkTest's reader is left with, from
+#: which on the node is taken as named.
 _LEAST_PAIRS = 3
 
 #: Slowness of some observations, by place, measured again.
@@ -51,14 +57,18 @@ def linktest(seen: Observations, again: Again) -> set[str]:
 
 
 def on_map(measured: PairMap) -> dict[str, set[str]]:
-    """Nodes that each rule names on a map with several passes: the first is the measurement, the next are those of suspects.
+    """Nodes that each rule names on a map with several passes: the first is
+    the measurement, the next are those of suspects.
 
     Latency and bandwidth are judged each for itself, as both programs do; means are ours alone.
     """
     found: dict[str, set[str]] = {"ClusterKit": set(), "LinkTest": set()}
     passes = sorted({row.order for row in measured.values})
     values = [row for row in measured.values if row.quantity != MEAN]
-    by_pass = [replace(measured, values=tuple(row for row in values if row.order == each)) for each in passes]
+    by_pass = [
+        replace(measured, values=tuple(row for row in values if row.order == each))
+        for each in passes
+    ]
     for parts in zip(*(maps.prepare(one)[0] for one in by_pass), strict=False):
         for name, rule in (("ClusterKit", clusterkit), ("LinkTest", linktest)):
             found[name] |= rule(parts[0], _again(parts[0], parts[1:] or parts))
@@ -66,14 +76,20 @@ def on_map(measured: PairMap) -> dict[str, set[str]]:
 
 
 def _again(first: Observations, later: tuple[Observations, ...]) -> Again:
-    """What later passes have of the same pairs and directions, one pass each time it is asked, and then again the last."""
+    """What later passes have of the same pairs and directions, one pass
+    each time it is asked, and then again the last.
+    """
     tables = [dict(zip(_pairs(one), one.slowness.tolist(), strict=True)) for one in later]
-    keys, left = _pairs(first), iter(tables)
+    keys = _pairs(first)
+    left = iter(tables)
 
     def again(which: Integers) -> Floats:
         table = next(left, tables[-1])
         # Of what was not measured again the first value counts.
-        return np.array([table.get(keys[place], first.slowness[place]) for place in which.tolist()], dtype=np.float64)
+        return np.array(
+            [table.get(keys[place], first.slowness[place]) for place in which.tolist()],
+            dtype=np.float64,
+        )
 
     return again
 
@@ -84,8 +100,12 @@ def _pairs(seen: Observations) -> list[tuple[int, int]]:
     return [pair if seen.directed else (min(pair), max(pair)) for pair in ends]
 
 
-def _named(seen: Observations, bad: Integers, rule: Callable[[Integers, Integers], np.ndarray]) -> set[str]:
-    """Nodes for which a rule on the number of bad observations, of all, holds; by its directions."""
+def _named(
+    seen: Observations, bad: Integers, rule: Callable[[Integers, Integers], np.ndarray]
+) -> set[str]:
+    """Nodes for which a rule on the number of bad observations,
+    of all, holds; by its directions.
+    """
     found: set[str] = set()
     ends = (seen.source, seen.target)
     size = len(seen.nodes)
@@ -95,6 +115,9 @@ def _named(seen: Observations, bad: Integers, rule: Callable[[Integers, Integers
         else [(np.concatenate([end[bad] for end in ends]), np.concatenate(ends))]
     )
     for hit, everything in parts:
-        count, of = np.bincount(hit, minlength=size), np.bincount(everything, minlength=size)
-        found |= {seen.nodes[place] for place in np.flatnonzero((count > 0) & rule(count, of)).tolist()}
+        count = np.bincount(hit, minlength=size)
+        of = np.bincount(everything, minlength=size)
+        found |= {
+            seen.nodes[place] for place in np.flatnonzero((count > 0) & rule(count, of)).tolist()
+        }
     return found

@@ -1,8 +1,9 @@
-"""What planned nights hold: ``PYTHONPATH=ci python -m studies.planned_nights --budget 30m [-- REFRAME OPTION...]``. Prints.
+"""What planned nights hold: ``PYTHONPATH=ci python -m
+studies.planned_nights --budget 30m [-- REFRAME OPTION...]``. Prints.
 
-Of the whole matrix of a mode, of one planned night and of so many nights, each after the other as planned: jobs, launches,
-node-hours, minutes, and the pairs of values that are covered. Costs are those of stored sessions, where there are any, else
-those of the model; a night of which no other is stored takes its jobs one after the other.
+Of all cases of a mode, of one planned night and of seven, each after the other as planned: jobs,
+launches, node-hours, hours. Costs are those of stored sessions, where there are any, else those of
+the model; a partition of which no night is stored takes its jobs one after the other.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 
 from mpibench.judge.plan import making
@@ -23,22 +25,22 @@ from reframe_tests.harness.sites.site import ROOT
 def totals(plan: NightPlan, cases: Iterable[int]) -> str:
     """Jobs, launches, node-hours and hours of some cases, one after the other."""
     found = [plan.cost[one] for one in cases]
-    hours, node_hours = sum(one.seconds for one in found) / 3600, sum(one.seconds * one.nodes for one in found) / 3600
-    return f"{len(found)} jobs, {sum(one.launches for one in found)} launches, {node_hours:.1f} node-hours, {hours:.2f} h"
+    hours = sum(one.seconds for one in found) / 3600
+    node_hours = sum(one.seconds * one.nodes for one in found) / 3600
+    return (
+        f"{len(found)} jobs, {sum(one.launches for one in found)} launches, {node_hours:.1f} "
+        f"node-hours, {hours:.2f} h"
+    )
 
 
 def describe(plan: NightPlan) -> list[str]:
-    """The matrix, a night and its week."""
-    pairs = plan.candidates.pairs
-    covered = [{pair for one in night.reasons for pair in pairs.of[one]} for night in plan.ahead]
-    week = [one for night in plan.ahead for one in night.reasons]
+    """All cases, a night and its week."""
+    week = [one for chosen in islice(plan.candidates.ahead(plan.state), 7) for one in chosen]
     return [
-        f"whole matrix: {totals(plan, range(len(plan.candidates.cases)))}, {len(pairs)} pairs",
-        f"core: {totals(plan, plan.candidates.core)}",
-        f"tonight: {totals(plan, plan.tonight.reasons)}, {len(covered[0])} pairs",
-        f"{len(plan.ahead)} nights: {totals(plan, week)}, {len(set().union(*covered))} pairs, {len(set(week))} different cases",
-        f"pairs of each night: {', '.join(str(len(one)) for one in covered)}",
-        *(f"NOT KEPT: {sentence}" for sentence in plan.record.broken),
+        f"all: {totals(plan, range(len(plan.candidates.cases)))}",
+        f"tonight: {totals(plan, plan.tonight)}",
+        f"7 nights: {totals(plan, week)}, {len(set(week))} different cases",
+        *making.lines(plan),
     ]
 
 
@@ -48,7 +50,9 @@ def main() -> None:
     parser.add_argument("--budget", required=True)
     parser.add_argument("--nights", default="")
     parser.add_argument("--mode", default="nightly")
-    parser.add_argument("--root", type=Path, default=ROOT, help="checkout with site_configs and environments")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, help="checkout with site_configs and environments"
+    )
     parser.add_argument("options", nargs="*", help="for ReFrame, after --")
     given = parser.parse_args()
     if given.root != ROOT:

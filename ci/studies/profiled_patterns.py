@@ -1,8 +1,10 @@
-"""Programs of known communication patterns that profile themselves: ``python profiled_patterns.py PATTERN ITERATIONS FILE``.
+"""Programs of known communication patterns that profile themselves:
+``python profiled_patterns.py PATTERN ITERATIONS FILE``.
 
-For the Python of a stack, with mpi4py and nothing else, under its launcher. Every MPI call of a pattern goes through a wrapper
-that counts and times it: an accounting in mpi4py, not below it (PMPI), so that the interpreter's microsecond is in each time.
-Written is the CSV of :mod:`mpibench.tune.profiles`; a first tenth of the iterations is not counted.
+For the Python of a stack, with mpi4py and nothing else, under its launcher. Every MPI call of a
+pattern goes through a wrapper that counts and times it: an accounting in mpi4py, not below it
+(PMPI), so that the interpreter's microsecond is in each time. Written is the CSV of
+:mod:`mpibench_tune.profiles`; a first tenth of the iterations is not counted.
 """
 
 from __future__ import annotations
@@ -18,17 +20,23 @@ KIB = 1 << 10
 
 
 class Profiler:
-    """Counts and times calls on one communicator; each method is a call with the bytes that benchmarks of it have."""
+    """Counts and times calls on one communicator; each method is a call
+    with the bytes that benchmarks of it have.
+    """
 
     def __init__(self, comm: Any) -> None:
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
         self.rows: dict[tuple[str, int | None, int | None], list[float]] = {}
         self.buffers: dict[tuple[str, int], bytearray] = {}
 
     def buffer(self, name: str, size: int) -> bytearray:
         return self.buffers.setdefault((name, size), bytearray(max(size, 1)))
 
-    def timed(self, call: str, size: int | None, comm_size: int | None, run: Callable[[], Any]) -> Any:
+    def timed(
+        self, call: str, size: int | None, comm_size: int | None, run: Callable[[], Any]
+    ) -> Any:
         begin = time.perf_counter()
         result = run()
         spent = time.perf_counter() - begin
@@ -41,12 +49,14 @@ class Profiler:
         return self.buffer(f"{name} out", size), self.buffer(f"{name} in", size * self.size)
 
     def allreduce(self, size: int) -> None:
-        out, into = self.buffer("sum out", size), self.buffer("sum in", size)
+        out = self.buffer("sum out", size)
+        into = self.buffer("sum in", size)
         sides = [out, size // 4, MPI.FLOAT], [into, size // 4, MPI.FLOAT]
         self.timed("Allreduce", size, self.size, lambda: self.comm.Allreduce(*sides, MPI.SUM))
 
     def reduce(self, size: int) -> None:
-        out, into = self.buffer("sum out", size), self.buffer("sum in", size)
+        out = self.buffer("sum out", size)
+        into = self.buffer("sum in", size)
         sides = [out, size // 4, MPI.FLOAT], [into, size // 4, MPI.FLOAT]
         self.timed("Reduce", size, self.size, lambda: self.comm.Reduce(*sides, MPI.SUM, 0))
 
@@ -55,7 +65,8 @@ class Profiler:
         self.timed("Bcast", size, self.size, lambda: self.comm.Bcast([buffer, size, MPI.BYTE], 0))
 
     def alltoall(self, size: int) -> None:
-        out, into = self.buffer("all out", size * self.size), self.buffer("all in", size * self.size)
+        out = self.buffer("all out", size * self.size)
+        into = self.buffer("all in", size * self.size)
         sides = [out, size, MPI.BYTE], [into, size, MPI.BYTE]
         self.timed("Alltoall", size, self.size, lambda: self.comm.Alltoall(*sides))
 
@@ -67,12 +78,16 @@ class Profiler:
     def gather(self, size: int) -> None:
         out, into = self.both("gather", size)
         got = [into, size, MPI.BYTE] if self.rank == 0 else None
-        self.timed("Gather", size, self.size, lambda: self.comm.Gather([out, size, MPI.BYTE], got, 0))
+        self.timed(
+            "Gather", size, self.size, lambda: self.comm.Gather([out, size, MPI.BYTE], got, 0)
+        )
 
     def scatter(self, size: int) -> None:
         into, out = self.both("scatter", size)
         sent = [out, size, MPI.BYTE] if self.rank == 0 else None
-        self.timed("Scatter", size, self.size, lambda: self.comm.Scatter(sent, [into, size, MPI.BYTE], 0))
+        self.timed(
+            "Scatter", size, self.size, lambda: self.comm.Scatter(sent, [into, size, MPI.BYTE], 0)
+        )
 
     def exchange(self, size: int) -> None:
         """Nonblocking, with the next rank of each pair."""
@@ -87,8 +102,12 @@ class Profiler:
         """A message to the other rank of a pair and back."""
         peer, (out, into) = self.rank ^ 1, self.both("bounce", size)
         steps = [
-            lambda: self.timed("Send", size, None, lambda: self.comm.Send([out, size, MPI.BYTE], peer)),
-            lambda: self.timed("Recv", size, None, lambda: self.comm.Recv([into, size, MPI.BYTE], peer)),
+            lambda: self.timed(
+                "Send", size, None, lambda: self.comm.Send([out, size, MPI.BYTE], peer)
+            ),
+            lambda: self.timed(
+                "Recv", size, None, lambda: self.comm.Recv([into, size, MPI.BYTE], peer)
+            ),
         ]
         for step in steps if self.rank % 2 == 0 else reversed(steps):
             step()
@@ -150,7 +169,10 @@ def steps(profiler: Profiler, at: int) -> None:
     profiler.bcast(1 * KIB)
 
 
-PATTERNS = {each.__name__: each for each in (solver, transpose, spectral, particles, training, workers, ping, steps)}
+PATTERNS = {
+    each.__name__: each
+    for each in (solver, transpose, spectral, particles, training, workers, ping, steps)
+}
 
 
 def write(profiler: Profiler, wall_s: float, path: str) -> None:
@@ -165,7 +187,11 @@ def write(profiler: Profiler, wall_s: float, path: str) -> None:
             row = rows.setdefault(key, [0, 0.0])
             row[0] += count
             row[1] += seconds
-    lines = [f"# ranks: {profiler.size}", f"# wall_s: {wall_s:.6f}", "call,bytes,count,time_s,comm_size"]
+    lines = [
+        f"# ranks: {profiler.size}",
+        f"# wall_s: {wall_s:.6f}",
+        "call,bytes,count,time_s,comm_size",
+    ]
     for (call, size, comm_size), (count, seconds) in rows.items():
         shown = ["" if value is None else str(value) for value in (size, comm_size)]
         lines.append(f"MPI_{call},{shown[0]},{count},{seconds:.9f},{shown[1]}")
@@ -174,7 +200,8 @@ def write(profiler: Profiler, wall_s: float, path: str) -> None:
 
 
 def main(pattern: str, iterations: str, path: str) -> None:
-    profiler, count = Profiler(MPI.COMM_WORLD), int(iterations)
+    profiler = Profiler(MPI.COMM_WORLD)
+    count = int(iterations)
     step = PATTERNS[pattern]
     for at in range(max(count // 10, 1)):
         step(profiler, at)

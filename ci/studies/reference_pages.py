@@ -1,11 +1,12 @@
-"""The pages below docs/reference/generated, from what they describe: commands, schemas, columns of the dataset, catalogue.
+"""The pages below docs/reference/generated, from what they describe:
+commands, schemas, columns of the dataset.
 
-``PYTHONPATH=ci python -m studies.reference_pages`` writes them; ``test_catalogue_listing.py`` says when that is due.
+``PYTHONPATH=ci python -m studies.reference_pages`` writes them;
+``test_catalogue_listing.py`` says when that is due.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
@@ -17,13 +18,9 @@ from typer.cli import get_docs_for_click
 
 from mpibench import cli
 from mpibench.answers import ANSWERS, schema
-from mpibench.commands.listings import catalogue as catalogue_listing
-from mpibench.commands.listings.coverage import tests_by_group
-from mpibench.commands.listings.doctor import test_folders
 from mpibench.store import dataset_layout
 from reframe_tests.harness.schema import read as read_schema
-from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
+from reframe_tests.harness.vocabulary import ROOT
 
 FOLDER = ROOT / "docs" / "reference" / "generated"
 #: Folders whose schemas describe files that people or other programs meet.
@@ -42,7 +39,10 @@ def prose(text: str) -> str:
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     names = list(head)
-    lines = (" | ".join(re.sub(r"\s+", " ", text).replace("|", "\\|").strip() for text in row) for row in (names, *rows))
+    lines = (
+        " | ".join(re.sub(r"\s+", " ", text).replace("|", "\\|").strip() for text in row)
+        for row in (names, *rows)
+    )
     first, *others = (f"| {line} |" for line in lines)
     return "\n".join((first, "|" + "---|" * len(names), *others)) + "\n"
 
@@ -51,20 +51,34 @@ def commands() -> str:
     """Every command with its arguments and options, as typer documents them."""
     program = typer.main.get_command(cli.app)
     text = get_docs_for_click(
-        obj=program, ctx=typer.Context(program, info_name="mpibench"), name="mpibench", title="All commands"
+        obj=program,
+        ctx=typer.Context(program, info_name="mpibench"),
+        name="mpibench",
+        title="All commands",
     )
     blocks = text.replace(f"{ROOT}/", "").split("```")
     # "<system>" in a help is no tag of HTML.
-    blocks[::2] = ["`".join(p if n % 2 else p.replace("<", "&lt;") for n, p in enumerate(b.split("`"))) for b in blocks[::2]]
+    blocks[::2] = [
+        "`".join(p if n % 2 else p.replace("<", "&lt;") for n, p in enumerate(b.split("`")))
+        for b in blocks[::2]
+    ]
     return "```".join(blocks)
 
 
 def files() -> str:
     """Every schema of files that people or other programs meet."""
-    parts = ["`[]`: each entry of a list; `*`: each key of a mapping; keys in bold are required where their parent is.\n"]
-    paths = (path for folder in SCHEMA_FOLDERS for path in sorted((ROOT / folder).rglob("*.schema.json")))
+    parts = [
+        "`[]`: each entry of a list; `*`: each key of a mapping; keys in bold are required "
+        "where their parent is.\n"
+    ]
+    paths = (
+        path for folder in SCHEMA_FOLDERS for path in sorted((ROOT / folder).rglob("*.schema.json"))
+    )
     schemas = {f"Schema: `{path.relative_to(ROOT)}`": read_schema(path) for path in paths}
-    schemas |= {f"Record: `{kind.__name__}` of `ci/mpibench/answers.py`": schema(c) for c, kind in ANSWERS.items()}
+    schemas |= {
+        f"Record: `{kind.__name__}` of `ci/mpibench/answers.py`": schema(c)
+        for c, kind in ANSWERS.items()
+    }
     for source, whole in schemas.items():
         name = whole.get("$ref", "").rpartition("/")[2]
         about = whole["$defs"][name] if name else whole
@@ -72,7 +86,8 @@ def files() -> str:
         if about.get("description"):
             parts.append(f"{prose(about['description'])}\n")
         rows = (
-            (f"**`{key}`**" if required else f"`{key}`", prose(kind), prose(says)) for key, required, kind, says in keys(whole)
+            (f"**`{key}`**" if required else f"`{key}`", prose(kind), prose(says))
+            for key, required, kind, says in keys(whole)
         )
         parts.append(table(("key", "value", "meaning"), rows))
     return "# Files and their keys\n\n" + "\n".join(parts)
@@ -81,12 +96,15 @@ def files() -> str:
 def keys(whole: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
     """Keys of a schema in its order: path, whether it is required, kind of value, description."""
 
-    def resolve(part: Any, seen: frozenset[str] = frozenset()) -> tuple[Mapping[str, Any], frozenset[str]]:
+    def resolve(
+        part: Any, seen: frozenset[str] = frozenset()
+    ) -> tuple[Mapping[str, Any], frozenset[str]]:
         while "$ref" in part:
             name = part["$ref"]
             if name in seen or not name.startswith("#/"):  # listed already, or in another file
                 return {}, seen
-            seen, part = seen | {name}, whole
+            seen = seen | {name}
+            part = whole
             for word in name[2:].split("/"):
                 part = part[word]
         return part, seen
@@ -95,30 +113,45 @@ def keys(whole: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
         if "const" in part or "enum" in part:
             return ", ".join(json.dumps(each) for each in part.get("enum", [part.get("const")]))
         named = part.get("type", [])
-        kinds = [kind(resolve(choice)[0]) for name in ("anyOf", "oneOf") for choice in part.get(name, ())]
+        kinds = [
+            kind(resolve(choice)[0]) for name in ("anyOf", "oneOf") for choice in part.get(name, ())
+        ]
         kinds += [named] if isinstance(named, str) else named
         if "array" in kinds and isinstance(part.get("items"), Mapping):
             inner = kind(resolve(part["items"])[0])
             kinds[kinds.index("array")] = f"list of {inner}" if inner else "list"
-        words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+        words = {
+            "minimum": "at least",
+            "exclusiveMinimum": "above",
+            "maximum": "at most",
+            "exclusiveMaximum": "below",
+        }
         limits = ", ".join(f"{word} {part[key]}" for key, word in words.items() if key in part)
         return " or ".join(dict.fromkeys(filter(None, kinds))) + (f" ({limits})" if limits else "")
 
-    def walk(part: Any, path: str, seen: frozenset[str], level: int) -> Iterator[tuple[str, bool, str, str]]:
+    def walk(
+        part: Any, path: str, seen: frozenset[str], level: int
+    ) -> Iterator[tuple[str, bool, str, str]]:
         part, seen = resolve(part, seen)
         if level > _DEEPEST:
             return
-        for choice in (choice for name in ("allOf", "anyOf", "oneOf") for choice in part.get(name, ())):
+        for choice in (
+            choice for name in ("allOf", "anyOf", "oneOf") for choice in part.get(name, ())
+        ):
             yield from walk(choice, path, seen, level + 1)
         inner = [(name, name, value) for name, value in part.get("properties", {}).items()]
         inner += [
             ("*", "", value)
-            for value in (part.get("additionalProperties"), *part.get("patternProperties", {}).values())
+            for value in (
+                part.get("additionalProperties"),
+                *part.get("patternProperties", {}).values(),
+            )
             if value
         ]
         for shown, name, value in inner:
             if isinstance(value, Mapping):
-                key, meant = f"{path}.{shown}".lstrip("."), resolve(value, seen)[0]
+                key = f"{path}.{shown}".lstrip(".")
+                meant = resolve(value, seen)[0]
                 says = str(value.get("description") or meant.get("description") or "")
                 yield key, name in part.get("required", ()), kind(meant), says
                 yield from walk(value, key, seen, level + 1)
@@ -129,19 +162,34 @@ def keys(whole: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def dataset() -> str:
-    """Tables and columns of the dataset; what stands beside a column in the layout's own file is its meaning."""
+    """Tables and columns of the dataset; what stands beside a column
+    in the layout's own file is its meaning.
+    """
     source = inspect.getsource(dataset_layout)
     shared = dataset_layout.CASE_COLUMNS
 
     def columns(found: Mapping[str, Any], block: str) -> str:
         [text] = re.findall(rf"(?ms)^{block}\b[^\n]*= (.*?)^[)}}]$", source)
-        says = dict(re.findall(r'(?m)^ +"(\w+)": pl\.[^#\n]+#\s*(.+)$', text))
-        rows = ((f"`{name}`", prose(str(kind)), prose(says.get(name, ""))) for name, kind in found.items())
+        says: dict[str, str] = {}
+        above: list[str] = []
+        for line in text.splitlines():
+            comment = line.partition("#")[2].strip()
+            if line.lstrip().startswith("#"):
+                above.append(comment)
+            elif named := re.match(r' +"(\w+)": pl\.', line):
+                says[named[1]] = " ".join([*above, comment]).strip()
+                above = []
+        rows = (
+            (f"`{name}`", prose(str(kind)), prose(says.get(name, "")))
+            for name, kind in found.items()
+        )
         return table(("column", "type (polars)", "meaning"), rows)
 
     parts = [
-        f"# The dataset's columns\n\nLayout {dataset_layout.LAYOUT}. Files: `TABLE/system=SYSTEM/date=DATE/SESSION.parquet`;\n"
-        "`system` and `date` are columns, too. A file of another layout is refused: export its session again.\n"
+        f"# The dataset's columns\n\nLayout {dataset_layout.LAYOUT}. Files: "
+        "`TABLE/system=SYSTEM/date=DATE/SESSION.parquet`;\n"
+        "`system` and `date` are columns, too. A file of another layout is refused: export its "
+        "session again.\n"
     ]
     for name, layout in dataset_layout.SCHEMAS.items():
         own = {column: kind for column, kind in layout.items() if column not in shared}
@@ -152,55 +200,7 @@ def dataset() -> str:
     return "\n".join(parts)
 
 
-def benchmarks() -> str:
-    """Every group of benchmarks with its test, programs, quantities and sizes."""
-    tests = tests_by_group(test_folders(ROOT))
-    parts = [
-        "# All benchmarks\n\n`mpibench catalogue NAME` prints a group, a suite or a benchmark. Gated sizes, in bytes, may\n"
-        "have a reference.\n"
-    ]
-    for title, groups in catalogue_listing.groups_by_suite().items():
-        parts.append(f"## {prose(title[:1].upper() + title[1:])}\n")
-        for group in groups:
-            about, test = catalogue.GROUPS[group].description, tests.get(group, catalogue_listing.NOT_RUN)
-            parts.append(f"### {group}\n\n{prose(about)}. Test: `{test}`.\n")
-            alike: dict[tuple[str, ...], list[str]] = {}
-            for row in catalogue.rows(group):
-                quantities = ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
-                alike.setdefault((row.binary, row.ranks, quantities, catalogue_listing.gated_text(row)), []).append(row.name)
-            rows = (map(prose, (", ".join(names), *cells)) for cells, names in alike.items())
-            if alike:
-                parts.append(table(("benchmarks", "program", "ranks", "quantities", "gated sizes"), rows))
-    return "\n".join(parts)
-
-
-def refusals() -> str:
-    """Every code of a refusal with its sentences, from the calls that raise them; ``…`` is what a sentence names."""
-    trees = [ast.parse(path.read_text()) for top in ("ci/mpibench", "reframe_tests") for path in (ROOT / top).rglob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    classes = {"BadInput"}
-    for _ in range(3):  # classes of classes
-        bases = {node.name: {ast.unparse(base) for base in node.bases} for node in nodes if isinstance(node, ast.ClassDef)}
-        classes |= {name for name, of in bases.items() if of & classes}
-    sentences: dict[str, set[str]] = {}
-    for node in nodes:
-        # A code that is no text is that of an error which is passed on; readers with many refusals have a function ``wrong``.
-        if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {*classes, "wrong"}):
-            continue
-        if len(node.args) == 2 and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-            code, sentence = node.args[0].value, node.args[1]
-            words = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
-            text = "".join(str(word.value) if isinstance(word, ast.Constant) else "…" for word in words)
-            sentences.setdefault(code, set()).add(text)
-    rows = ((f"`{code}`", " / ".join(map(prose, sorted(texts)))) for code, texts in sorted(sentences.items()))
-    return (
-        "# All refusals\n\nA command that refuses something ends with status 2 and one sentence; its code stands behind it in "
-        "brackets. A test fails with the sentence. Codes are for scripts: sentences may change. `…` is what it names.\n\n"
-        + table(("code", "sentences"), rows)
-    )
-
-
-PAGES = {"commands": commands, "files": files, "dataset": dataset, "benchmarks": benchmarks, "refusals": refusals}
+PAGES = {"commands": commands, "files": files, "dataset": dataset}
 
 
 if __name__ == "__main__":

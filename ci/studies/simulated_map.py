@@ -1,7 +1,9 @@
-"""Simulated maps of fat trees and dragonflies with faults: what ``mpibench locate`` would be given, and what it should say.
+"""Simulated maps of fat trees and dragonflies with faults: what ``mpibench
+locate`` would be given, and what it should say.
 
-A bandwidth is that of the narrowest part of its way, times noise; a latency the sum of its parts, times noise. Healthy nodes
-differ by 1 % and in how noisy they are. What each fault is, and what counts as having named it, is in :data:`KINDS`.
+A bandwidth is that of the narrowest part of its way, times noise; a latency the sum of its parts,
+times noise. Healthy nodes differ by 1 % and in how noisy they are. What each fault is, and what
+counts as having named it, is in :data:`KINDS`.
 """
 
 from __future__ import annotations
@@ -23,16 +25,19 @@ Integers = npt.NDArray[np.intp]
 Rng = np.random.Generator
 
 #: Latency of an adapter pair and of each switch level, in microseconds.
-_BASE_US, _LEVEL_US = 1.2, 0.35
+_BASE_US = 1.2
+_LEVEL_US = 0.35
 #: Standard deviations on the log scale: between healthy nodes, and how much they differ in noise.
-_NODES, _NOISES = 0.01, 0.3
+_NODES = 0.01
+_NOISES = 0.3
 
 
 @dataclass(frozen=True)
 class Fabric:
     """Where each node is plugged in.
 
-    :param leaf: switch of each node; ``above``: pod of a fat tree, or group of a dragonfly, of each node.
+    :param leaf: switch of each node; ``above``: pod of a fat tree, or
+        group of a dragonfly, of each node.
     """
 
     name: str
@@ -50,7 +55,10 @@ class Fabric:
     def places(self) -> Places:
         """As the site would have written it."""
         known = zip(self.nodes, self.leaf.tolist(), self.above.tolist(), strict=True)
-        return Places({node: (f"leaf{leaf}", f"{self.name}{above}") for node, leaf, above in known}, "simulated")
+        return Places(
+            {node: (f"leaf{leaf}", f"{self.name}{above}") for node, leaf, above in known},
+            "simulated",
+        )
 
 
 def fat_tree(size: int, leaf: int = 32, pod: int = 16) -> Fabric:
@@ -83,7 +91,8 @@ def all_pairs(size: int) -> list[Matching]:
     places = np.arange(even)
     found = []
     for _ in range(even - 1):
-        first, second = places[: even // 2], places[even // 2 :][::-1]
+        first = places[: even // 2]
+        second = places[even // 2 :][::-1]
         there = (first < size) & (second < size)
         found.append((first[there], second[there]))
         places = np.concatenate([places[:1], np.roll(places[1:], 1)])
@@ -112,7 +121,9 @@ def _slow_tail(rng: Rng, count: int) -> Floats:
 def _outliers(rng: Rng, count: int) -> Floats:
     """One of a hundred takes 1.2 to 4 times as long."""
     base: Floats = 0.02 * rng.standard_normal(count)
-    return base + np.where(rng.random(count) < 0.01, rng.uniform(np.log(1.2), np.log(4), count), 0.0)
+    return base + np.where(
+        rng.random(count) < 0.01, rng.uniform(np.log(1.2), np.log(4), count), 0.0
+    )
 
 
 NOISES = {
@@ -123,7 +134,9 @@ NOISES = {
         Noise("t with 3 degrees, 3 %", lambda rng, count: 0.03 * rng.standard_t(3, count)),
         Noise("t with 2 degrees, 5 %", lambda rng, count: 0.05 * rng.standard_t(2, count)),
         Noise("1 of 100 an outlier", _outliers),
-        Noise("drift of 5 % a round", lambda rng, count: 0.02 * rng.standard_normal(count), drift=0.05),
+        Noise(
+            "drift of 5 % a round", lambda rng, count: 0.02 * rng.standard_normal(count), drift=0.05
+        ),
         Noise("two kinds of nodes", _slow_tail, kinds=2),
     )
 }
@@ -159,12 +172,21 @@ def _groups(fabric: Fabric, rng: Rng) -> tuple[int, ...]:
 
 def _named(kind: str, fabric: Fabric, at: Sequence[int]) -> frozenset[Suspect]:
     if kind == "uplink":
-        return frozenset(Suspect(UPLINK, (f"leaf{at[0]}",), way) for way in ("sends", "receives", "both"))
+        return frozenset(
+            Suspect(UPLINK, (f"leaf{at[0]}",), way) for way in ("sends", "receives", "both")
+        )
     if kind == "global link":
-        return frozenset(Suspect(LINK, (f"{fabric.name}{at[0]}", f"{fabric.name}{at[1]}"), way, 1) for way in ("sends", "both"))
+        return frozenset(
+            Suspect(LINK, (f"{fabric.name}{at[0]}", f"{fabric.name}{at[1]}"), way, 1)
+            for way in ("sends", "both")
+        )
     if kind == "pair":
-        return frozenset(Suspect(PAIR, tuple(fabric.nodes[one] for one in at), way) for way in ("sends", "both"))
-    return frozenset(Suspect(NODE, (fabric.nodes[at[0]],), way) for way in ("sends", "receives", "both"))
+        return frozenset(
+            Suspect(PAIR, tuple(fabric.nodes[one] for one in at), way) for way in ("sends", "both")
+        )
+    return frozenset(
+        Suspect(NODE, (fabric.nodes[at[0]],), way) for way in ("sends", "receives", "both")
+    )
 
 
 #: Kind to where it may be.
@@ -179,7 +201,9 @@ KINDS: dict[str, Callable[[Fabric, Rng], tuple[int, ...]]] = {
 }
 
 
-def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng, *, anywhere: bool = False) -> list[Fault]:
+def place_faults(
+    fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng, *, anywhere: bool = False
+) -> list[Fault]:
     """Faults at random places that are not below one another.
 
     :param anywhere: a slow node may be below a slow uplink, where a part of it cannot be seen.
@@ -193,16 +217,29 @@ def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng
     for kind in kinds:
         for _ in range(_TRIES):
             at = KINDS[kind](fabric, rng)
-            leaf = at[0] if kind == "uplink" else int(fabric.leaf[at[0]]) if KINDS[kind] is _node else -1
+            leaf = (
+                at[0]
+                if kind == "uplink"
+                else int(fabric.leaf[at[0]])
+                if KINDS[kind] is _node
+                else -1
+            )
             if anywhere:
                 if (KINDS[kind] is _node, at) not in there:
                     break
                 continue
-            if (kind == "uplink" and leaf in cut | busy) or leaf in cut or (KINDS[kind] is _node and at in taken):
+            if (
+                (kind == "uplink" and leaf in cut | busy)
+                or leaf in cut
+                or (KINDS[kind] is _node and at in taken)
+            ):
                 continue
             break
         else:
-            raise BadInput("study-failed", f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.")
+            raise BadInput(
+                "tool-failed",
+                f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.",
+            )
         there.add((KINDS[kind] is _node, at))
         (cut if kind == "uplink" else busy).add(leaf)
         taken |= {at} if KINDS[kind] is _node else set()
@@ -231,7 +268,9 @@ def observe(
     if not latency:
         together[len(together) // 2 :] += 1
     count = len(source)
-    level = (fabric.leaf[source] != fabric.leaf[target]).astype(np.intp) + (fabric.above[source] != fabric.above[target])
+    level = (fabric.leaf[source] != fabric.leaf[target]).astype(np.intp) + (
+        fabric.above[source] != fabric.above[target]
+    )
     base = np.log(_BASE_US + _LEVEL_US * level) if latency else np.zeros(count)
     values = base + _lost(fabric, faults, source, target, moment, rng, latency=latency)
     if noise.kinds == 2:
@@ -239,41 +278,74 @@ def observe(
         values += 0.4 * (old[source] | old[target])
     nodes = _NODES * rng.standard_normal(fabric.size)
     louder = np.exp(_NOISES * rng.standard_normal(fabric.size))
-    values += nodes[source] + nodes[target] + noise.draw(rng, count) * np.sqrt(louder[source] * louder[target])
+    values += (
+        nodes[source]
+        + nodes[target]
+        + noise.draw(rng, count) * np.sqrt(louder[source] * louder[target])
+    )
     if noise.drift:
         walk = np.cumsum(noise.drift * rng.standard_normal(len(rounds)))
         values += walk[moment - first_moment]
     quantity = "latency_us" if latency else "bandwidth_mb_per_s"
-    return Observations(quantity, fabric.nodes, source, target, values, moment, together, directed=not latency)
+    return Observations(
+        quantity, fabric.nodes, source, target, values, moment, together, directed=not latency
+    )
 
 
 def slowness_again(
-    fabric: Fabric, seen: Observations, which: Integers, faults: Sequence[Fault], noise: Noise, rng: Rng
+    fabric: Fabric,
+    seen: Observations,
+    which: Integers,
+    faults: Sequence[Fault],
+    noise: Noise,
+    rng: Rng,
 ) -> Floats:
-    """Slowness of some observations of a bandwidth, measured once more: the same faults, other noise, no load by others."""
-    source, target = seen.source[which], seen.target[which]
+    """Slowness of some observations of a bandwidth, measured once more: the
+    same faults, other noise, no load by others.
+    """
+    source = seen.source[which]
+    target = seen.target[which]
     lost = _lost(fabric, faults, source, target, np.arange(len(which)), rng, latency=False)
     return lost + noise.draw(rng, len(which))
 
 
 def _lost(
-    fabric: Fabric, faults: Sequence[Fault], source: Integers, target: Integers, moment: Integers, rng: Rng, *, latency: bool
+    fabric: Fabric,
+    faults: Sequence[Fault],
+    source: Integers,
+    target: Integers,
+    moment: Integers,
+    rng: Rng,
+    *,
+    latency: bool,
 ) -> Floats:
     """What faults cost each observation: the worst of those on its way."""
     lost = np.zeros(len(source))
     for fault in faults:
         at = fault.at[0]
-        sends, receives = source == at, target == at
+        sends = source == at
+        receives = target == at
         if fault.kind == "latency":
             hit = (sends | receives) & latency
         elif fault.kind in ("uplink", "global link"):
             ends = fabric.leaf if fault.kind == "uplink" else fabric.above
-            sends, receives = ends[source] == at, ends[target] == at
-            hit = sends ^ receives if fault.kind == "uplink" else sends & (ends[target] == fault.at[1])
+            sends = ends[source] == at
+            receives = ends[target] == at
+            hit = (
+                sends ^ receives
+                if fault.kind == "uplink"
+                else sends & (ends[target] == fault.at[1])
+            )
             hit = hit & (not latency)
         elif fault.kind == "intermittent":
-            hit = (sends | receives) & (rng.random(int(moment.max(initial=0)) + 1) < 0.5)[moment] & (not latency)
+            hit = (
+                (sends | receives)
+                & (rng.random(int(moment.max(initial=0)) + 1) < 0.5)[moment]
+                & (not latency)
+            )
         else:
-            hit = {"sends": sends, "receives": receives, "both": sends | receives}[fault.kind] & (not latency)
+            hit = {"sends": sends, "receives": receives, "both": sends | receives}[fault.kind] & (
+                not latency
+            )
         lost = np.maximum(lost, fault.loss * hit)
     return lost

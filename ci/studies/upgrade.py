@@ -1,10 +1,12 @@
-"""Is an upgrade that slows the link by 5 % refused, and the same machine accepted? ``python -m studies.upgrade``.
+"""Is an upgrade that slows the link by 5 % refused, and the same
+machine accepted? ``python -m studies.upgrade``.
 
-Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site would: first ``--nights`` nights
-on the healthy link; then by turns ``--sessions`` on the same link and as many with every sender held to ``--fraction`` of its
-rate. ``mpibench accept`` judges them together against those nights, with the policy of the bundled system. Prints every
-decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps database and dataset, so
-that ``python -m studies.error_rates --dataset`` can be asked about the nights.
+Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site
+would: first ``--nights`` nights on the healthy link; then by turns ``--sessions`` on the same link
+and as many with every sender held to ``--fraction`` of its rate. ``mpibench accept`` judges them
+together against those nights, with the policy of the bundled system. Prints every decision with its
+sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps database and
+dataset, so that ``python -m studies.error_rates --dataset`` can be asked about the nights.
 """
 
 from __future__ import annotations
@@ -73,9 +75,22 @@ class Study:
             "RFM_COLORIZE": "no",
         }
         program = str(Path(sys.executable).parent / words[0])
-        command = ("exec", "--", "env", *(f"{name}={value}" for name, value in settings.items()), program, *words[1:])
+        command = (
+            "exec",
+            "--",
+            "env",
+            *(f"{name}={value}" for name, value in settings.items()),
+            program,
+            *words[1:],
+        )
         where = self.where
-        return subprocess.run([*where.command, *command], capture_output=True, text=True, env=where.environ, timeout=3600)
+        return subprocess.run(
+            [*where.command, *command],
+            capture_output=True,
+            text=True,
+            env=where.environ,
+            timeout=3600,
+        )
 
     def measure(self, **labels: str) -> str:
         """Measure one session; returns its id.
@@ -83,16 +98,31 @@ class Study:
         :raises BadInput: ReFrame stored none.
         """
         before = set(sessions.list_sessions(self.database)) if self.database.exists() else set()
-        # A slow link misses references: ReFrame's exit status says nothing here, the stored session does.
+        # A slow link misses references: ReFrame's exit status says
+        # nothing here, the stored session does.
         done = self.run(
-            *("reframe", "-c", str(ROOT / "reframe_tests"), "-r", f"--system={SYSTEM}:{FABRIC}"),
-            *("-n", SELECTION, "-p", self.stack, "-S", "level=smoke", "-S", f"repeats={REPEATS}"),
-            *("--session-extras", ",".join(f"{name}={value}" for name, value in labels.items())),
+            "reframe",
+            "-c",
+            str(ROOT / "reframe_tests"),
+            "-r",
+            f"--system={SYSTEM}:{FABRIC}",
+            "-n",
+            SELECTION,
+            "-p",
+            self.stack,
+            "-S",
+            "level=smoke",
+            "-S",
+            f"repeats={REPEATS}",
+            "--session-extras",
+            ",".join(f"{name}={value}" for name, value in labels.items()),
         )
         found = [one for one in sessions.list_sessions(self.database) if one not in before]
         if len(found) != 1:
             raise BadInput(
-                "study-failed", f"ReFrame stored {len(found)} sessions instead of one: {(done.stderr or done.stdout)[-400:]}"
+                "tool-failed",
+                f"ReFrame stored {len(found)} sessions instead of one: "
+                f"{(done.stderr or done.stdout)[-400:]}",
             )
         return found[0]
 
@@ -104,18 +134,28 @@ class Study:
         candidate = [self.measure(**labels) for _ in range(sessions)]
         out = self.folder / "accept" / candidate[0]
         done = self.run(
-            *("mpibench", "accept", f"--baseline={BASELINE}", f"--candidate={','.join(candidate)}"),
-            *(f"--db={self.database}", f"--dataset={self.folder / 'dataset'}", f"--system={SYSTEM}", f"--out={out}"),
+            "mpibench",
+            "accept",
+            f"--baseline={BASELINE}",
+            f"--candidate={','.join(candidate)}",
+            f"--db={self.database}",
+            f"--dataset={self.folder / 'dataset'}",
+            f"--system={SYSTEM}",
+            f"--out={out}",
         )
         try:
             record = json.loads((out / acceptance_record.JSON).read_text(encoding="utf-8"))
         except OSError:
             said = (done.stderr or done.stdout)[-400:]
-            raise BadInput("study-failed", f"accept ended with {done.returncode} and no record: {said}") from None
+            raise BadInput(
+                "tool-failed", f"accept ended with {done.returncode} and no record: {said}"
+            ) from None
         return Decision(record["decision"], record["headline"], tuple(record["sentences"]))
 
 
-def trials(study: Study, runs: int, nights: int, sessions: int, fraction: float) -> Iterator[tuple[str, Decision]]:
+def trials(
+    study: Study, runs: int, nights: int, sessions: int, fraction: float
+) -> Iterator[tuple[str, Decision]]:
     """Decisions by turns: what was done to the link, what ``accept`` said.
 
     :param nights: measured first, and the baseline of all.
@@ -135,13 +175,22 @@ def trials(study: Study, runs: int, nights: int, sessions: int, fraction: float)
 
 def main() -> int:
     """Print the decisions."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=10, help="candidates of each kind")
     parser.add_argument("--nights", type=int, default=8, help="nights before, on the healthy link")
     parser.add_argument("--sessions", type=int, default=3, help="of each candidate")
-    parser.add_argument("--fraction", type=float, default=0.95, help="of the line rate that the upgrade leaves")
+    parser.add_argument(
+        "--fraction", type=float, default=0.95, help="of the line rate that the upgrade leaves"
+    )
     parser.add_argument("--stack", default="intelmpi-wheels", help="stack with IMB-MPI1")
-    parser.add_argument("--folder", type=Path, default=ROOT / "results" / "upgrade", help="results; all nodes must see it")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / "results" / "upgrade",
+        help="results; all nodes must see it",
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = options.folder.resolve()
@@ -151,14 +200,16 @@ def main() -> int:
     began = time.monotonic()
     with own_cluster() as where:
         study = Study(where, folder, options.stack)
-        for link, one in trials(study, options.runs, options.nights, options.sessions, options.fraction):
+        for link, one in trials(
+            study, options.runs, options.nights, options.sessions, options.fraction
+        ):
             right[link] += one.decision == wanted[link]
             print(f"{link}: {one.headline}", flush=True)
             for line in one.sentences[:SHOWN]:
                 print(f"    {line}", flush=True)
     print(
-        f"same machine accepted {right['healthy']}/{options.runs}, link at {options.fraction:g} of its rate refused "
-        f"{right['slow']}/{options.runs}; {time.monotonic() - began:.0f} s"
+        f"same machine accepted {right['healthy']}/{options.runs}, link at {options.fraction:g} "
+        f"of its rate refused {right['slow']}/{options.runs}; {time.monotonic() - began:.0f} s"
     )
     return int(any(count < options.runs for count in right.values()))
 

@@ -1,4 +1,6 @@
-"""Fixtures for tests that need the project's own stacks: which there are, and how to run something on one."""
+"""Fixtures for tests that need the project's own stacks: which
+there are, and how to run something on one.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,17 @@ import pytest
 from hypothesis import settings
 
 import metrics_gateway
-from folders import UNFINISHED
+from folders import LEFT_OUT, UNFINISHED
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
 #: Tests are marked with their lane; its time and what was not tested are reported at the end.
 pytest_plugins = ["lanes", "untested"]
+collect_ignore = LEFT_OUT
 
-# A shell starts what it runs in the background with SIGINT ignored, and children inherit that; tests interrupt both.
+# A shell starts what it runs in the background with SIGINT ignored, and
+# children inherit that; tests interrupt both.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -51,7 +55,9 @@ def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
 
     def get(name: str) -> Stack:
         if name not in stacks:
-            pytest.skip(f"[stacks] stack {name} has not been built here (ci/setup builds the wheels stacks)")
+            pytest.skip(
+                f"[stacks] stack {name} has not been built here (ci/setup builds the wheels stacks)"
+            )
         return stacks[name]
 
     return get
@@ -59,10 +65,16 @@ def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
 
 @pytest.fixture(scope="session")
 def run_on() -> Callable[..., tuple[int, str]]:
-    """Run words inside a stack under its own mpirun; exit status (124: over ``limit_s``) and output of both streams."""
+    """Run words inside a stack under its own mpirun; exit status (124:
+    over ``limit_s``) and output of both streams.
+    """
 
     def run(
-        stack: Stack, *words: str, ranks: int = 1, limit_s: float = 60, environ: dict[str, str] | None = None
+        stack: Stack,
+        *words: str,
+        ranks: int = 1,
+        limit_s: float = 60,
+        environ: dict[str, str] | None = None,
     ) -> tuple[int, str]:
         command = [*stack.mpirun, "-n", str(ranks), *words]
         return probe.run_inside(stack, command, {**os.environ, **(environ or {})}, limit_s)
@@ -71,18 +83,23 @@ def run_on() -> Callable[..., tuple[int, str]]:
 
 
 @pytest.fixture(scope="session")
-def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ReFrame as a user would, on the project's tests; what it writes goes to a folder that is thrown away."""
+def run_reframe(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ReFrame as a user would, on the project's tests; what it
+    writes goes to a folder that is thrown away.
+    """
     written = tmp_path_factory.mktemp("reframe")
 
     def run(
         *options: str,
+        words: str = "",
         top: Path | None = None,
         config: Path | None = None,
         environ: dict[str, str] | None = None,
         only: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        # only: the one test file to load, where the others would cost time for nothing.
+        # words: options without blanks, as they are typed; only: the one test file to load.
         settings = {
             "RFM_CONFIG_FILES": str(config or (top or root) / "site_configs" / "settings.py"),
             "RFM_COLORIZE": "no",
@@ -90,7 +107,13 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         }
         reframe = Path(sys.executable).parent / "reframe"
         return subprocess.run(
-            [str(reframe), "-c", str((top or root) / "reframe_tests" / only), *options],
+            [
+                str(reframe),
+                "-c",
+                str((top or root) / "reframe_tests" / only),
+                *words.split(),
+                *options,
+            ],
             cwd=root,
             env={**os.environ, **settings, **(environ or {})},
             text=True,
@@ -104,7 +127,9 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 @pytest.fixture
 def sandbox(tmp_path: Path, root: Path) -> Path:
-    """A settings file of our own: the bundled systems, results and references in a folder that is thrown away."""
+    """A settings file of our own: the bundled systems, results and
+    references in a folder that is thrown away.
+    """
     for name in ("site_configs", "reframe_tests"):
         shutil.copytree(root / name, tmp_path / name, ignore=UNFINISHED)
     folder = tmp_path / "environments"
@@ -123,8 +148,10 @@ def run_here(
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """ReFrame on the copy, by default with the tests of two ranks only."""
 
-    def run(*options: str, only: str = "point_to_point.py") -> subprocess.CompletedProcess[str]:
-        return run_reframe(*options, top=sandbox, only=only)
+    def run(
+        *options: str, words: str = "", only: str = "point_to_point.py"
+    ) -> subprocess.CompletedProcess[str]:
+        return run_reframe(*options, words=words, top=sandbox, only=only)
 
     return run
 

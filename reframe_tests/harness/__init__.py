@@ -1,1 +1,3 @@
-"""What the tests share: tables (catalogue, transports, launchers) and small pure modules around them."""
+"""What the tests share: tables (catalogue, transports,
+launchers) and small pure modules around them.
+"""

@@ -1,18 +1,24 @@
-"""Options of ReFrame's command line, and the settings among them that ReFrame would read otherwise than they are meant."""
+"""Options of ReFrame's command line, and the settings among them that
+ReFrame would read otherwise than they are meant.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from .vocabulary import BadInput
+from .vocabulary import ROOT, BadInput, meant
+
+#: Begins a command that a sentence gives to be pasted, in whatever folder.
+REFRAME = f"reframe -c {ROOT / 'reframe_tests'}"
 
 
 def check_settings(words: Sequence[str]) -> None:
-    """Refuse suite options and variables that ReFrame would take in part, or end at with a line of its program.
+    """Refuse suite options and variables that ReFrame would take in
+    part, or end at with a line of its program.
 
-    Of two values for one name it takes the last without a word, and no value may hold a comma or colon (4.10,
-    ``utility/typecheck.py``).
+    Of two values for one name it takes the last without a word, and no value may hold a comma or
+    colon (4.10, ``utility/typecheck.py``).
 
     :param words: ReFrame's command line without the program.
     """
@@ -23,20 +29,59 @@ def check_settings(words: Sequence[str]) -> None:
         if name not in ("suite_options", "env_vars"):
             continue
         pairs = [] if value.startswith("{") else [entry.split(":") for entry in value.split(",")]
-        whole = all(len(pair) == 2 and pair[0] and (pair[1] or name == "env_vars") for pair in pairs)
+        whole = all(
+            len(pair) == 2 and pair[0] and (pair[1] or name == "env_vars") for pair in pairs
+        )
         if variable in seen or len({pair[0] for pair in pairs}) < len(pairs) or not whole:
             raise BadInput(
-                "setting-format",
-                f"-S {text}: write all of them once, as -S {variable}=NAME:VALUE,NAME:VALUE; a value with a comma or colon is "
+                "bad-option",
+                f"-S {text}: write all of them once, as -S {variable}=NAME:VALUE,NAME:VALUE; a "
+                "value with a comma or colon is "
                 f'written as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
             )
         seen.add(variable)
 
 
-def arguments(words: Sequence[str], options: Mapping[str, str], *, shortened: bool = False) -> dict[str, list[str]]:
-    """Arguments of options on ReFrame's command line, by long name; none where it cannot be read: ReFrame says why.
+def check_named(
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    systems: Mapping[str, Iterable[str]],
+    modes: Iterable[str],
+) -> None:
+    """Refuse a system, a partition or a mode that is not there, which
+    ReFrame 4.10 does without the names there are.
 
-    :param options: short name (or the long one, where there is no other) to the long name without its dashes and with ``_``.
+    :param systems: names of the partitions of each system.
+    """
+    known = arguments(words, {"--system": "system", "--mode": "mode"})
+    given = [
+        f"RFM_SYSTEM={environ.get('RFM_SYSTEM', '')}",
+        *(f"--system={name}" for name in known["system"]),
+    ][-1]
+    system, colon, partition = given.partition("=")[2].partition(":")
+    asked: list[tuple[str, str, Iterable[str]]] = []
+    if system:
+        asked.append((given, system, systems))
+    if colon and system in systems:
+        asked.append((given, partition, systems[system]))
+    asked += [(f"--mode={mode}", mode, modes) for mode in known["mode"][-1:]]
+    for option, name, names in asked:
+        if name not in (there := list(names)):
+            raise BadInput(
+                "unknown-name",
+                f"{option}: there is no '{name}'{meant(name, there)}; there are "
+                f"{', '.join(there)}.",
+            )
+
+
+def arguments(
+    words: Sequence[str], options: Mapping[str, str], *, shortened: bool = False
+) -> dict[str, list[str]]:
+    """Arguments of options on ReFrame's command line, by long name; none
+    where it cannot be read: ReFrame says why.
+
+    :param options: short name (or the long one, where there is no other) to the
+        long name without its dashes and with ``_``.
     :param shortened: long names count cut short, too, as ReFrame takes them.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=shortened, exit_on_error=False)

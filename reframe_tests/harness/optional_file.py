@@ -6,10 +6,12 @@ from pathlib import Path
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file that may be left out is there; ``False`` only where its folder has no such name.
+    """Whether a file that may be left out is there; ``False``
+    only where its folder has no such name.
 
-    A link to nothing (a file system that is not mounted) and what lies in a folder that is one, or cannot be searched, are
-    there: whoever reads them says that it cannot, instead of going on without.
+    A link to nothing (a file system that is not mounted) and what lies in a folder that is one, or
+    cannot be searched, are there: whoever reads them says that it cannot, instead of going on
+    without.
     """
     try:
         path.lstat()
@@ -23,7 +25,9 @@ def is_there(path: Path) -> bool:
 
 
 def named(text: str) -> Path:
-    """A path that somebody gave, with ``~`` as his home; of a user whom nobody knows it is a name like any other."""
+    """A path that somebody gave, with ``~`` as his home; of a user whom
+    nobody knows it is a name like any other.
+    """
     try:
         return Path(text).expanduser()
     except RuntimeError:

@@ -1,8 +1,9 @@
 """Records of a room: one per file (or folder), found by themselves, and a site's own beside them.
 
-A room such as ``mpis`` is a package in which each module that holds one record says so with one name (``MPI = Mpi(...)``).
-``MPIBENCH_EXTENSIONS`` names further folders, separated by colons; ``<folder>/mpis/*.py`` is read like the room's own files, so
-that a site adds a record without a change of the checkout.
+A room such as ``mpis`` is a package in which each module that holds one record says so with one
+name (``MPI = Mpi(...)``). ``MPIBENCH_EXTENSIONS`` names further folders, separated by colons;
+``<folder>/mpis/*.py`` is read like the room's own files, so that a site adds a record without a
+change of the checkout.
 """
 
 from __future__ import annotations
@@ -47,40 +48,54 @@ Record = TypeVar("Record", bound=Named)
 
 
 def load(
-    package: str, attribute: str, kind: type[Record], check: Callable[[Record], str] = lambda record: ""
+    package: str,
+    attribute: str,
+    kind: type[Record],
+    check: Callable[[Record], str] = lambda record: "",
 ) -> dict[str, Record]:
-    """The records of a room by name: its own in the order of their files, then those of :data:`EXTENSIONS`.
+    """The records of a room by name: its own in the order of their
+    files, then those of :data:`EXTENSIONS`.
 
-    :param package: the room; its ``SHARED`` names the modules that hold no record. Whatever else is there must hold one: a
-        misspelt ``attribute`` would otherwise leave it out in silence.
+    :param package: the room; its ``SHARED`` names the modules that hold no record. Whatever else is
+        there must hold one: a misspelt ``attribute`` would otherwise leave it out in silence.
     :param attribute: name of the record in its module.
     :param check: what is wrong with a record, as the end of a sentence; empty where nothing is.
-    :raises BadInput: for an extension that cannot be read, a module without a record, or a name that is taken.
+    :raises BadInput: for an extension that cannot be read, a module
+        without a record, or a name that is taken.
     """
     return dict(_load(package, attribute, kind, check, os.environ.get(EXTENSIONS, "")))
 
 
 @lru_cache(maxsize=16)
-def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str) -> dict[str, Any]:
+def _load(
+    package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str
+) -> dict[str, Any]:
     room = importlib.import_module(package)
     names = [row.name for row in pkgutil.iter_modules(room.__path__) if row.name not in room.SHARED]
     own = [importlib.import_module(f"{package}.{name}") for name in names]
     loaded: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for module in (*own, *_further(package, extensions)):
-        source, given = str(module.__file__), getattr(module, attribute, None)
+        source = str(module.__file__)
+        given = getattr(module, attribute, None)
         for record in given if isinstance(given, tuple) and given else (given,):
             if not isinstance(record, kind):
-                remedy = f"name it in SHARED of {package}" if module in own else "move the file elsewhere"
+                remedy = (
+                    f"name it in SHARED of {package}"
+                    if module in own
+                    else "move the file elsewhere"
+                )
                 raise BadInput(
-                    "extension-without-record", f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}."
+                    "file-missing",
+                    f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}.",
                 )
             # Of the project's own a type checker says so, and it takes 0.1 s.
             mistyped = "" if module in own else _find_mistyped(record)
             if record.name in loaded:
                 raise BadInput(
-                    "extension-name-taken",
-                    f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.",
+                    "name-taken",
+                    f"{sources[record.name]} and {source} both describe {record.name!r}; rename "
+                    "or remove one.",
                 )
             try:
                 wrong = check(record)
@@ -89,19 +104,31 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
                     raise
                 wrong = ""
             if wrong or mistyped:
-                raise BadInput("extension-record", f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.")
-            loaded[record.name], sources[record.name] = record, source
+                raise BadInput(
+                    "configuration-unusable",
+                    f"{source}: {wrong or f'{attribute}: {mistyped}; correct it'}.",
+                )
+            loaded[record.name] = record
+            sources[record.name] = source
     return loaded
 
 
 def extension_folders() -> list[Path]:
     """Folders that :data:`EXTENSIONS` names."""
-    return [optional_file.named(entry).absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
+    return [
+        optional_file.named(entry).absolute()
+        for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))
+    ]
 
 
 def extension_files() -> list[Path]:
     """Every Python file of :data:`EXTENSIONS`, whatever its room."""
-    return [path for folder in extension_folders() for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
+    return [
+        path
+        for folder in extension_folders()
+        for room in ROOMS
+        for path in sorted((folder / room).rglob("*.py"))
+    ]
 
 
 def _further(package: str, extensions: str) -> Iterator[ModuleType]:
@@ -110,7 +137,11 @@ def _further(package: str, extensions: str) -> Iterator[ModuleType]:
         folder = optional_file.named(entry).absolute()
         if room not in _rooms_of(entry, folder):
             continue
-        inside = [path / "__init__.py" for path in (folder / room).glob("*") if optional_file.is_there(path / "__init__.py")]
+        inside = [
+            path / "__init__.py"
+            for path in (folder / room).glob("*")
+            if optional_file.is_there(path / "__init__.py")
+        ]
         for path in sorted((*(folder / room).glob("*.py"), *inside)):
             for below in (path.parent, *(path.parent.rglob("*.py") if path in inside else [path])):
                 _expect_owners(below, folder)
@@ -126,7 +157,9 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
     try:
         if not path.is_dir():
             raise BadInput(
-                "extension-folder", f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable."
+                "configuration-unusable",
+                f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the "
+                "variable.",
             )
         names = [below.name for below in path.iterdir()]
         rooms = [name for name in ROOMS if name in names]
@@ -134,17 +167,22 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
             list(path.iterdir())
     except OSError as error:
         raise BadInput(
-            "extension-folder", f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its rights."
+            "configuration-unusable",
+            f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its "
+            "rights.",
         ) from None
     for name in set(names) - set(rooms):
         if meant := difflib.get_close_matches(name.lower(), ROOMS, 1, 0.75):
             raise BadInput(
-                "extension-folder",
-                f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or move it elsewhere.",
+                "configuration-unusable",
+                f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or "
+                "move it elsewhere.",
             )
     if not rooms:
         raise BadInput(
-            "extension-folder", f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there."
+            "configuration-unusable",
+            f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the "
+            "files there.",
         )
     for path in (folder, *(folder / name for name in rooms)):
         _expect_owners(path, folder)
@@ -152,9 +190,11 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
 
 
 def _expect_owners(path: Path, folder: Path) -> None:
-    """Nobody but the caller, root, the owner of the named folder and their group can change what will be executed.
+    """Nobody but the caller, root, the owner of the named folder and
+    their group can change what will be executed.
 
-    A team's shared folder is writable by its group on purpose; one that everybody can write is a mistake.
+    A team's shared folder is writable by its group on purpose; one
+    that everybody can write is a mistake.
 
     :raises BadInput: somebody else can.
     """
@@ -162,13 +202,14 @@ def _expect_owners(path: Path, folder: Path) -> None:
         about, top = path.stat(), folder.stat()
     except OSError:
         return  # whoever reads it says so
-    # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
+    # Whoever owns "/" can change everything anyway; that is root, by
+    # another number in a user namespace.
     owned = about.st_uid in (os.getuid(), Path("/").stat().st_uid, top.st_uid)
     if not owned or about.st_mode & stat.S_IWOTH:
         raise BadInput(
-            "extension-writable",
-            f"{path} can be written by others than its owner, and its Python is executed; 'chmod o-w {path}' if it is yours, "
-            f"otherwise take it out of {EXTENSIONS}.",
+            "configuration-unusable",
+            f"{path} can be written by others than its owner, and its Python is executed; 'chmod "
+            f"o-w {path}' if it is yours, otherwise take it out of {EXTENSIONS}.",
         )
 
 
@@ -176,43 +217,67 @@ def _execute(room: str, path: Path) -> ModuleType:
     inside = path.name == "__init__.py"
     stem = path.parent.name if inside else path.stem
     name = f"mpibench_{room}_{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)] if inside else None)
+    spec = importlib.util.spec_from_file_location(
+        name, path, submodule_search_locations=[str(path.parent)] if inside else None
+    )
     if spec is None or spec.loader is None:
-        raise BadInput("extension-unreadable", f"{path} is not a Python file; correct it, or take it out of the folder.")
+        raise BadInput(
+            "file-unreadable",
+            f"{path} is not a Python file; correct it, or take it out of the folder.",
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # sys.exit() among them, which would end whatever loads it, perhaps with status 0
+    except (
+        BaseException
+    ) as error:  # sys.exit() among them, which would end whatever loads it, perhaps with status 0
         del sys.modules[name]
         reason = " ".join(str(error).split()) + _nearest(error, module)
         raise BadInput(
-            "extension-unreadable", f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it."
+            "file-unreadable",
+            f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.",
         ) from error
     return module
 
 
 def _find_mistyped(record: Any) -> str:
-    """What a type checker would say first of a record's fields; empty where their values are of their types."""
+    """What a type checker would say first of a record's fields; empty
+    where their values are of their types.
+    """
     try:
         typed = msgspec.convert(dataclasses.asdict(record), type(record))
     except msgspec.ValidationError as error:
         message, _, where = str(error).removesuffix("`").partition(" - at `$.")
         words = re.fullmatch(r"Expected `(.*)`, got `(.*)`", message)
-        wanted = words[1].replace("array", "a tuple (one of a single element ends with a comma)") if words else ""
-        return f"{where!r} is of type {words[2]}, not {wanted}" if words else f"{where!r}: {message}"
+        wanted = (
+            words[1].replace("array", "a tuple (one of a single element ends with a comma)")
+            if words
+            else ""
+        )
+        return (
+            f"{where!r} is of type {words[2]}, not {wanted}" if words else f"{where!r}: {message}"
+        )
     # What msgspec takes for a tuple although it is none.
-    changed = [field.name for field in dataclasses.fields(record) if getattr(typed, field.name) != getattr(record, field.name)]
+    changed = [
+        field.name
+        for field in dataclasses.fields(record)
+        if getattr(typed, field.name) != getattr(record, field.name)
+    ]
     return f"{changed[0]!r} has a list or a set where a tuple belongs" if changed else ""
 
 
 def _nearest(error: BaseException, module: ModuleType) -> str:
-    """The field that was meant by one that its class has not, as the end of a sentence; empty where nothing is near."""
+    """The field that was meant by one that its class has not, as the end
+    of a sentence; empty where nothing is near.
+    """
     asked = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
     kind = getattr(module, asked[1], None) if asked else None
     if asked is None or not dataclasses.is_dataclass(kind):
         return ""
-    meant = difflib.get_close_matches(asked[2], [field.name for field in dataclasses.fields(kind)], 1)
+    meant = difflib.get_close_matches(
+        asked[2], [field.name for field in dataclasses.fields(kind)], 1
+    )
     return f"; the nearest field is {meant[0]!r}" if meant else ""

@@ -1,8 +1,9 @@
-"""What a test stores with its case (samples, evidence, gates): one record each, which writes itself and reads itself back.
+"""What a test stores with its case (samples, evidence, gates): one record
+each, which writes itself and reads itself back.
 
-Written by the tests into the session's database (``as_dict``), read by whoever judges a session (``read_samples``,
-``read_evidence``, ``read_gates``); what is wrong with a stored record is one sentence. The keys are those of all stored
-sessions: a record lacks what older ones did not have.
+Written by the tests into the session's database (``as_dict``), read by whoever judges a session
+(``read_samples``, ``read_evidence``, ``read_gates``); what is wrong with a stored record is one
+sentence. The keys are those of all stored sessions: a record lacks what older ones did not have.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ import msgspec
 from .vocabulary import QUANTITIES, BadInput
 
 #: Evidence status of a case; only numbers of the first are eligible for verdicts.
-PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
+PROVEN = "proven"
+CONTRADICTED = "contradicted"
+MISSING = "missing"
+DRY_RUN = "dry-run"
 STATUSES = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
 #: A count that fits into the dataset's columns.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 SmallCount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 #: What may come of a comparison with a reference.
-PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
+PASS = "pass"
+FAIL = "fail"
+NO_REFERENCE = "no reference"
 OUTCOMES = (PASS, FAIL, NO_REFERENCE)
 #: Fact of a session: number of cases that were selected, whether they ran or not.
 NUM_SELECTED = "num_selected"
@@ -37,7 +43,8 @@ class Sample:
     :param message_bytes: message size in bytes, ``None`` where the benchmark has none.
     :param repetitions: repetitions one value averages over, ``None`` where the suite prints none.
     :param quantity: key of :data:`vocabulary.QUANTITIES`, which gives unit and direction.
-    :param values: one value per repeat, in the order they ran, in ``unit``; ``None`` where a repeat gave none.
+    :param values: one value per repeat, in the order they ran, in
+        ``unit``; ``None`` where a repeat gave none.
     """
 
     suite: str
@@ -65,12 +72,18 @@ class Sample:
         return [value for value in self.values if value is not None]
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "unit": self.unit, "direction": self.direction, "values": list(self.values)}
+        return {
+            **asdict(self),
+            "unit": self.unit,
+            "direction": self.direction,
+            "values": list(self.values),
+        }
 
 
 @dataclass(frozen=True)
 class ReferenceCheck:
-    """One comparison of a metric with its reference; values and bounds in ``unit``, ``None`` where there is none.
+    """One comparison of a metric with its reference; values and bounds
+    in ``unit``, ``None`` where there is none.
 
     :param metric: performance variable.
     :param layer: ``physics`` or ``learned``.
@@ -95,13 +108,19 @@ def outcome_of(value: float | None, lower: float | None, upper: float | None) ->
     """What comes of a comparison of a value with bounds in its unit: one of :data:`OUTCOMES`."""
     if lower is None and upper is None:
         return NO_REFERENCE
-    reached = value is not None and (lower is None or value >= lower) and (upper is None or value <= upper)
+    reached = (
+        value is not None
+        and (lower is None or value >= lower)
+        and (upper is None or value <= upper)
+    )
     return PASS if reached else FAIL
 
 
 @dataclass(frozen=True)
 class DeviceTraffic:
-    """Bytes one network device of one node moved during one repeat of one launch (``None`` and empty: of the job)."""
+    """Bytes one network device of one node moved during one repeat of
+    one launch (``None`` and empty: of the job).
+    """
 
     launch: str
     repeat: Count | None
@@ -117,15 +136,19 @@ class Evidence:
 
     :param status: one of :data:`STATUSES`; stored as ``verdict``.
     :param sentences: what is missing or contradicts the condition.
-    :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank, and where it
-        is known boot_id: nodes with the same are on one machine; where it used a GPU what
+    :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank, and
+        where it is known boot_id: nodes with the same are on one machine; where it used a GPU what
         ``gpu_use.rows_of`` has of it.
     :param seconds: the benchmarks' own time per launch, in seconds.
     :param notes: what a reader should know and what is not a contradiction.
-    :param kernel: operating system of each node: its facts by name, in older records its release as text.
-    :param links: node, link and settings (MTU, speed, state, ...) of each of the fabric's links; empty in older records.
-    :param link_errors: launch, repeat, node, link and counter of each error, drop or retransmission.
-    :param link_use: launch, repeat, node and bytes that the ranks and others sent, as ``traffic.NodeUse``.
+    :param kernel: operating system of each node: its facts by name,
+        in older records its release as text.
+    :param links: node, link and settings (MTU, speed, state, ...) of each of
+        the fabric's links; empty in older records.
+    :param link_errors: launch, repeat, node, link and counter of
+        each error, drop or retransmission.
+    :param link_use: launch, repeat, node and bytes that the ranks and
+        others sent, as ``traffic.NodeUse``.
     :param environment: the variables that steer the network, as rank 0 had them.
     """
 
@@ -147,28 +170,38 @@ class Evidence:
     def as_dict(self) -> dict[str, Any]:
         row = asdict(self)
         row = {"verdict": row.pop("status"), **row}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in row.items()
+        }
 
 
 def _convert(value: Any, kind: Any, place: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise BadInput("record-damaged", f"{place}: {error}; the record is damaged, run the case again.") from None
+        raise BadInput(
+            "file-damaged", f"{place}: {error}; the record is damaged, run the case again."
+        ) from None
 
 
 def _finite(values: Iterable[float | None], place: str) -> None:
     if not all(math.isfinite(value) for value in values if value is not None):
-        raise BadInput("value-not-finite", f"{place}: a value that is not finite is not a measurement and is refused.")
+        raise BadInput(
+            "output-damaged",
+            f"{place}: a value that is not finite is not a measurement and is refused.",
+        )
 
 
 def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
     """Check the ``samples`` of a case.
 
-    :raises BadInput: a field is absent or of the wrong type, a value is not finite, a unit or direction is not that
-        of the quantity (:data:`vocabulary.QUANTITIES`), or a metric occurs twice.
+    :raises BadInput: a field is absent or of the wrong type, a value is not finite, a unit or
+        direction is not that of the quantity (:data:`vocabulary.QUANTITIES`), or a metric occurs
+        twice.
     """
-    rows: list[Mapping[str, Any]] = _convert(() if value is None else value, list[dict[str, Any]], f"{place}: samples")
+    rows: list[Mapping[str, Any]] = _convert(
+        () if value is None else value, list[dict[str, Any]], f"{place}: samples"
+    )
     seen: set[tuple[Any, ...]] = set()
     samples: list[Sample] = _convert(rows, list[Sample], f"{place}: samples")
     for index, (row, sample) in enumerate(zip(rows, samples, strict=True)):
@@ -176,26 +209,36 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
         quantity = QUANTITIES.get(sample.quantity)
         if quantity is None:
             raise BadInput(
-                "quantity-unknown",
-                f"{where}: quantity {sample.quantity!r} is unknown: add it to vocabulary.QUANTITIES with its unit.",
+                "unknown-name",
+                f"{where}: quantity {sample.quantity!r} is unknown: add it to "
+                "vocabulary.QUANTITIES with its unit.",
             )
         for key, expected in (("unit", quantity.unit), ("direction", quantity.direction)):
             if row.get(key) != expected:
                 raise BadInput(
-                    "unit-differs", f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected {expected!r}."
+                    "not-comparable",
+                    f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected "
+                    f"{expected!r}.",
                 )
         if not sample.values:
-            raise BadInput("sample-empty", f"{where}: it has no values; one is there for each repeat.")
+            raise BadInput(
+                "nothing-measured", f"{where}: it has no values; one is there for each repeat."
+            )
         _finite(sample.values, f"{where}: {sample.quantity}")
         identity = (
-            *(sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups),
-            *(sample.message_bytes, sample.quantity),
+            sample.suite,
+            sample.benchmark,
+            sample.variant,
+            sample.ranks,
+            sample.groups,
+            sample.message_bytes,
+            sample.quantity,
         )
         if identity in seen:
             raise BadInput(
-                "sample-twice",
-                f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes is there twice; "
-                "two measurements under one name are refused.",
+                "name-taken",
+                f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes "
+                "is there twice; two measurements under one name are refused.",
             )
         seen.add(identity)
     return tuple(samples)
@@ -204,18 +247,22 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
 def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
     """Check the ``gates`` of a case.
 
-    :raises BadInput: a field is absent or of the wrong type, a value is not finite, or an outcome is not that of its value
-        and bounds.
+    :raises BadInput: a field is absent or of the wrong type, a value is not finite, or an outcome
+        is not that of its value and bounds.
     """
-    gates: tuple[ReferenceCheck, ...] = _convert(() if value is None else value, tuple[ReferenceCheck, ...], f"{place}: gates")
+    gates: tuple[ReferenceCheck, ...] = _convert(
+        () if value is None else value, tuple[ReferenceCheck, ...], f"{place}: gates"
+    )
     for gate in gates:
-        _finite((gate.value, gate.reference, gate.lower, gate.upper), f"{place}: gates: {gate.metric}")
+        _finite(
+            (gate.value, gate.reference, gate.lower, gate.upper), f"{place}: gates: {gate.metric}"
+        )
         outcome = outcome_of(gate.value, gate.lower, gate.upper)
         if gate.outcome != outcome:
             raise BadInput(
-                "record-damaged",
-                f"{place}: gates: {gate.metric} says {gate.outcome!r}, and its value and bounds say {outcome!r}; the record is "
-                "damaged, run the case again.",
+                "file-damaged",
+                f"{place}: gates: {gate.metric} says {gate.outcome!r}, and its value and bounds "
+                f"say {outcome!r}; the record is damaged, run the case again.",
             )
     return gates
 
@@ -228,6 +275,8 @@ def read_evidence(value: Any, place: str) -> Evidence | None:
     if not value:
         return None
     row = _convert(value, dict[str, Any], f"{place}: proof")
-    evidence: Evidence = _convert({**row, "status": row.get("verdict")}, Evidence, f"{place}: proof")
+    evidence: Evidence = _convert(
+        {**row, "status": row.get("verdict")}, Evidence, f"{place}: proof"
+    )
     _finite(evidence.seconds, f"{place}: proof: seconds")
     return evidence

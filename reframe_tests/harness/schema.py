@@ -1,7 +1,7 @@
 """JSON Schemas of the project's files, with the words that code knows filled in.
 
-Where a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are what may stand there, so that
-neither an MPI nor a site's own needs a change of a schema.
+Where a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are
+what may stand there, so that neither an MPI nor a site's own needs a change of a schema.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "abis": mpis.abis,
     "launchers": lambda: tuple(launchers.families()),
     "transports": lambda: tuple(mpis.transports()),
-    "transports_in_memory": lambda: tuple(row.name for row in mpis.transports().values() if row.in_memory),
+    "transports_in_memory": lambda: tuple(
+        row.name for row in mpis.transports().values() if row.in_memory
+    ),
 }
 #: Reference to a definition in ``$defs`` of a schema beside the one that has it.
 _OTHER = re.compile(r'("\$ref": ")([\w.-]+)#(?=/\$defs/)')
@@ -42,7 +44,7 @@ def validator(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Fault:
+class SchemaFault:
     """What a schema has against a document.
 
     :param key: dotted key it is about, ``top level`` for the whole document.
@@ -54,30 +56,48 @@ class Fault:
     expected: str
 
 
-def find_fault(path: Path, document: Any, part: str = "") -> Fault | None:
-    """The most specific error of a document against a schema file (``jsonschema.exceptions.best_match``).
+def find_fault(path: Path, document: Any, part: str = "") -> SchemaFault | None:
+    """The most specific error of a document against a schema file
+    (``jsonschema.exceptions.best_match``).
 
-    :param part: reference to the part of the schema that describes the document; by default the whole.
+    :param part: reference to the part of the schema that describes
+        the document; by default the whole.
     """
     from jsonschema.exceptions import best_match
 
     if odd := _find_odd_key(document):
         return odd
     checker = validator(path)
-    checker = checker.evolve(schema={"$defs": checker.schema["$defs"], "$ref": part}) if part else checker
+    checker = (
+        checker.evolve(schema={"$defs": checker.schema["$defs"], "$ref": part}) if part else checker
+    )
     error = best_match(checker.iter_errors(document))
     if error is None:
         return None
     described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
-    return Fault(".".join(map(str, error.absolute_path)) or "top level", error.message, described)
+    return SchemaFault(
+        ".".join(map(str, error.absolute_path)) or "top level", error.message, described
+    )
 
 
-def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> Fault | None:
-    """A key that is not text, which a schema's patterns cannot be asked about: JSON has no other."""
-    rows = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, (list, tuple)) else ()
+def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> SchemaFault | None:
+    """A key that is not text, which a schema's patterns cannot
+    be asked about: JSON has no other.
+    """
+    rows = (
+        node.items()
+        if isinstance(node, Mapping)
+        else enumerate(node)
+        if isinstance(node, (list, tuple))
+        else ()
+    )
     for key, value in rows:
         if isinstance(node, Mapping) and not isinstance(key, str):
-            return Fault(".".join(above) or "top level", f"key {key!r} is not text; put it in quotation marks", "")
+            return SchemaFault(
+                ".".join(above) or "top level",
+                f"key {key!r} is not text; put it in quotation marks",
+                "",
+            )
         if fault := _find_odd_key(value, (*above, str(key))):
             return fault
     return None
@@ -109,4 +129,8 @@ def _filled(node: Any, words: Mapping[str, tuple[str, ...]]) -> Any:
     if not isinstance(node, dict):
         return node
     filled = {key: _filled(inner, words) for key, inner in node.items()}
-    return {**filled, "enum": list(words[node["x-words"]])} if isinstance(node.get("x-words"), str) else filled
+    return (
+        {**filled, "enum": list(words[node["x-words"]])}
+        if isinstance(node.get("x-words"), str)
+        else filled
+    )

@@ -1,7 +1,8 @@
-"""YAML that people write: what YAML 1.2 forbids and PyYAML lets pass is refused, with file and line.
+"""YAML that people write: what YAML 1.2 forbids and PyYAML lets
+pass is refused, with file and line.
 
-The one way in which the project reads such files. PyYAML keeps the last of several equal keys; YAML 1.2.2, section 3.2.1.1,
-wants them unique, because whoever reads the first one believes it.
+The one way in which the project reads such files. PyYAML keeps the last of several equal keys; YAML
+1.2.2, section 3.2.1.1, wants them unique, because whoever reads the first one believes it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import yaml
 
 from .vocabulary import BadInput
 
-#: Values that aliases may add, each counted as often as it is read: some lines of aliases of aliases are more than any check
-#: comes to the end of.
+#: Values that aliases may add, each counted as often as it is read: some lines of aliases of
+#: aliases are more than any check comes to the end of.
 _MOST_BY_ALIASES = 100_000
-#: Tags of ``<<`` and ``=``, which PyYAML replaces before it constructs a key (YAML 1.1 types merge and value).
+#: Tags of ``<<`` and ``=``, which PyYAML replaces before it
+#: constructs a key (YAML 1.1 types merge and value).
 _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what no check comes to the end of: what contains itself, or is too much."""
+    """Refuses a key that is there twice, and what no check comes to the
+    end of: what contains itself, or is too much.
+    """
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -71,10 +75,18 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except ValueError as error:  # a day that there is not, such as 2026-02-30
-            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
-        except (AttributeError, KeyError, IndexError):  # what a tag promises and the text is not, such as !!bool x
+            raise yaml.constructor.ConstructorError(
+                None, None, str(error), node.start_mark
+            ) from None
+        except (
+            AttributeError,
+            KeyError,
+            IndexError,
+        ):  # what a tag promises and the text is not, such as !!bool x
             kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(None, None, f"{node.value!r} is no {kind}", node.start_mark) from None
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.value!r} is no {kind}", node.start_mark
+            ) from None
 
 
 class _LoaderOfText(_Loader):
@@ -93,14 +105,18 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(
-            "file-unreadable", f"{path} cannot be read ({error.strerror}): correct the link or its rights, or remove it."
+            "file-unreadable",
+            f"{path} cannot be read ({error.strerror}): correct the link or its rights, or "
+            "remove it.",
         ) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
         raise BadInput(
-            "file-not-utf8", f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8."
+            "file-unreadable",
+            f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8.",
         ) from None
 
 
@@ -116,21 +132,31 @@ def parse(text: str, source: str, *, days_as_text: bool = False) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        reason = " ".join(filter(None, (error.context if not error.problem else None, error.problem)))
-        raise BadInput("file-not-yaml", f"{source}{line} is not YAML ({reason}); correct it.") from None
+        reason = " ".join(
+            filter(None, (error.context if not error.problem else None, error.problem))
+        )
+        raise BadInput(
+            "configuration-unusable", f"{source}{line} is not YAML ({reason}); correct it."
+        ) from None
     except yaml.YAMLError as error:
-        raise BadInput("file-not-yaml", f"{source} is not YAML ({' '.join(str(error).split())[:200]}); correct it.") from None
+        raise BadInput(
+            "configuration-unusable",
+            f"{source} is not YAML ({' '.join(str(error).split())[:200]}); correct it.",
+        ) from None
     except RecursionError:
-        raise BadInput("file-not-yaml", f"{source} is nested too deeply; correct it.") from None
+        raise BadInput(
+            "configuration-unusable", f"{source} is nested too deeply; correct it."
+        ) from None
 
 
 def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict[str, Any]:
     """The keys a text gives; none where all of it are comments.
 
-    :raises BadInput: it is not YAML, is empty as after a write that failed, or is something else than keys with values.
+    :raises BadInput: it is not YAML, is empty as after a write that failed,
+        or is something else than keys with values.
     """
     if not text.strip():
-        raise BadInput("file-empty", f"{source} is empty; write it again, or remove it.")
+        raise BadInput("file-unreadable", f"{source} is empty; write it again, or remove it.")
     content = parse(text, source, days_as_text=days_as_text)
     lines = (line.strip() for line in text.splitlines())
     if content is None and all(line.startswith("#") for line in lines if line):
@@ -138,11 +164,16 @@ def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict
     if not isinstance(content, dict):
         kinds = {type(None): "null", list: "a list"}
         raise BadInput(
-            "file-not-yaml", f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: value' lines."
+            "configuration-unusable",
+            f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: "
+            "value' lines.",
         )
     odd = next((key for key in content if not isinstance(key, str)), None)
     if odd is not None:
-        raise BadInput("file-not-yaml", f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.")
+        raise BadInput(
+            "configuration-unusable",
+            f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.",
+        )
     return content
 
 

@@ -1,25 +1,36 @@
-"""The Westmere cluster of the University of Cambridge with 4X QDR InfiniBand, as its white paper describes it (2011).
+"""The Westmere cluster of the University of Cambridge with 4X QDR
+InfiniBand, as its white paper describes it (2011).
 
-"Optimising Performance on Mellanox QDR and Intel Westmere Platforms", A. Korzynski, P. Calleja, S. Rankin, Dell/Cambridge HPC
-Solution Centre. What the paper does not say is marked as ours.
+"Optimising Performance on Mellanox QDR and Intel Westmere Platforms", A. Korzynski, P. Calleja, S.
+Rankin, Dell/Cambridge HPC Solution Centre. What the paper does not say is marked as ours.
 """
 
 from reframe_tests.harness.machine.topology import describe
 
-#: Section 3.3: twelve cores, the even numbers on socket 1 and the odd ones on socket 0; one NUMA node and one L3 cache each.
+#: Section 3.3: twelve cores, the even numbers on socket 1 and the odd ones on socket 0; one NUMA
+#: node and one L3 cache each.
 _NODE = describe(sockets=2, cores_per_socket=6, numbering="alternating", arch="westmere")
-for _masks in (_NODE["topology"]["sockets"], _NODE["topology"]["numa_nodes"], _NODE["topology"]["caches"][0]["cpusets"]):
+for _masks in (
+    _NODE["topology"]["sockets"],
+    _NODE["topology"]["numa_nodes"],
+    _NODE["topology"]["caches"][0]["cpusets"],
+):
     _masks.reverse()
 
-#: Section 2.2 for Open MPI 1.4.2, appendix B.2 and B.3 for Intel MPI 4.0.1. Fabric, provider, fallback and the way in through
-#: TM belong to the condition and come from the tables; published/environment.csv has the whole list.
+#: Section 2.2 for Open MPI 1.4.2, appendix B.2 and B.3 for Intel MPI 4.0.1. Fabric, provider,
+#: fallback and the way in through TM belong to the condition and come from the tables;
+#: published/environment.csv has the whole list.
 _RECOMMENDED = [
     # "we set the OpenMPIs mpi_leave_pinned parameter to 1, which is recommended for benchmarking"
     {"section": "2.2", "stacks": ["openmpi-*"], "env_vars": {"OMPI_MCA_mpi_leave_pinned": "1"}},
     {
         "section": "Appendix B.2",
         "stacks": ["intelmpi-*"],
-        "env_vars": {"I_MPI_PIN_MODE": "mpd", "I_MPI_JOB_STARTUP_TIMEOUT": "60", "I_MPI_ADJUST_ALLTOALLV": "2"},
+        "env_vars": {
+            "I_MPI_PIN_MODE": "mpd",
+            "I_MPI_JOB_STARTUP_TIMEOUT": "60",
+            "I_MPI_ADJUST_ALLTOALLV": "2",
+        },
     },
     {
         "section": "Appendix B.3",
@@ -36,8 +47,8 @@ _RECOMMENDED = [
     },
 ]
 
-#: 4X QDR signals at 40 Gbit/s and carries 32 (8b/10b, InfiniBand Architecture Specification 1.2.1). The gate is ours: an
-#: adapter behind eight lanes of PCI Express 2.0 reaches about 26.
+#: 4X QDR signals at 40 Gbit/s and carries 32 (8b/10b, InfiniBand Architecture Specification 1.2.1).
+#: The gate is ours: an adapter behind eight lanes of PCI Express 2.0 reaches about 26.
 _QDR = {
     "transport": "verbs",
     "scope": "cluster",
@@ -68,7 +79,8 @@ def _partition(name, descr, fabric):
 
 system = {
     "name": "cambridge-westmere",
-    "descr": "University of Cambridge, Westmere and 4X QDR InfiniBand (2011); published, not at hand",
+    "descr": "University of Cambridge, Westmere and 4X QDR InfiniBand (2011); published, not at "
+    "hand",
     "hostnames": [r"^westmere-login\d*$"],
     "partitions": [
         _partition("connectx2", "Nodes with ConnectX-2 adapters (figures 2, 4 and 5)", "qdr"),

@@ -11,14 +11,16 @@ system = {
             "name": "default",
             "descr": "This node",
             "scheduler": "local",
-            # The stack's own mpirun; called local because ReFrame then detects the topology by itself.
+            # The stack's own mpirun; called local because ReFrame then
+            # detects the topology by itself.
             "launcher": "local",
             "max_jobs": 1,
             "extras": {
                 "fabrics": {
                     # Memory of the node: what ranks of one node use by default.
                     "shm": {"transport": "shm", "scope": "node"},
-                    # TCP over loopback through each MPI's own network path: a second real fabric on one machine.
+                    # TCP over loopback through each MPI's own network path: a
+                    # second real fabric on one machine.
                     "lo": {"transport": "tcp", "scope": "node", "rails": [{"device": "lo"}]},
                 },
             },

@@ -1,11 +1,19 @@
-"""IBM BladeCenter JS21 with one link of 4X InfiniBand under AIX (2007); see site_configs/ibm-p5-575 for paper and limits."""
+"""IBM BladeCenter JS21 with one link of 4X InfiniBand under AIX (2007);
+see site_configs/ibm-p5-575 for paper and limits.
+"""
 
 from reframe_tests.harness.machine.topology import describe
 
 #: Appendix A: one memory domain per blade, no SMT.
 _BLADES = {
-    "cores4": ("4 cores of 2.5 GHz", describe(sockets=1, cores_per_socket=4, caches_per_socket=4, arch="ppc970")),
-    "cores2": ("2 cores of 2.7 GHz", describe(sockets=1, cores_per_socket=2, caches_per_socket=2, arch="ppc970")),
+    "cores4": (
+        "4 cores of 2.5 GHz",
+        describe(sockets=1, cores_per_socket=4, caches_per_socket=4, arch="ppc970"),
+    ),
+    "cores2": (
+        "2 cores of 2.7 GHz",
+        describe(sockets=1, cores_per_socket=2, caches_per_socket=2, arch="ppc970"),
+    ),
 }
 
 #: Table A1 and appendix B; only sn_single is possible here, and there is no memory affinity to set.

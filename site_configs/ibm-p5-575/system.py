@@ -2,9 +2,10 @@
 
 "High Performance Computing for AIX Using InfiniBand", G. Chochia, F. Johnston, J. Lewars, IBM.
 
-What can be expressed: POE starts the ranks and asks LoadLeveler for nodes by itself (MP_RESD), so jobs need no batch system
-that ReFrame knows; MP_* variables choose protocol and links. What cannot: the evidence library is for Linux, so a run on AIX
-proves nothing and fails; and a task is bound to a module (MP_TASK_AFFINITY), not to a core, so explicit core lists are skipped.
+What can be expressed: POE starts the ranks and asks LoadLeveler for nodes by itself (MP_RESD), so
+jobs need no batch system that ReFrame knows; MP_* variables choose protocol and links. What cannot:
+the evidence library is for Linux, so a run on AIX proves nothing and fails; and a task is bound to
+a module (MP_TASK_AFFINITY), not to a core, so explicit core lists are skipped.
 """
 
 from reframe_tests.harness.machine.topology import describe
@@ -12,8 +13,9 @@ from reframe_tests.harness.machine.topology import describe
 #: Appendix A: 16 cores in eight modules (DCM) with a memory of their own; SMT off (ST mode).
 _NODE = describe(sockets=8, cores_per_socket=2, arch="power5+")
 
-#: Table A1 and appendix B. MP_EUILIB and MP_EUIDEVICE belong to the condition and come from the table. MP_POLLING_INTERVAL is
-#: 2000000000 in Table A1, which is "used to measure", and 200000000 in appendix B.
+#: Table A1 and appendix B. MP_EUILIB and MP_EUIDEVICE belong to the condition and come from the
+#: table. MP_POLLING_INTERVAL is 2000000000 in Table A1, which is "used to measure", and 200000000
+#: in appendix B.
 _RECOMMENDED = [
     {
         "section": "Appendix A, Table A1",
@@ -44,14 +46,19 @@ def _partition(links):
         "max_jobs": 1,
         "extras": {
             "fabrics": {
-                # A 4X link signals at 10 Gbit/s and carries 8 (8b/10b). No gate: one task per node uses one link of several,
-                # and in both directions the adapter is the limit (below Table 4).
+                # A 4X link signals at 10 Gbit/s and carries 8 (8b/10b). No gate: one task per node
+                # uses one link of several, and in both directions the adapter is the limit (below
+                # Table 4).
                 "ib4x": {
                     "transport": "verbs",
                     "scope": "cluster",
                     # Two ports of an adapter each (appendix A).
                     "rails": [
-                        {"device": f"ib{link}", "line_rate_gbit_per_s": 8, "adapter": f"hca{link // 2}"}
+                        {
+                            "device": f"ib{link}",
+                            "line_rate_gbit_per_s": 8,
+                            "adapter": f"hca{link // 2}",
+                        }
                         for link in range(links)
                     ],
                 },

@@ -1,20 +1,23 @@
-"""A TEMPLATE, to copy, of GPU partitions as four systems document theirs. Nothing was ever measured on it.
+"""A TEMPLATE, to copy, of GPU partitions as four systems document
+theirs. Nothing was ever measured on it.
 
     mkdir site_configs/NAME
     sed 's/"mysystem"/"NAME"/' site_configs/template/gpu_partitions.py > site_configs/NAME/system.py
     mpibench doctor --system NAME            # lists what is still to be filled in
 
-Nothing is loaded from this folder, because the file is not called system.py. Keep the partition most like yours and replace
-every text that begins with FILL_IN. GPUs are listed by PCI address; what is next to which says 'nvidia-smi topo -m' or
-'rocm-smi --showtoponuma', rates the data sheets (those of NVLink name both directions: half of them).
+Nothing is loaded from this folder, because the file is not called system.py. Keep the partition
+most like yours and replace every text that begins with FILL_IN. GPUs are listed by PCI address;
+what is next to which says 'nvidia-smi topo -m' or 'rocm-smi --showtoponuma', rates the data sheets
+(those of NVLink name both directions: half of them).
 """
 
 from reframe_tests.harness.machine.topology import describe
 
 _ACCOUNT = "FILL_IN: --account=..."
 
-#: NVIDIA and InfiniBand: JUWELS Booster (JSC, "JUWELS Booster Overview", "Node Configuration"; NUMA nodes of the GPUs: POP CoE,
-#: "GPU affinity on one node with 4 GPUs"). A card behind the PCIe switch of each GPU.
+#: NVIDIA and InfiniBand: JUWELS Booster (JSC, "JUWELS Booster Overview", "Node Configuration"; NUMA
+#: nodes of the GPUs: POP CoE, "GPU affinity on one node with 4 GPUs"). A card behind the PCIe
+#: switch of each GPU.
 _A100_NUMA = (3, 1, 7, 5)
 INFINIBAND = {
     "name": "a100-infiniband",
@@ -22,14 +25,19 @@ INFINIBAND = {
     "scheduler": "slurm",
     "launcher": "srun",
     "access": ["--partition=booster", _ACCOUNT],
-    "processor": describe(2, 24, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"),
+    "processor": describe(
+        2, 24, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"
+    ),
     "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 4}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
     "extras": {
         "pinning": ["default", "none", "gpu_local", "gpu_remote"],
         "gpus": {
             "kind": "cuda",
-            "of_node": [{"numa_node": numa, "nic": f"mlx5_{number}"} for number, numa in enumerate(_A100_NUMA)],
+            "of_node": [
+                {"numa_node": numa, "nic": f"mlx5_{number}"}
+                for number, numa in enumerate(_A100_NUMA)
+            ],
             "pcie_gbit_per_s": 252,
             # 4 of 12 links of 25 GB/s to each of the three others.
             "peer_gbit_per_s": 800,
@@ -50,7 +58,8 @@ INFINIBAND = {
     },
 }
 
-#: NVIDIA and Slingshot: Alps (CSCS documentation: "NVIDIA GH200 GPU Nodes", "Alps hardware", "NCCL").
+#: NVIDIA and Slingshot: Alps (CSCS documentation: "NVIDIA GH200
+#: GPU Nodes", "Alps hardware", "NCCL").
 SLINGSHOT_NVIDIA = {
     "name": "gh200-slingshot",
     "descr": "4 GH200, Slingshot 11, a card for each",
@@ -65,7 +74,8 @@ SLINGSHOT_NVIDIA = {
         "gpus": {
             "kind": "cuda",
             "of_node": [{"numa_node": numa, "nic": f"cxi{numa}"} for numa in range(4)],
-            # NVLink-C2C to the processor in place of PCIe; 6 links of 25 GB/s to each of the others.
+            # NVLink-C2C to the processor in place of PCIe; 6 links of
+            # 25 GB/s to each of the others.
             "peer_gbit_per_s": 1200,
         },
         "fabrics": {
@@ -73,7 +83,10 @@ SLINGSHOT_NVIDIA = {
                 "transport": "cxi",
                 "scope": "cluster",
                 "memory": ["host", "device"],
-                "rails": [{"device": f"cxi{numa}", "line_rate_gbit_per_s": 200, "numa_node": numa} for numa in range(4)],
+                "rails": [
+                    {"device": f"cxi{numa}", "line_rate_gbit_per_s": 200, "numa_node": numa}
+                    for numa in range(4)
+                ],
             },
             "nvlink": {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]},
         },
@@ -95,8 +108,9 @@ SLINGSHOT_NVIDIA = {
     },
 }
 
-#: AMD and Slingshot: LUMI-G (LUMI user guide: "Slurm job script examples", "Distribution and binding", "LUMI-G"). Each of the
-#: eight dies has a core complex of its own, whose first core is the system's.
+#: AMD and Slingshot: LUMI-G (LUMI user guide: "Slurm job script examples", "Distribution and
+#: binding", "LUMI-G"). Each of the eight dies has a core complex of its own, whose first core is
+#: the system's.
 _CCD = (48, 56, 16, 24, 0, 8, 32, 40)
 SLINGSHOT_AMD = {
     "name": "mi250x-slingshot",
@@ -104,7 +118,9 @@ SLINGSHOT_AMD = {
     "scheduler": "slurm",
     "launcher": "srun",
     "access": ["--partition=standard-g", _ACCOUNT],
-    "processor": describe(1, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"),
+    "processor": describe(
+        1, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"
+    ),
     "devices": [{"type": "gpu", "arch": "gfx90a", "num_devices": 8}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
     "extras": {
@@ -112,7 +128,9 @@ SLINGSHOT_AMD = {
         "reserved_cpus": "0,8,16,24,32,40,48,56",
         "gpus": {
             "kind": "rocm",
-            "of_node": [{"numa_node": first // 16, "cpus": f"{first}-{first + 7}"} for first in _CCD],
+            "of_node": [
+                {"numa_node": first // 16, "cpus": f"{first}-{first + 7}"} for first in _CCD
+            ],
             # One xGMI link of 50 GB/s: the slowest pair of dies that has one.
             "peer_gbit_per_s": 400,
         },
@@ -121,15 +139,17 @@ SLINGSHOT_AMD = {
                 "transport": "cxi",
                 "scope": "cluster",
                 "memory": ["host", "device"],
-                "rails": [{"device": f"cxi{number}", "line_rate_gbit_per_s": 200} for number in range(4)],
+                "rails": [
+                    {"device": f"cxi{number}", "line_rate_gbit_per_s": 200} for number in range(4)
+                ],
             },
             "xgmi": {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]},
         },
     },
 }
 
-#: A cloud with EFA: p4d.24xlarge of AWS (EC2 user guide, "Maximize network bandwidth with multiple network cards"; AWS samples
-#: for ParallelCluster, "nccl-tests").
+#: A cloud with EFA: p4d.24xlarge of AWS (EC2 user guide, "Maximize network bandwidth with multiple
+#: network cards"; AWS samples for ParallelCluster, "nccl-tests").
 EFA = {
     "name": "p4d-efa",
     "descr": "8 A100, four EFA cards of 100 Gbit/s, p4d.24xlarge",
@@ -154,7 +174,9 @@ EFA = {
                 "memory": ["host", "device"],
                 "rails": [
                     {"device": device, "line_rate_gbit_per_s": 100, "numa_node": number // 2}
-                    for number, device in enumerate(("rdmap16s27", "rdmap32s27", "rdmap144s27", "rdmap160s27"))
+                    for number, device in enumerate(
+                        ("rdmap16s27", "rdmap32s27", "rdmap144s27", "rdmap160s27")
+                    )
                 ],
             },
             "nvswitch": {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]},
@@ -163,7 +185,11 @@ EFA = {
             {
                 "section": "AWS samples for ParallelCluster, micro-benchmarks/nccl-tests",
                 "stacks": ["*"],
-                "env_vars": {"FI_EFA_FORK_SAFE": "1", "NCCL_BUFFSIZE": "8388608", "NCCL_P2P_NET_CHUNKSIZE": "524288"},
+                "env_vars": {
+                    "FI_EFA_FORK_SAFE": "1",
+                    "NCCL_BUFFSIZE": "8388608",
+                    "NCCL_P2P_NET_CHUNKSIZE": "524288",
+                },
             }
         ],
     },

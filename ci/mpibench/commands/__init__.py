@@ -1,1 +1,3 @@
-"""The commands: options, exit status, and what does the work, imported when it is asked for; ``register`` adds them."""
+"""The commands: options, exit status, and what does the work, imported
+when it is asked for; ``register`` adds them.
+"""

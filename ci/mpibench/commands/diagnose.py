@@ -1,27 +1,34 @@
-"""``mpibench locate``: which node, cable or switch is slow; ``advise``: what to run an application with; ``settings``: the
-environment that was proven."""
+"""``mpibench locate``: which node, cable or switch is slow."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import BadInput
 
-from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, Where, open_store, say, say_json, write
+from .options import (
+    DATABASE,
+    Dataset,
+    DatasetOnly,
+    Db,
+    Json,
+    Session,
+    System,
+    Where,
+    open_store,
+    say,
+    say_json,
+    write,
+)
 
 if TYPE_CHECKING:
-    from mpibench.locate.answers import Asked
-    from mpibench.locate.findings import Answer
+    from mpibench.locate.answers import MapOptions
+    from mpibench.locate.findings import MapJudgement
     from mpibench.locate.nights import Trend
     from mpibench.store.store import Store
-
-#: Exit status: nothing could be decided.
-INCONCLUSIVE = 3
 
 
 def locate(
@@ -30,47 +37,77 @@ def locate(
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     ordinary: Annotated[
-        str | None, typer.Option(help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now.")
+        str | None,
+        typer.Option(
+            help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now."
+        ),
     ] = None,
     system: System = None,
     where: Where = None,
-    rate: Annotated[float, typer.Option(help="Innocents accused per run, expected at most.")] = 0.05,
-    bandwidth_margin: Annotated[float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")] = 7.0,
-    latency_margin: Annotated[float, typer.Option(help="Added latency that is called slow at least, in percent.")] = 25.0,
+    rate: Annotated[
+        float, typer.Option(help="Innocents accused per run, expected at most.")
+    ] = 0.05,
+    bandwidth_margin: Annotated[
+        float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")
+    ] = 7.0,
+    latency_margin: Annotated[
+        float, typer.Option(help="Added latency that is called slow at least, in percent.")
+    ] = 25.0,
     kind: Annotated[
-        list[str] | None, typer.Option(help="Nodes of another kind, judged among themselves, e.g. gpu=g[0-9]*; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Nodes of another kind, judged among themselves, e.g. gpu=g[0-9]*; repeatable."
+        ),
     ] = None,
     oversubscribed: Annotated[
         bool | None,
         typer.Option(
             "--oversubscribed/--full-rate",
-            help="Whether links between switches are meant to be slower than what is below them; default: as the site says.",
+            help="Whether links between switches are meant to be slower than what is below "
+            "them; default: as the site says.",
         ),
     ] = None,
     as_json: Json = False,
-    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file: a test case for each node.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write an HTML page with the map, and with each node over the nights.")
+    junit: Annotated[
+        Path | None, typer.Option(help="Also write a JUnit file: a test case for each node.")
     ] = None,
-    nights: Annotated[int, typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps.")] = 90,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write an HTML page with the map, and with each node over the nights."
+        ),
+    ] = None,
+    nights: Annotated[
+        int,
+        typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps."),
+    ] = 90,
 ) -> None:
     """Say which node, cable or switch is slow, with the rate at which innocents are accused.
 
-    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log scale: node that sends, node
-    that receives, switches and links between them, pairs. Commands for Slurm are printed and never run.
-    Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody is accused, 2 bad input, also
-    a session without a map, 3 nobody is accused, but not all could be decided.
+    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log
+    scale: node that sends, node that receives, switches and links between them, pairs. Commands for
+    Slurm are printed and never run.
+    Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody
+    is accused, 2 bad input, also a session without a map, 3 nobody is accused, but not all could be
+    decided.
     """
     from mpibench.locate import answers, findings
 
     store = open_store(db, dataset, dataset_only, err=True)
-    margins = {"bandwidth_mb_per_s": bandwidth_margin, "latency_us": latency_margin, "latency_mean_us": latency_margin}
+    margins = {
+        "bandwidth_mb_per_s": bandwidth_margin,
+        "latency_us": latency_margin,
+        "latency_mean_us": latency_margin,
+    }
     if ordinary is not None:
-        identity, name = ordinary, store.system_of(system)
+        identity = ordinary
+        name = store.system_of(system)
         selection = store.select(name, ordinary, where=where)
         found = [answers.of_ordinary_sessions(selection, rate, margins)]
     else:
-        identity, name, found = _maps(session, store, system, answers.Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, found = _maps(
+            session, store, system, answers.MapOptions(rate, margins, kind or (), oversubscribed)
+        )
     if junit:
         write(junit, findings.junit(found, name), err=True)
     if out:
@@ -86,8 +123,12 @@ def locate(
     raise typer.Exit(1 if 1 in statuses else max(statuses))
 
 
-def _maps(session: str, store: Store, system: str | None, asked: Asked) -> tuple[str, str, list[Answer]]:
-    """Session id, system and the answer of each map of a session that nobody withdrew; ``latest`` is the newest with a map."""
+def _maps(
+    session: str, store: Store, system: str | None, asked: MapOptions
+) -> tuple[str, str, list[MapJudgement]]:
+    """Session id, system and the answer of each map of a session that nobody
+    withdrew; ``latest`` is the newest with a map.
+    """
     from mpibench.locate.answers import answer_of
     from mpibench.pages.session import find_preflight
     from mpibench.store.sessions import Session as StoredSession
@@ -98,9 +139,10 @@ def _maps(session: str, store: Store, system: str | None, asked: Asked) -> tuple
     cases = [case for case in read.cases if case.pair_map is not None and case.system == name]
     if not cases:
         raise BadInput(
-            "session-without-map",
-            f"session {read.uuid} of {name} holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap "
-            f"--system={name}, or give ordinary sessions with --ordinary.",
+            "session-missing",
+            f"session {read.uuid} of {name} holds no map of pairs; measure one with: reframe -c "
+            f"reframe_tests -r -n PairMap --system={name}, or give ordinary sessions with "
+            "--ordinary.",
         )
     before = find_preflight(read, store)
     looked_at = before.cases if isinstance(before, StoredSession) else ()
@@ -113,87 +155,9 @@ def _trends(store: Store, system: str, days: int) -> list[Trend]:
     from mpibench.locate import nights
 
     since = datetime.now(timezone.utc) - timedelta(days=days)
-    sessions = {row["session"] for row in store.pair_map_cases(system).iter_rows(named=True) if row["started"] >= since}
+    sessions = {
+        row["session"]
+        for row in store.pair_map_cases(system).iter_rows(named=True)
+        if row["started"] >= since
+    }
     return nights.trends(nights.stored(store, system, sessions)) if sessions else []
-
-
-def advise(
-    profile: Annotated[Path, typer.Argument(help="File: mpiP, IPM, I_MPI_STATS, APS, Open MPI SPC, Darshan, or CSV.")],
-    sessions: Annotated[str, typer.Option(help="Sessions whose curves count; a selector.")] = "latest",
-    db: Db = DATABASE,
-    dataset: Dataset = None,
-    dataset_only: DatasetOnly = False,
-    system: System = None,
-    where: Where = None,
-    ranks: Annotated[int | None, typer.Option(min=1, help="Ranks of the application, where the profile does not say.")] = None,
-    wall_s: Annotated[
-        float | None, typer.Option(min=0.0, help="Its run time in seconds, where the profile does not say.")
-    ] = None,
-    covered: Annotated[
-        float, typer.Option(min=1.0, max=100.0, help="Percent of the profile that must be covered before anything is ranked.")
-    ] = 80.0,
-    little: Annotated[
-        float, typer.Option(min=0.0, max=100.0, help="Percent of the run in MPI below which there is nothing to gain.")
-    ] = 10.0,
-    profiled_on: Annotated[
-        str | None, typer.Option(help="Stack the profile was taken with, to hold its prediction against it.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Predict what an application would spend in MPI with each stack, fabric and pinning that was measured, and rank them.
-
-    Weighs the calls, sizes and ranks of a profile by the measured curves of proven cases. Nothing is extrapolated: what is not
-    covered is named with its share, and below --covered nothing is ranked. Choices that differ by no more than noise are no
-    choice. Exit status: 0 one is the fastest, or so little time is in MPI that none matters; 2 bad input, also a damaged
-    profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
-    """
-    from mpibench.judge import policy as verdict_policy
-    from mpibench.tune import advice
-    from mpibench.tune.profiles import read
-
-    found = read(profile, ranks, wall_s or None)
-    terms = advice.Terms(covered / 100, little / 100, profiled_on)
-    if terms.end_it(found):
-        result = advice.advise(found, advice.NOTHING, verdict_policy.Policy(), terms)
-    else:
-        store = open_store(db, dataset, dataset_only, err=as_json)
-        name = store.system_of(system)
-        measured = advice.read_curves(store, name, sessions, where=where)
-        result = advice.advise(found, measured, verdict_policy.load(name), terms)
-    if as_json:
-        say_json(msgspec.to_builtins(result))
-    else:
-        say(result.lines())
-    raise typer.Exit(advice.STATUS[result.outcome])
-
-
-def settings(
-    stack: Annotated[str, typer.Argument(help="Stack to be set up.")],
-    system: System = None,
-    sessions: Annotated[str, typer.Option(help="Sessions that prove the settings; a selector.")] = "latest",
-    db: Db = DATABASE,
-    dataset: Dataset = None,
-    dataset_only: DatasetOnly = False,
-    where: Where = None,
-    out: Annotated[Path, typer.Option(help="Folder for modulefiles, Spack's fragment and the page.")] = RESULTS / "settings",
-    as_json: Json = False,
-) -> None:
-    """Write the environment that was proven best for a stack: modulefiles (Tcl, Lua), a Spack modules.yaml fragment, a page.
-
-    Chooses fabric and pinning from proven measurements alone, and only where one is faster than all others by more than noise;
-    what is not proven to be better is left as the stack has it. The page says what was measured, when, and how much it brings.
-    Exit status: 0 written; 2 bad input; 3 nothing is proven, so that nothing is written.
-    """
-    from mpibench.pages import settings as documents
-
-    store = open_store(db, dataset, dataset_only, err=as_json)
-    try:
-        found = documents.recommend(store, system, stack, sessions, where=where)
-    except NotMeasured as error:
-        typer.echo(f"mpibench: {one_line(str(error))}", err=True)
-        raise typer.Exit(INCONCLUSIVE) from None
-    written = documents.write(found, out)
-    if as_json:
-        say_json(documents.as_data(found))
-    else:
-        say([*documents.lines(found), *(f"wrote {path}" for path in written)])

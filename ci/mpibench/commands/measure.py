@@ -1,5 +1,7 @@
-"""``mpibench doctor`` and ``catalogue``: what this machine offers, and what can be measured; ``plan`` and ``nightly``: a night
-as one session, and which cases it measures, so that it fits a budget and nothing is forgotten."""
+"""``mpibench doctor`` and ``catalogue``: what this machine offers, and what can be measured;
+``plan`` and ``nightly``: a night as one session, and which cases it measures, so that it fits a
+budget and nothing is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from reframe_tests.harness.printable import printable
 from reframe_tests.harness.vocabulary import BadInput
 
 from .options import RESULTS, Dataset, Json, expect_alone, say, say_json, write
@@ -25,27 +28,41 @@ class TableFormat(str, enum.Enum):
 
 
 def doctor(
-    system: Annotated[str | None, typer.Option(help="System to check; default: the one ReFrame selects here.")] = None,
+    system: Annotated[
+        str | None, typer.Option(help="System to check; default: the one ReFrame selects here.")
+    ] = None,
     stacks_only: Annotated[
-        bool, typer.Option("--stacks", help="Check only whether each partition gets the stacks it asks for.")
+        bool,
+        typer.Option(
+            "--stacks", help="Check only whether each partition gets the stacks it asks for."
+        ),
     ] = False,
     draft: Annotated[
-        bool, typer.Option("--draft", help="Print only a draft of extras, for a system of your ReFrame configuration.")
+        bool,
+        typer.Option(
+            "--draft",
+            help="Print only a draft of extras, for a system of your ReFrame configuration.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Report what this machine and the selected system offer, what is missing, and how to get it.
 
-    Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get them, topology, network and
-    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack and browser; of a system with published
-    figures also whether the bandwidths that its paper prints fit its links, which proves nothing of this machine.
+    Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get
+    them, topology, network and RDMA devices, the system's fabrics (is each device here?),
+    scheduler, Spack and browser; of a system with published figures also whether the bandwidths
+    that its paper prints fit its links, which proves nothing of this machine.
     Exit status: 0 the tests have all they need, 1 something they need is missing.
     """
     from mpibench.commands.listings import doctor as examination
 
     if draft and as_json:
-        raise BadInput("options-exclude", "--draft prints a file and --json an answer: give one of them.")
-    raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json))
+        raise BadInput(
+            "options-exclude", "--draft prints a file and --json an answer: give one of them."
+        )
+    raise typer.Exit(
+        examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json)
+    )
 
 
 def catalogue(
@@ -54,50 +71,67 @@ def catalogue(
         list[str] | None,
         typer.Argument(
             metavar="[NAME | FILE...]",
-            help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program; with --parse files.",
+            help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a "
+            "program; with --parse files.",
         ),
     ] = None,
-    tests: Annotated[bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")] = False,
-    coverage: Annotated[
-        bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
+    tests: Annotated[
+        bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")
     ] = False,
     parse: Annotated[
-        bool, typer.Option("--parse", help="Read outputs of any suite of the catalogue as records; FILE - is standard input.")
+        bool,
+        typer.Option(
+            "--parse",
+            help="Read outputs of any suite of the catalogue as records; FILE - is standard input.",
+        ),
     ] = False,
-    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How --parse prints.")] = TableFormat.table,
+    format: Annotated[
+        TableFormat, typer.Option("--format", "-f", help="How --parse prints.")
+    ] = TableFormat.table,
     as_json: Json = False,
 ) -> None:
     """List what the tests can measure: the groups of each suite; or read what benchmarks printed.
 
-    With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
-    --parse makes records: benchmark, ranks, groups, message_bytes, repetitions, one field per column, whose name carries the
-    unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty output is an error that names
-    file and line, and nothing of it is printed, and so is a log that says that the run failed. Of OSU and IMB each whole table
-    of a job's log is read; lines of other programs around them are set aside, and standard error says how many. Exit status: 0
-    all were read, 2 one was not.
+    With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may
+    have a reference. --parse makes records: benchmark, ranks, groups, message_bytes, repetitions,
+    one field per column, whose name carries the unit (latency_us, bandwidth_mb_per_s with 1 MB =
+    1e6 bytes). A truncated, mixed-up or empty output is an error that names file and line, and
+    nothing of it is printed, and so is a log that says that the run failed. Of OSU and IMB each
+    whole table of a job's log is read; lines of other programs around them are set aside, and
+    standard error says how many. Where a step of a log failed, standard error says which and what
+    is left out with it, and the others are printed. Exit status: 0 all were read, 1 something of a
+    log is left out, 2 a file was not read.
     """
     from mpibench.commands.listings import catalogue as listing
-    from mpibench.commands.listings import coverage as coverage_page
     from mpibench.commands.listings import parse as parsing
 
     if parse:
         expect_alone(context, "--parse", "parse", "names", "format", "as_json")
         if not names:
-            raise BadInput("parse-without-files", "--parse reads outputs: name their files, or - for standard input.")
+            raise BadInput(
+                "bad-option", "--parse reads outputs: name their files, or - for standard input."
+            )
         kind = "json" if as_json else format.value
-        sys.stdout.write(parsing.parse_files([Path(name) for name in names], kind, lambda text: typer.echo(text, err=True)))
-        return
+        faults = list[BadInput]()
+        files = [Path(name) for name in names]
+        sys.stdout.write(
+            parsing.parse_files(files, kind, lambda text: typer.echo(text, err=True), faults.append)
+        )
+        for fault in faults:
+            typer.echo(printable(f"mpibench: {fault} [{fault.code}]"), err=True)
+        raise typer.Exit(bool(faults))
     if len(names or ()) > 1:
         raise BadInput(
-            "catalogue-one-name",
-            f"the catalogue is asked for one name and not {len(names or ())}: give one, or --parse to read files.",
+            "ambiguous-name",
+            f"the catalogue is asked for one name and not {len(names or ())}: give one, or "
+            "--parse to read files.",
         )
     name = next(iter(names or ()), None)
     if format is not TableFormat.table:
-        raise BadInput("parse-without-files", "--format says how --parse prints: give files and --parse, or --json.")
-    if coverage:
-        typer.echo(coverage_page.page(), nl=False)
-    elif as_json:
+        raise BadInput(
+            "bad-option", "--format says how --parse prints: give files and --parse, or --json."
+        )
+    if as_json:
         say_json(listing.as_data(name))
     else:
         listing.show(name, tests_of_groups=tests)
@@ -105,41 +139,78 @@ def catalogue(
 
 def plan(
     context: typer.Context,
-    budget: Annotated[str, typer.Option(help="What the night may take: minutes (30m), hours (1.5h), node-hours (20nodeh).")],
-    nights: Annotated[int, typer.Option(help="Nights in which every pair of values comes at least once.")] = 7,
-    date: Annotated[str | None, typer.Option(help="Day (UTC) of the night, YYYY-MM-DD; default: today.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="What the night may take: minutes (10m) or hours (1.5h) of each partition, or "
+            "node-hours (20nodeh) of all; default: the mode's on a batch system."
+        ),
+    ] = None,
+    nights: Annotated[
+        int | None, typer.Option(help="Nights in which every case must come; more is not kept.")
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Day (UTC) of the night, YYYY-MM-DD; default: today.")
+    ] = None,
     mode: Annotated[str, typer.Option(help="Mode whose cases are planned.")] = "nightly",
-    label: Annotated[str | None, typer.Option(help="Label of the night (run=...); default: the mode.")] = None,
-    system: Annotated[str | None, typer.Option(help="SYSTEM or SYSTEM:PARTITION; default: as ReFrame selects.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label of the night (run=...); default: the mode.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="SYSTEM or SYSTEM:PARTITION; default: as ReFrame selects.")
+    ] = None,
     max_jobs: Annotated[
-        int | None, typer.Option(min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs).")
+        int | None,
+        typer.Option(
+            min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs)."
+        ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(help="Say of the cases that this regular expression fits why they are in or out.")
+        str | None,
+        typer.Option(
+            help="Say of the cases that this regular expression fits why they are in or out."
+        ),
     ] = None,
     dataset: Dataset = None,
     out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which cases a night measures that fits a budget: what `BUDGET=... ci/nightly` would run. Nothing is measured.
+    """Say which cases a night measures that fits a budget: what
+    `BUDGET=... ci/nightly` would run. Nothing is measured.
 
-    Each night has the smoke cases on the fewest nodes of each fabric and all cases with learned references. Every pair of
-    values (stack, fabric, group, ppn, pinning, nodes, partition) that some case has comes at least once in so many nights, the
-    stalest first, and the rest of the budget is for the stalest cases. What a case takes is known from earlier nights of the
-    label, else from a model. The plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
-    Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
+    Those whose turn it has been for longest come first, as far as each partition has room, so that
+    every case comes within a number of nights that the answer says; one for each entry of
+    expected.yaml and what was not right when it was last tried come before the others, in half of
+    the room. What a case takes is known from earlier nights of the label, else from a model. The
+    plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
+    Exit status: 0 the plan keeps all this, 1 it does not, or the
+    budget is too small for any case, 2 bad input.
     """
     from mpibench.judge.plan import making
     from mpibench.night import settings
 
     try:
-        day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
-        day + timedelta(days=making.MOST_NIGHTS + making.MOST_AHEAD)  # to which it is looked ahead
+        day = (
+            datetime.strptime(date, "%Y-%m-%d").date()
+            if date
+            else datetime.now(timezone.utc).date()
+        )
+        day + timedelta(days=making.MOST_AHEAD)  # to which it is looked ahead
     except (ValueError, OverflowError):
-        raise BadInput("date-format", f"--date {date} is no day: write YYYY-MM-DD.") from None
-    folder, most_jobs = dataset or RESULTS / "dataset", str(max_jobs or "")
+        raise BadInput("bad-option", f"--date {date} is no day: write YYYY-MM-DD.") from None
+    folder = dataset or RESULTS / "dataset"
+    most_jobs = str(max_jobs or "")
     options = [*context.args, *([f"--system={system}"] if system else [])]
-    request = settings.request(budget, mode, label or mode, options, folder, day=day, nights=str(nights), max_jobs=most_jobs)
+    budget = budget or str(settings.mode_of(mode).get("budget", ""))
+    if not budget:
+        raise BadInput(
+            "bad-option",
+            f"mode {mode} has no budget of its own: give --budget, as in --budget 30m.",
+        )
+    asked = "" if nights is None else str(nights)
+    request = settings.request(
+        budget, mode, label or mode, options, folder, day=day, nights=asked, max_jobs=most_jobs
+    )
     made = making.make(request)
     if out:
         write(out, made.record.text, err=True)
@@ -153,11 +224,13 @@ def plan(
 
 
 def nightly(context: typer.Context) -> None:
-    """Measure a night as one session, export, report and judge it; further options are ReFrame's and make it partial.
+    """Measure a night as one session, export, report and judge it;
+    further options are ReFrame's and make it partial.
 
-    What `ci/nightly` does when it has set up what is missing; `ci/nightly --help` has the environment variables that both heed
-    (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...). Exit status: 0 every case that can be measured is proven and reaches
-    its references and no expected one is missing, 1 otherwise, 2 nothing was measured, 128 + N after signal N.
+    What `ci/nightly` does when it has set up what is missing; `ci/nightly --help` has the
+    environment variables that both heed (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...).
+    Exit status: 0 every case that can be measured is proven and reaches its references and no
+    expected one is missing, 1 otherwise, 2 nothing was measured, 128 + N after signal N.
     """
     from mpibench.commands import nightly as night
 

@@ -22,31 +22,41 @@ DATABASE = RESULTS / "results.db"
 Db = Annotated[
     Path,
     typer.Option(
-        help="ReFrame's results database; its new sessions are exported first, those of this checkout into no other --dataset."
+        help="ReFrame's results database; its new sessions are exported first, those of this "
+        "checkout into no other --dataset."
     ),
 ]
 Dataset = Annotated[
     Path | None,
-    typer.Option(help="Folder of the Parquet dataset; default: dataset beside the results database.", show_default=False),
+    typer.Option(
+        help="Folder of the Parquet dataset; default: dataset beside the results database.",
+        show_default=False,
+    ),
 ]
 DatasetOnly = Annotated[
-    bool, typer.Option("--dataset-only", help="Take the dataset as it is; do not look for a results database.")
+    bool,
+    typer.Option(
+        "--dataset-only", help="Take the dataset as it is; do not look for a results database."
+    ),
 ]
 System = Annotated[
     str | None,
     typer.Option(
         envvar="RFM_SYSTEM",
-        callback=lambda name: name and name.partition(":")[0],  # ReFrame's variable may name a partition
+        # ReFrame's variable may name a partition
+        callback=lambda name: name and name.partition(":")[0],
         help="System; needed if the dataset holds several, or the session has cases on several.",
     ),
 ]
 Session = Annotated[str, typer.Option(help="Session: its id, a beginning of it, or latest.")]
-Where = Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+Where = Annotated[
+    str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")
+]
 History = Annotated[
     str | None,
     typer.Option(
-        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; default: the 30 newest before it "
-        "that measured the same."
+        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; "
+        "default: the 30 newest before it that measured the same."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
@@ -62,15 +72,27 @@ def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
         for param in context.command.params
         if param.name not in beside
     }
-    given = [word for word, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    given = [
+        word
+        for word, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    ]
     if given:
-        raise BadInput("options-exclude", f"{option} asks nothing else: leave {' and '.join(given)} out.")
+        raise BadInput(
+            "options-exclude", f"{option} asks nothing else: leave {' and '.join(given)} out."
+        )
 
 
 def open_store(
-    db: Path, dataset: Path | None, dataset_only: bool = False, *, reported: bool = False, err: bool = False
+    db: Path,
+    dataset: Path | None,
+    dataset_only: bool = False,
+    *,
+    reported: bool = False,
+    err: bool = False,
 ) -> Store:
-    """The dataset, with what it lacked of the database; one that :func:`is_foreign` is taken as it is.
+    """The dataset, with what it lacked of the database; one that
+    :func:`is_foreign` is taken as it is.
 
     :param reported: the command itself says which sessions could not be read.
     """
@@ -103,5 +125,7 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
-        raise BadInput("cannot-write", f"cannot write {path} ({error.strerror}): give another --out.") from None
+        raise BadInput(
+            "cannot-write", f"cannot write {path} ({error.strerror}): give another --out."
+        ) from None
     typer.echo(f"wrote {path}", err=err)

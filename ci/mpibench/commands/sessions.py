@@ -1,26 +1,38 @@
-"""``mpibench export``, ``report``, ``site`` and ``sessions``: what becomes of stored sessions."""
+"""``mpibench export``, ``report`` and ``sessions``: what becomes of stored sessions."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from mpibench import tools
 from reframe_tests.harness.vocabulary import BadInput
 
-from .options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, Json, Session, System, expect_alone, open_store, say, say_json
+from .options import (
+    DATABASE,
+    RESULTS,
+    Dataset,
+    DatasetOnly,
+    Db,
+    Json,
+    Session,
+    System,
+    expect_alone,
+    open_store,
+    say,
+    say_json,
+)
 
-if TYPE_CHECKING:
-    from mpibench.store.sessions import Session as StoredSession
-
-SessionId = Annotated[str, typer.Argument(help="Session id, or four characters and more of its beginning.")]
-#: Exit statuses: something is refused or left to do; nothing could be decided.
-REFUSED, INCONCLUSIVE = 1, 3
+SessionId = Annotated[
+    str, typer.Argument(help="Session id, or four characters and more of its beginning.")
+]
 
 app = typer.Typer(
     name="sessions",
-    help="List sessions, withdraw what is no measurement of the machine, remove old files and orphaned jobs.",
+    help="List sessions, withdraw what is no measurement of the machine, remove old files and "
+    "orphaned jobs.",
     no_args_is_help=True,
 )
 
@@ -28,11 +40,15 @@ app = typer.Typer(
 def export(
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = DATABASE,
     out: Dataset = None,
-    session: Annotated[list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")] = None,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")
+    ] = None,
 ) -> None:
-    """Export sessions to a Parquet dataset: one row per repeat, metric and size, partitioned by system and date.
+    """Export sessions to a Parquet dataset: one row per repeat, metric
+    and size, partitioned by system and date.
 
-    Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the table `cases`.
+    Exporting a session again replaces its rows. Failed cases are kept,
+    marked, and listed in the table `cases`.
     """
     from mpibench.store import dataset
 
@@ -48,62 +64,71 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="HTML file to write, with a .md summary beside it; default: reports/<session>.html and report.html "
-            "in the database's folder."
+            help="HTML file to write, with a .md summary beside it; default: "
+            "reports/<session>.html and report.html in the database's folder."
         ),
     ] = None,
     published: Annotated[
         list[str] | None,
-        typer.Option(help="Show published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
+        typer.Option(
+            help="Show published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; "
+            "repeatable."
+        ),
     ] = None,
     guidelines: Annotated[
         bool,
         typer.Option(
             "--guidelines",
-            help="Write no page: name only the collective calls that are slower than what could replace them, as the test "
-            "Guidelines measured them, which are what to tune first.",
+            help="Write no page: name only the collective calls that are slower than what could "
+            "replace them, as the test Guidelines measured them, which are what to tune "
+            "first.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")
+    ] = False,
 ) -> None:
-    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the evidence behind each number.
+    """Write one self-contained HTML page for a session: verdicts, curves,
+    heat maps, and the evidence behind each number.
 
-    Published figures are shown beside the measured ones, with the ratio, where a fabric in system.py has `published` or
-    --published names it; they are never judged. --guidelines holds each call against a mock-up of it made of other calls,
-    against itself with four times the data, and against the same data in four parts; margin, error rate and whether
-    violations are refused: site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate,
-    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; of --guidelines also 1 violated
-    and the policy refuses that, 3 nothing could be decided.
+    Published figures are shown beside the measured ones, with the ratio, where a fabric in
+    system.py has `published` or --published names it; they are never judged. --guidelines holds
+    each call against a mock-up of it made of other calls, against itself with four times the data,
+    and against the same data in four parts; margin, error rate and whether violations are refused:
+    site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate,
+    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; of
+    --guidelines also 1 violated and the policy refuses that, 3 nothing could be decided.
     """
     from mpibench.pages import session as pages
 
     if as_json and not guidelines:
-        raise BadInput("options-exclude", "--json is for --guidelines; what a session measured is in the dataset.")
+        raise BadInput(
+            "options-exclude",
+            "--json is for --guidelines; what a session measured is in the dataset.",
+        )
+    if published:
+        tools.find(tools.PAGES, "published", "report --published")
     if guidelines:
-        expect_alone(context, "--guidelines", "guidelines", "session", "db", "dataset", "dataset_only", "as_json")
+        expect_alone(
+            context,
+            "--guidelines",
+            "guidelines",
+            "session",
+            "db",
+            "dataset",
+            "dataset_only",
+            "as_json",
+        )
+    judge = (
+        tools.find(tools.PAGES, "guidelines", "report --guidelines").answer if guidelines else None
+    )
     store = open_store(db, dataset, dataset_only, err=as_json)
     stored = store.session(session)
-    if not guidelines:
+    if not judge:
         say(pages.write(store, stored, db.parent, out, published or ()))
         return
     store.refuse_withdrawn(stored.uuid)
-    raise typer.Exit(_say_guidelines(stored, as_json))
-
-
-def _say_guidelines(session: StoredSession, as_json: bool) -> int:
-    """Say which collective calls are slower than what could replace them; exit status."""
-    from mpibench.judge import guidelines
-
-    found, policy = guidelines.judge_session(session)
-    if as_json:
-        say_json(guidelines.as_data(session.uuid, session.systems[0], found, policy))
-    else:
-        say([f"{session.systems[0]}, session {session.uuid[:8]}: {guidelines.headline(found, policy)}"])
-        say(f"  {line}" for line in guidelines.violations(found))
-        say(f"  note: {line}" for line in found.notes)
-    if policy.guidelines_refuse and found.violations:
-        return REFUSED
-    return 0 if len(found.rows) > found.counts[guidelines.INCONCLUSIVE] else INCONCLUSIVE
+    raise typer.Exit(judge(stored, as_json))
 
 
 @app.command()
@@ -111,14 +136,19 @@ def withdraw(
     session: SessionId,
     why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")] = "",
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take a withdrawal back: the session takes part in verdicts again.")
+        bool,
+        typer.Option(
+            "--undo", help="Take a withdrawal back: the session takes part in verdicts again."
+        ),
     ] = False,
     dataset: Dataset = None,
 ) -> None:
-    """Withdraw a session: its numbers stay and are shown as withdrawn, and it takes part in no verdict.
+    """Withdraw a session: its numbers stay and are shown as
+    withdrawn, and it takes part in no verdict.
 
-    For what was measured during maintenance, say, or with a wrong cable. Who withdrew it, when and why is recorded in the
-    dataset (withdrawn/ID.json), and `gate` and the site say so. Exit status: 0 withdrawn, 2 bad input.
+    For what was measured during maintenance, say, or with a wrong cable. Who withdrew it, when and
+    why is recorded in the dataset (withdrawn/ID.json), and `gate` and the site say so. Exit status:
+    0 withdrawn, 2 bad input.
     """
     from mpibench.store.store import Store
 
@@ -126,7 +156,10 @@ def withdraw(
     if not undo:
         say([str(store.withdraw(session, why))])
     elif why:
-        raise BadInput("options-exclude", "--undo takes a withdrawal back and keeps no reason: leave --why out.")
+        raise BadInput(
+            "options-exclude",
+            "--undo takes a withdrawal back and keeps no reason: leave --why out.",
+        )
     else:
         say([f"session {store.restore(session).session} takes part in verdicts again"])
 
@@ -135,12 +168,16 @@ def withdraw(
 def list_sessions(
     dataset: Dataset = None,
     system: System = None,
-    withdrawn: Annotated[bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")] = False,
+    withdrawn: Annotated[
+        bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the sessions of the dataset, the newest last: when, system, label, cases, how many are proven, the verdicts.
+    """List the sessions of the dataset, the newest last: when, system,
+    label, cases, how many are proven, the verdicts.
 
-    What `ci/nightly` and `gate` answered of a session was kept when they did; it is not asked again.
+    What `ci/nightly` and `gate` answered of a session was kept
+    when they did; it is not asked again.
     """
     from mpibench.store.store import Store
 
@@ -151,18 +188,28 @@ def list_sessions(
     if as_json:
         say_json(rows)
     else:
-        say(_lines(rows) or ["no session is withdrawn" if withdrawn else "no session is in the dataset"])
+        say(
+            _lines(rows)
+            or ["no session is withdrawn" if withdrawn else "no session is in the dataset"]
+        )
     say(
-        (f"session {lost.session[:8]} is not in the dataset: {lost.why}" for lost in store.lost(*filter(None, [system]))),
+        (
+            f"session {lost.session[:8]} is not in the dataset: {lost.why}"
+            for lost in store.lost(*filter(None, [system]))
+        ),
         err=as_json,
     )
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    widths = [max((len(str(row[name] or "-")) for row in rows), default=0) for name in ("system", "label", "cases")]
+    widths = [
+        max((len(str(row[name] or "-")) for row in rows), default=0)
+        for name in ("system", "label", "cases")
+    ]
     return [
-        f"{row['session'][:8]}  {row['started'][:16].replace('T', ' ')} UTC  {row['system']:{widths[0]}}  "
-        f"{row['label'] or '-':{widths[1]}}  {row['proven']:>{widths[2]}} of {row['cases']:>{widths[2]}} proven  {_state(row)}"
+        f"{row['session'][:8]}  {row['started'][:16].replace('T', ' ')} UTC  "
+        f"{row['system']:{widths[0]}}  {row['label'] or '-':{widths[1]}}  "
+        f"{row['proven']:>{widths[2]}} of {row['cases']:>{widths[2]}} proven  {_state(row)}"
         for row in rows
     ]
 
@@ -181,55 +228,50 @@ def _state(row: dict[str, Any]) -> str:
 def prune(
     older_than: Annotated[
         int | None,
-        typer.Option(min=1, help="Also files of sessions that were last written so many days ago.", show_default=False),
+        typer.Option(
+            min=1,
+            help="Also files of sessions that were last written so many days ago.",
+            show_default=False,
+        ),
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove files, cancel jobs and end processes; without this they are only listed.")
+        bool,
+        typer.Option(
+            "--remove",
+            help="Remove files, cancel jobs and end processes; without this they are only listed.",
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="What there is, and is not removed, as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What there is, and is not removed, as JSON.")
+    ] = False,
 ) -> None:
-    """List or remove what sessions left: orphaned jobs, half-written files, and files of old sessions; nothing else does.
+    """List or remove what sessions left: orphaned jobs, half-written files,
+    and files of old sessions; nothing else does.
 
-    Orphans are Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results. Each
-    names host and process of its ReFrame; only what this user started from this host can be known to be one. Half-written
-    files (.NAME.PID.partial) go once they are a day old and their writer is gone. Files of old sessions are stage and output
-    folders, logs and reports; links from other reports to them are dead afterwards. The numbers stay: results database,
-    dataset, references and acceptance records are not touched. Exit status: 0 no orphan is left, 1 there are some, 2 bad input.
+    Orphans are Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing
+    reads their results. Each names host and process of its ReFrame; only what this user started
+    from this host can be known to be one. Half-written files (.NAME.PID.partial) go once they are a
+    day old and their writer is gone. Files of old sessions are stage and output folders, logs and
+    reports; links from other reports to them are dead afterwards. The numbers stay: results
+    database, dataset, references and acceptance records are not touched. Exit status: 0 no orphan
+    is left, 1 there are some, 2 bad input.
     """
     from mpibench.commands.listings import orphans
     from mpibench.store import session_files
 
     if remove and as_json:
         raise BadInput(
-            "options-exclude", "--remove takes away what is found and --json only says what there is: give one of them."
+            "options-exclude",
+            "--remove takes away what is found and --json only says what there is: give one of "
+            "them.",
         )
     old = session_files.find(RESULTS, older_than)
     if as_json:
         found = orphans.as_data()
-        say_json({**found, "files": [{"path": str(item.path), "bytes": item.size_bytes} for item in old]})
+        say_json(
+            {**found, "files": [{"path": str(item.path), "bytes": item.size_bytes} for item in old]}
+        )
         raise typer.Exit(int(any(found.values())))
     if old or older_than:
         say(session_files.remove(old) if remove else session_files.lines(old))
     raise typer.Exit(orphans.report(remove, typer.echo))
-
-
-def site(
-    dataset: Dataset = None,
-    out: Annotated[Path, typer.Option(help="Folder of the site; what the next build needs is kept beside it.")] = RESULTS
-    / "site",
-    judge: Annotated[
-        int, typer.Option(min=0, help="Newest nights of each system to hold against those before, where nobody did.")
-    ] = 1,
-) -> None:
-    """Bring the site of results up to date: systems and nights, metrics over time, cases, jobs' output and proof.
-
-    Static pages for a file share or a web server; no network is asked for. Open index.html. A day is green only where a whole
-    session proved every case and reached all it was held against; withdrawn sessions are shown as that. Pages link to the jobs'
-    folders; script and output of failed cases are on the pages themselves. Only what changed is written again.
-    Exit status: 0 written, 2 bad input, also a folder that cannot be written.
-    """
-    from mpibench.pages import site as building
-    from mpibench.store.store import Store
-
-    built = building.build(Store(dataset or RESULTS / "dataset"), out, judged=judge)
-    say((*built.sentences, str(built)))

@@ -1,4 +1,6 @@
-"""``mpibench stacks``: list stacks, register an installed MPI and forget it again, build others with Spack."""
+"""``mpibench stacks``: list stacks, register an installed MPI and
+forget it again, build others with Spack.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="stacks",
-    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe list has MPI, version, origin, "
-    "ABI, benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module, 'build' builds with Spack. "
-    "Every metadata file is checked against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is "
-    "broken (its prefix or library is gone); it is listed with the reason.",
+    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe "
+    "list has MPI, version, origin, ABI, benchmarks and lock hash. 'add' registers an MPI "
+    "of the distribution or of a module, 'build' builds with Spack. Every metadata file is "
+    "checked against environments/stack.schema.json. Exit status: 0 all stacks can be "
+    "used, 1 one is broken (its prefix or library is gone); it is listed with the reason.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
@@ -28,88 +31,117 @@ def stacks(
         bool,
         typer.Option(
             "--check",
-            help="List what else than their MPI differs between stacks built by Spack, and what is not as installed; exit "
-            "status 1 if anything.",
+            help="List what else than their MPI differs between stacks built by Spack, what is "
+            "not as installed, and MPI libraries, of all stacks, without optimisation; "
+            "exit status 1 if anything.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The list as JSON on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The list as JSON on standard output.")
+    ] = False,
 ) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
         from mpibench.commands.listings import stacks as listing
 
         if as_json and check:
-            raise BadInput("options-exclude", "--check compares stacks in words, and --json lists them: give one of them.")
+            raise BadInput(
+                "options-exclude",
+                "--check compares stacks in words, and --json lists them: give one of them.",
+            )
         if as_json:
             data = listing.as_data()
             typer.echo(json.dumps(data, indent=2))
             raise typer.Exit(int(bool(data["problems"]) or not data["stacks"]))
         if not check:
             raise typer.Exit(listing.show())
+        from mpibench.stacks import compilation
         from mpibench.stacks.spack import build, project
 
         try:
             project.locate_spack()
         except BadInput as error:
             typer.echo(f"installed files are not verified: {error}", err=True)
-            raise typer.Exit(listing.check()) from None
-        raise typer.Exit(listing.check(verify=build.verify))
+            raise typer.Exit(listing.check(ask=compilation.ask)) from None
+        raise typer.Exit(listing.check(verify=build.verify, ask=compilation.ask))
 
 
 @app.command()
 def add(
     mpirun: Annotated[
-        str, typer.Option(help="Launcher of the MPI: its path, or its name on PATH; default: the one the modules bring.")
+        str,
+        typer.Option(
+            help="Launcher of the MPI: its path, or its name on PATH; default: the one the "
+            "modules bring."
+        ),
     ] = "",
     module: Annotated[
         list[str] | None,
-        typer.Option(help="Environment module that jobs load, e.g. openmpi/5.0.10; repeatable, in the order of loading."),
+        typer.Option(
+            help="Environment module that jobs load, e.g. openmpi/5.0.10; repeatable, in the "
+            "order of loading."
+        ),
     ] = None,
     module_path: Annotated[
-        Path | None, typer.Option(help="Folder of modulefiles that is searched first, as 'module use' does.")
+        Path | None,
+        typer.Option(help="Folder of modulefiles that is searched first, as 'module use' does."),
     ] = None,
-    collection: Annotated[str, typer.Option(help="Module collection that is restored before the modules are loaded.")] = "",
+    collection: Annotated[
+        str, typer.Option(help="Module collection that is restored before the modules are loaded.")
+    ] = "",
     system: Annotated[
-        str | None, typer.Option(help="System whose module system loads them; default: as ReFrame selects.")
+        str | None,
+        typer.Option(help="System whose module system loads them; default: as ReFrame selects."),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the stack; default: <mpi>-system.")] = "",
     binaries: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder with programs (IMB-*, osu_*, hpcc, bt.C.x, network_test) built for this MPI's ABI; repeatable."
+            help="Folder with programs (IMB-*, osu_*, hpcc, bt.C.x, network_test) built for "
+            "this MPI's ABI; repeatable."
         ),
     ] = None,
     build: Annotated[
         list[str] | None,
         typer.Option(
-            help="Suite to build for it with its mpicc, beside its metadata: osu=7.5 or imb=2021.11 (from MPIBENCH_SOURCES, "
-            "default ~/.cache/mpibench/sources, else fetched), or the path or address of a release tarball; repeatable."
+            help="Suite to build for it with its mpicc, beside its metadata: osu=7.5 or "
+            "imb=2021.11 (from MPIBENCH_SOURCES, default ~/.cache/mpibench/sources, else "
+            "fetched), or the path or address of a release tarball; repeatable."
         ),
     ] = None,
     gpu: Annotated[
         str,
         typer.Option(
-            help="cuda or rocm: the MPI sends memory of such GPUs, where it does not say so itself (UCX built for CUDA below "
-            "Open MPI); '--build osu=...' is then built for it, with the toolkit on PATH, CUDA_HOME or ROCM_PATH."
+            help="cuda or rocm: the MPI sends memory of such GPUs, where it does not say so "
+            "itself (UCX built for CUDA below Open MPI); '--build osu=...' is then built "
+            "for it, with the toolkit on PATH, CUDA_HOME or ROCM_PATH."
         ),
     ] = "",
-    library: Annotated[Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")] = None,
+    library: Annotated[
+        Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")
+    ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="Folder for the metadata; default: environments/system/<name>. Add others to MPIBENCH_STACKS."),
+        typer.Option(
+            help="Folder for the metadata; default: environments/system/<name>. Add others to "
+            "MPIBENCH_STACKS."
+        ),
     ] = None,
     env: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE to set for the stack, as its module does; repeatable.")
+        list[str] | None,
+        typer.Option(help="NAME=VALUE to set for the stack, as its module does; repeatable."),
     ] = None,
     prepend_path: Annotated[
-        list[str] | None, typer.Option(help="NAME=FOLDER to prepend to a search path variable; repeatable.")
+        list[str] | None,
+        typer.Option(help="NAME=FOLDER to prepend to a search path variable; repeatable."),
     ] = None,
 ) -> None:
     """Register an MPI that is installed on this machine as a stack of origin 'system'.
 
-    The library must identify itself and its launcher must start two ranks. A benchmark program that does not start on it is
-    left out with the reason. The caller's environment is not used: name the modules with --module, or what the MPI needs with
-    --env and --prepend-path. On any error nothing is registered.
+    The library must identify itself and its launcher must start two ranks. A benchmark program that
+    does not start on it is left out with the reason. The caller's environment is not used: name the
+    modules with --module, or what the MPI needs with --env and --prepend-path. On any error nothing
+    is registered.
     """
     from mpibench.stacks import modules as module_system
     from mpibench.stacks import system as installed
@@ -119,9 +151,15 @@ def add(
     for key, folder in _pairs("--prepend-path", prepend_path):
         paths.setdefault(key, []).append(folder)
     entered = [Module(collection, collection=True)] if collection else []
-    entered += [Module(word, path=str(module_path.absolute()) if module_path else "") for word in module or ()]
+    entered += [
+        Module(word, path=str(module_path.absolute()) if module_path else "")
+        for word in module or ()
+    ]
     if not mpirun and not entered:
-        raise BadInput("no-mpi-named", "name an MPI: its launcher with --mpirun, or its environment module with --module.")
+        raise BadInput(
+            "nothing-measured",
+            "name an MPI: its launcher with --mpirun, or its environment module with --module.",
+        )
     installed.add(
         mpirun,
         name=name,
@@ -139,8 +177,12 @@ def add(
 
 
 @app.command()
-def remove(name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")]) -> None:
-    """Unregister a stack of origin 'system', with suites that were built for it; the MPI itself is not touched."""
+def remove(
+    name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")],
+) -> None:
+    """Unregister a stack of origin 'system', with suites that were
+    built for it; the MPI itself is not touched.
+    """
     from mpibench.stacks import system
 
     typer.echo(f"removed {system.remove(name)}")
@@ -149,83 +191,80 @@ def remove(name: Annotated[str, typer.Argument(help="Name of a stack that 'add' 
 def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
     for word in words or ():
         if not word.partition("=")[0] or "=" not in word:
-            raise BadInput("assignment-format", f"{option} {word} is not NAME=VALUE; write it so.")
+            raise BadInput(
+                "configuration-unusable", f"{option} {word} is not NAME=VALUE; write it so."
+            )
     return [(word.partition("=")[0], word.partition("=")[2]) for word in words or ()]
 
 
 @app.command()
 def build(
     stacks: Annotated[
-        list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all that need no device.")
-    ] = None,
-    mirror: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Folder or URL of a build cache or source mirror; without --trust signatures are not checked; repeatable."
+        typer.Argument(
+            help="Folders under environments/, e.g. openmpi; default: all that need no device."
         ),
     ] = None,
-    trust: Annotated[
-        list[Path] | None,
-        typer.Option(help="File with a public key; packages of the mirrors must be signed by one of these; repeatable."),
-    ] = None,
-    push: Annotated[str, typer.Option(help="Folder or URL of a build cache that the built stacks are put into.")] = "",
-    key: Annotated[str, typer.Option(help="Secret key of Spack's keyring that signs what is pushed.")] = "",
-    unsigned: Annotated[bool, typer.Option("--unsigned", help="Push without signatures.")] = False,
     modules: Annotated[
-        Path | None, typer.Option(help="Folder for modulefiles of the built stacks: tcl/ and lmod/Core/ in it.")
+        Path | None,
+        typer.Option(help="Folder for modulefiles of the built stacks: tcl/ and lmod/Core/ in it."),
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="System whose site_configs/<system>/spack is used; default: as ReFrame selects.")
+        str | None,
+        typer.Option(
+            help="System whose site_configs/<system>/spack is used; default: as ReFrame selects."
+        ),
     ] = None,
-    cache_only: Annotated[
-        bool, typer.Option("--cache-only", help="Take everything from build caches; compile nothing.")
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Concretize again although nothing has changed.")
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again although nothing has changed.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Concretize and show what would be built; build nothing.")] = False,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(help="Folder for all that is needed to build the stacks where there is no network; build nothing here."),
-    ] = None,
-    skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Skip the install-time tests.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Concretize and show what would be built; build nothing."),
+    ] = False,
+    skip_tests: Annotated[
+        bool, typer.Option("--skip-tests", help="Skip the install-time tests.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")
+    ] = 0,
     find: Annotated[
         bool,
         typer.Option(
             "--find",
-            help="Write what of this machine's compilers, build tools, MPIs and libraries stacks can be built on into the "
-            "site's configuration scope; build nothing.",
+            help="Write what of this machine's compilers, build tools, MPIs and libraries "
+            "stacks can be built on into the site's configuration scope; build nothing.",
         ),
     ] = False,
 ) -> None:
-    """Build MPI stacks with Spack: concretize, install, test, register. Safe to repeat and to interrupt.
+    """Build MPI stacks with Spack: concretize, install, test,
+    register. Safe to repeat and to interrupt.
 
-    A registered stack is a ReFrame environment without further configuration. Spack's own output is in
-    results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
+    A registered stack is a ReFrame environment without further configuration. Spack's own output is
+    in results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the
+    others are built all the same).
     """
     from mpibench.stacks.spack import build as builder
-    from mpibench.stacks.spack import scope, sharing
+    from mpibench.stacks.spack import scope
 
     if find:
         if stacks:
             raise BadInput(
-                "options-exclude", f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command."
+                "options-exclude",
+                f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a "
+                "second command.",
             )
         scope.write_found(system=system, echo=typer.echo)
         return
-    wanted = sharing.parse_push(push, key, unsigned)
-    if dry_run and (wanted or modules):
-        raise BadInput("options-exclude", f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
-    if bundle and (dry_run or wanted or modules):
-        raise BadInput("options-exclude", "--bundle builds nothing; leave out --dry-run, --push and --modules.")
-    if trust and not mirror:
-        raise BadInput(
-            "trust-without-mirror", "--trust says who has signed what a mirror holds; name the mirror with --mirror."
-        )
+    if dry_run and modules:
+        raise BadInput("options-exclude", "--dry-run builds nothing; leave out --modules.")
     options = builder.BuildOptions(
-        tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs,
-        trust=tuple(map(str, trust or ())), push=wanted, modules=modules.absolute() if modules else None,
-        bundle=bundle.absolute() if bundle else None,
-    )  # fmt: skip
+        fresh=fresh,
+        concretize_only=dry_run,
+        skip_tests=skip_tests,
+        jobs=jobs,
+        modules=modules.absolute() if modules else None,
+    )
     failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
     for failure in failures:
         typer.echo(f"mpibench: {failure}", err=True)

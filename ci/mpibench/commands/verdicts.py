@@ -1,4 +1,6 @@
-"""The commands that decide: accept, compare, drift, gate, rebaseline. Thin; their modules do the work."""
+"""The commands that decide: accept, compare, drift, gate,
+rebaseline. Thin; their modules do the work.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,6 @@ from .options import (
     Db,
     History,
     Json,
-    Session,
     System,
     Where,
     expect_alone,
@@ -47,21 +48,28 @@ class Only(str, enum.Enum):
 
 
 Rename = Annotated[
-    list[str] | None, typer.Option(help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable.")
+    list[str] | None,
+    typer.Option(
+        help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."
+    ),
 ]
 #: Sentences that ``accept`` prints; the record has all of them.
 MOST_SENTENCES = 20
 
 
 def _say_at_width(lines: Iterable[str]) -> None:
-    """On a terminal each line broken at its width, what follows indented; elsewhere as one line, for who searches in it."""
+    """On a terminal each line broken at its width, what follows indented;
+    elsewhere as one line, for who searches in it.
+    """
     if not sys.stdout.isatty():
         say(lines)
         return
     width = max(shutil.get_terminal_size().columns, 40)
     for line in map(one_line, lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        parts = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        parts = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
         typer.echo("\n".join(parts))
 
 
@@ -70,7 +78,7 @@ def _renames(pairs: list[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         old, _, new = pair.partition("=")
         if not old or not new:
-            raise BadInput("rename-format", f"--rename {pair!r} is not OLD=NEW.")
+            raise BadInput("bad-option", f"--rename {pair!r} is not OLD=NEW.")
         names[old] = new
     return names
 
@@ -85,17 +93,26 @@ def accept(
     where: Where = None,
     rename: Rename = None,
     allow_unproven: Annotated[
-        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate make it inconclusive instead of refused.")
+        bool,
+        typer.Option(
+            "--allow-unproven",
+            help="Unproven cases of the candidate make it inconclusive instead of refused.",
+        ),
     ] = False,
     history: History = None,
-    out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")] = RESULTS / "accept",
+    out: Annotated[
+        Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")
+    ] = RESULTS / "accept",
 ) -> None:
-    """Decide whether the machine after an upgrade is as good as before; write a record to sign (HTML, JSON, JUnit).
+    """Decide whether the machine after an upgrade is as good as before;
+    write a record to sign (HTML, JSON, JUnit).
 
-    Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
-    ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
-    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input,
-    3 inconclusive (with the number of sessions that would decide), 70 a defect of this program and no decision.
+    Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or
+    now-7d:now, labels ?'run == "nightly"', or several joined with commas. Margins and error rates:
+    site_configs/<system>/policy.yaml.
+    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not
+    proven), 2 bad input, 3 inconclusive (with the number of sessions that would decide), 70 a
+    defect of this program and no decision.
     """
     from mpibench.judge import accept as acceptance
     from mpibench.judge import text as verdict_text
@@ -136,21 +153,30 @@ def drift(
     system: System = None,
     where: Where = None,
     sessions: Annotated[
-        str | None, typer.Option(help="Only these sessions; a selector; default: those with the label of the newest.")
+        str | None,
+        typer.Option(
+            help="Only these sessions; a selector; default: those with the label of the newest."
+        ),
     ] = None,
     recent: Annotated[
         int,
-        typer.Option(min=1, help="Nights, up to the last, whose changes for the better are reported; what is worse always is."),
+        typer.Option(
+            min=1,
+            help="Nights, up to the last, whose changes for the better are reported; what is "
+            "worse always is.",
+        ),
     ] = 14,
     as_json: Json = False,
 ) -> None:
-    """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
+    """Report since when something is different, on which stack, fabric
+    and sizes, and what changed that night.
 
-    Holds the last nights (calendar days, UTC) against the baseline of every metric, its first nights or the level that was
-    accepted, and groups what differs into events; prints nothing if nothing does. Metrics that earlier nights had and the last
-    one lacks are reported, too. Margins and accepted levels:
-    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
-    missing, 2 bad input, 3 too few nights, or too noisy ones, for any change to be found.
+    Holds the last nights (calendar days, UTC) against the baseline of every metric, its first
+    nights or the level that was accepted, and groups what differs into events; prints nothing if
+    nothing does. Metrics that earlier nights had and the last one lacks are reported, too. Margins
+    and accepted levels: site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better
+    or accepted ones, 1 something is worse or missing, 2 bad input, 3 too few nights, or too noisy
+    ones, for any change to be found.
     """
     from mpibench.judge import drift as nightly_watch
 
@@ -165,56 +191,101 @@ def drift(
 
 def gate(
     context: typer.Context,
-    session: Session = "latest",
+    session: Annotated[
+        str,
+        typer.Option(
+            help="Session: its id, a beginning of it, latest, or night: the last with a label "
+            "that is whole."
+        ),
+    ] = "night",
     only: Annotated[
-        Only | None, typer.Option(help="Ask nothing else: completeness lists each expected case that is missing.")
+        Only | None,
+        typer.Option(
+            help="Ask nothing else: completeness lists each expected case that is missing."
+        ),
     ] = None,
     db: Db = DATABASE,
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     recent: Annotated[
-        int, typer.Option(min=1, help="Nights, up to the last, whose changes count as new; older ones that last are red, too.")
+        int,
+        typer.Option(
+            min=1,
+            help="Nights, up to the last, whose changes count as new; older ones that last are "
+            "red, too.",
+        ),
     ] = 14,
     max_age: Annotated[
-        float | None, typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.")
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.",
+        ),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")
+        bool,
+        typer.Option(
+            "--partial",
+            help="Judge a session started with selection options by what these selected.",
+        ),
     ] = False,
     history: History = None,
     as_json: Json = False,
 ) -> None:
-    """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and like nights before?
+    """Judge the last night in eleven lines: is it complete, proven, recent,
+    within its references, and like those before?
 
     The first line of a refusal says the worst problem. For CI, after ci/nightly:
-    `mpibench gate --session "$(cat results/session-id)"`. Expected is what was ever proven in a session of the same label,
-    until site_configs/<system>/expected.yaml retires it; what that file names; each registered stack on each partition it
-    fits; each fabric of each partition. A session started with selection options (-n, -p, ...) is partial and not complete;
-    --partial judges it by what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be
-    read, 3 not judged: the nights before differ so much that no metric is judged.
+    `mpibench gate --session "$(cat results/session-id)"`. Expected is what was ever proven in a
+    session of the same label, until site_configs/<system>/expected.yaml retires it; what that file
+    names; each registered stack on each partition it fits; each fabric of each partition. A session
+    started with selection options (-n, -p, ...) is partial and not complete; --partial judges it by
+    what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot
+    be read, 3 not judged: slow on a busy machine alone, or the nights before differ so much that no
+    metric is judged.
     """
     from mpibench.judge import expected
     from mpibench.judge import gate as gates
 
     if only:
-        beside = ("only", "session", "system", "db", "dataset", "dataset_only", "partial", "as_json")
+        beside = (
+            "only",
+            "session",
+            "system",
+            "db",
+            "dataset",
+            "dataset_only",
+            "partial",
+            "as_json",
+        )
         expect_alone(context, f"--only {only.value}", *beside)
     store = open_store(db, dataset, dataset_only, reported=True)
     if only:
         name, chosen = store.find_session(session, system)
         whole = expected.judge(store, name, chosen, partial=partial)
-        lost = [f"session {unread.session[:8]} is not counted: {unread.why}" for unread in store.lost(name)]
+        lost = [
+            f"session {unread.session[:8]} is not counted: {unread.why}"
+            for unread in store.lost(name)
+        ]
         whole = replace(whole, notes=(*whole.notes, *lost))
-        lines, data, status = whole.lines(), whole.as_data(), int(not whole.complete)
+        lines = whole.lines()
+        data = whole.as_data()
+        status = int(not whole.complete)
     else:
-        answer = gates.decide(store, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
+        answer = gates.decide(
+            store, system, session, recent, max_age_hours=max_age, partial=partial, history=history
+        )
         from mpibench.locate import nights
 
         misses = any(kind in gates.OF_CURVES for kind, _ in answer.by_kind)
         began = datetime.fromisoformat(answer.started)
-        answer.notes[:0] = nights.suspects(store, answer.system, [answer.session], began, accused_only=not misses)
-        lines, data, status = answer.lines, answer.as_data(), gates.STATUS[answer.decision]
+        answer.notes[:0] = nights.suspects(
+            store, answer.system, [answer.session], began, accused_only=not misses
+        )
+        lines = answer.lines
+        data = answer.as_data()
+        status = gates.STATUS[answer.decision]
     if as_json:
         say_json(data)
     else:
@@ -225,7 +296,10 @@ def gate(
 def rebaseline(
     context: typer.Context,
     sessions: Annotated[
-        str | None, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now; with --review now-14d:now.")
+        str | None,
+        typer.Option(
+            help="Sessions to learn from; a selector, e.g. now-30d:now; with --review now-14d:now."
+        ),
     ] = None,
     db: Db = DATABASE,
     dataset: Dataset = None,
@@ -234,25 +308,35 @@ def rebaseline(
     where: Where = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File for the diff of references.yaml, by default results/references.diff, or for the review."),
+        typer.Option(
+            help="File for the diff of references.yaml, by default results/references.diff, or "
+            "for the review."
+        ),
     ] = None,
-    expected_out: Annotated[Path, typer.Option(help="File for the diff of expected.yaml.")] = RESULTS / "expected.diff",
+    expected_out: Annotated[
+        Path, typer.Option(help="File for the diff of expected.yaml.")
+    ] = RESULTS / "expected.diff",
     review: Annotated[
         str | None,
         typer.Option(
             metavar="BASE",
-            help="Propose nothing: say in Markdown, for a merge request, what the commits since BASE alter: references before "
-            "and after on stored sessions, stacks that are built otherwise.",
+            help="Propose nothing: say in Markdown, for a merge request, what the commits since "
+            "BASE alter: references before and after on stored sessions, stacks that are "
+            "built otherwise.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --review: the whole answer as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --review: the whole answer as JSON.")
+    ] = False,
 ) -> None:
-    """Propose references.yaml and expected.yaml from past sessions, as diffs of site_configs/<system>/ to review.
+    """Propose references.yaml and expected.yaml from past sessions, as diffs of
+    site_configs/<system>/ to review.
 
-    References: medians and robust quantiles over jobs, with their number, spread and dates, and the effect on past sessions;
-    never from cases that failed, are not proven or missed a reference, nor from too few jobs (reference_jobs in policy.yaml).
-    Entries set by hand (provenance session: hand) stay. Expected: what is proven and not named yet, and, as lines to retire,
-    what is no longer proven; such a line is refused until it has a reason. No file is changed: review, then
+    References: medians and robust quantiles over jobs, with their number, spread and dates, and the
+    effect on past sessions; never from cases that failed, are not proven or missed a reference, nor
+    from too few jobs (reference_jobs in policy.yaml). Entries set by hand (provenance session:
+    hand) stay. Expected: what is proven and not named yet, and, as lines to retire, what is no
+    longer proven; such a line is refused until it has a reason. No file is changed: review, then
     `patch -p1 <FILE`. Exit status: 0 proposed or said, 2 bad input.
     """
     from mpibench.judge import rebaseline as references
@@ -263,18 +347,22 @@ def rebaseline(
         return
     if not sessions or as_json:
         raise BadInput(
-            "options-exclude", "rebaseline learns from the sessions that --sessions names; --json is for --review BASE."
+            "options-exclude",
+            "rebaseline learns from the sessions that --sessions names; --json is for --review "
+            "BASE.",
         )
     store = open_store(db, dataset, dataset_only)
     if not where:
         change = references.propose_expected(store, sessions, system=system)
         typer.echo(
-            f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
+            f"{change.added} expected things to name, {change.retired} lines to retire, each "
+            "with a reason to be written"
         )
         write(expected_out, change.diff())
     proposal = references.propose(store, sessions, system=system, where=where)
     typer.echo(
-        f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
+        f"{proposal.learned} references learned, {proposal.kept} set by hand kept, "
+        f"{proposal.refused} metrics with too few jobs"
         + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
     )
     for row in proposal.effect.to_dicts():
@@ -299,29 +387,51 @@ def _review(base: str, sessions: str, dataset: Path, out: Path | None, as_json: 
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions.")] = "",
-    second: Annotated[str, typer.Argument(help="The other one; without both, all pairs of stacks, in one line each.")] = "",
-    by: Annotated[str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")] = "stack",
-    sessions: Annotated[str, typer.Option(help="Sessions that both are taken from; a selector.")] = "latest",
+    first: Annotated[
+        str,
+        typer.Argument(
+            help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions."
+        ),
+    ] = "",
+    second: Annotated[
+        str,
+        typer.Argument(help="The other one; without both, all pairs of stacks, in one line each."),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")
+    ] = "stack",
+    sessions: Annotated[
+        str, typer.Option(help="Sessions that both are taken from; a selector.")
+    ] = "latest",
     db: Db = DATABASE,
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    allow: Annotated[list[str] | None, typer.Option(help="What may differ: nodelist, placement or suites; repeatable.")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="What may differ: nodelist, placement or suites; repeatable."),
+    ] = None,
     history: History = None,
     kiviat_bytes: Annotated[
-        list[int] | None, typer.Option(help="Message sizes of the Kiviat charts; default: 32, 1048576.")
+        list[int] | None,
+        typer.Option(help="Message sizes of the Kiviat charts; default: 32, 1048576."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves.")] = RESULTS
-    / "compare.html",
-    pictures: Annotated[Path | None, typer.Option(help="Folder for all charts as SVG and PNG.")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves."),
+    ] = RESULTS / "compare.html",
+    pictures: Annotated[
+        Path | None, typer.Option(help="Folder for all charts as SVG and PNG.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two stacks (or fabrics, ppn, pinnings, sessions) on equal nodes and placement: which is how many times faster.
+    """Compare two stacks (or fabrics, ppn, pinnings, sessions) on equal nodes
+    and placement: which is how many times faster.
 
-    Prints a summary by band of message sizes and by condition, then each benchmark with its 95 % interval and winner or tie;
-    writes a page with all sizes. Unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
+    Prints a summary by band of message sizes and by condition, then each benchmark with its 95 %
+    interval and winner or tie; writes a page with all sizes. Unequal conditions are refused by
+    name. Exit status: 0 compared, 2 bad input.
     """
     import polars as pl
     from rich.console import Console
@@ -333,19 +443,28 @@ def compare(
 
     store = open_store(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
-    console = Console(width=None if sys.stdout.isatty() else comparison.WIDTH, highlight=False, markup=False)
+    console = Console(
+        width=None if sys.stdout.isatty() else comparison.WIDTH, highlight=False, markup=False
+    )
     if not first and by == "stack":
         compared = list(pairing.every_pair(store, sessions, allow=allow or (), **options))
         for part in () if as_json else comparison.every_pair(compared):
             console.print(part, soft_wrap=isinstance(part, Text))
         if as_json:
-            say_json([pair if isinstance(pair, str) else comparison.as_data(pair) for pair in compared])
+            say_json(
+                [pair if isinstance(pair, str) else comparison.as_data(pair) for pair in compared]
+            )
         return
     if not second:
         raise BadInput(
-            "comparison-one-sided", f"compare {first} needs what it is compared with: give a second {by}.".replace("  ", " ")
+            "options-exclude",
+            f"compare {first} needs what it is compared with: give a second {by}.".replace(
+                "  ", " "
+            ),
         )
-    result = pairing.pair(store, sessions, by, first, second, allow=allow or (), history=history, **options)
+    result = pairing.pair(
+        store, sessions, by, first, second, allow=allow or (), history=history, **options
+    )
     for part in () if as_json else comparison.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)

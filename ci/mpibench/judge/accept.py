@@ -1,8 +1,10 @@
-"""Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
+"""Site acceptance: is the machine after the upgrade as good as before? One
+sentence, one exit code, one signed-off record.
 
-Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 inconclusive
-(more sessions are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
-not held to; that is reported and is never a point in its favour.
+Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is
+not proven); 3 inconclusive (more sessions are needed, or unproven cases were allowed for); 2 bad
+input. What the baseline could not prove the candidate is not held to; that is reported and is never
+a point in its favour.
 
 The record is three files with the same content (:mod:`mpibench.pages.acceptance`).
 """
@@ -30,25 +32,41 @@ from . import comparison, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
 from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
-from .history import SHARED, Past, differing_node_counts, find_history, mixed_strata, under_both_names
+from .history import (
+    SHARED,
+    Past,
+    differing_node_counts,
+    find_history,
+    mixed_strata,
+    under_both_names,
+)
 from .switches import MovedSwitch
 
-ACCEPTED, REFUSED = "accepted", "refused"
+ACCEPTED = "accepted"
+REFUSED = "refused"
 #: Exit status per decision; 2 is bad input, as for every command.
 STATUS = {ACCEPTED: 0, REFUSED: 1, INCONCLUSIVE: 3}
 #: Characters of the finding in the headline.
 LONGEST_FINDING = 160
 #: Overall verdict to decision.
-DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: INCONCLUSIVE}
+DECISIONS = {
+    PASS: ACCEPTED,
+    IMPROVED: ACCEPTED,
+    REGRESSED: REFUSED,
+    MISSING: REFUSED,
+    INCONCLUSIVE: INCONCLUSIVE,
+}
 
 
 @dataclass(frozen=True)
 class AcceptanceOptions:
     """What was asked for beside the two sides; part of the record.
 
-    :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
-    :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
-        the same; :data:`~mpibench.judge.history.NO_HISTORY`: only the baseline's own.
+    :param allow_unproven: cases of the candidate without proof leave
+        it inconclusive and do not refuse it.
+    :param history: sessions that show how much nights differ, a selector; ``None``: those before
+        the baseline that measured the same; :data:`~mpibench.judge.history.NO_HISTORY`: only the
+        baseline's own.
     """
 
     system: str | None = None
@@ -62,10 +80,13 @@ class AcceptanceOptions:
 class Acceptance:
     """A decision with everything it rests on.
 
-    :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
+    :param unlike: sentences on what makes the sides unlike as a whole, such
+        as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
-    :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
-    :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
+    :param measured_again: sessions of the candidate that were measured again before, as nights,
+        each with the session that did.
+    :param suspects: what maps of pairs of the candidate accuse and
+        those of the baseline do not: they refuse.
     :param references: those that the baseline reached and the candidate missed: they refuse.
     """
 
@@ -95,8 +116,14 @@ class Acceptance:
 
     @property
     def headline(self) -> str:
-        """The decision in one sentence: what is wrong, what it must not be read without, then counts."""
-        words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
+        """The decision in one sentence: what is wrong, what it must
+        not be read without, then counts.
+        """
+        words = {
+            ACCEPTED: "ACCEPTED",
+            REFUSED: "NOT ACCEPTED",
+            INCONCLUSIVE: "INCONCLUSIVE, hence not accepted",
+        }
         sides = {"the candidate": self.candidate, "the baseline": self.baseline}
         troubles = [
             verdict_text.part_text(sides),
@@ -117,29 +144,39 @@ class Acceptance:
 
     @property
     def finding(self) -> str:
-        """The weightiest sentence in short and how many more there are; empty for what is accepted."""
+        """The weightiest sentence in short and how many more there
+        are; empty for what is accepted.
+        """
         # Indented ones tell more of the sentence above them.
         whole = [line for line in self.sentences if not line.startswith(" ")]
         if self.decision == ACCEPTED or not whole:
             return ""
         more = f" and {len(whole) - 1} more" if whole[1:] else ""
-        said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")  # which the decision says
+        # which the decision says
+        said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")
         return f"{first_line(said, LONGEST_FINDING)}{more}"
 
     @property
     def sentences(self) -> list[str]:
-        """Why, the weightiest first: what is unlike, unproven, what refuses, then too few repeats and what else is open."""
+        """Why, the weightiest first: what is unlike, unproven, what refuses,
+        then too few repeats and what else is open.
+        """
         few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
         known = verdict_text.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
-        others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
+        others = _without(
+            replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves
+        )
         verdicts = verdict_text.sentences(others)
         is_open = [line.startswith(f"{INCONCLUSIVE}: ") for line in verdicts]
         return [
             *self.suspects,
             *self.unlike,
             *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
-            *(f"reference missed that the baseline reached: {miss.text}" for miss in self.references),
+            *(
+                f"reference missed that the baseline reached: {miss.text}"
+                for miss in self.references
+            ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(line for line, left in zip(verdicts, is_open, strict=True) if not left),
             *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
@@ -152,7 +189,8 @@ class Acceptance:
         """What was not used on either side, and what is new."""
         sides = (self.baseline, self.candidate)
         mixed = mixed_strata(self.baseline) if len(self.baseline.sessions) > 1 else {}
-        unjudged, new = self.judgement.unjudged, self.judgement.new
+        unjudged = self.judgement.unjudged
+        new = self.judgement.new
         lines = [
             *self.map_notes,
             *(
@@ -165,44 +203,65 @@ class Acceptance:
                 for text in side.notes
             ),
             *verdict_text.built_otherwise(sides, "the baseline", "the candidate"),
-            *differing_node_counts(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"),
-            *(f"the baseline's sessions are no one history, and none before them is used: {text}" for text in mixed.values()),
-            # What was measured again of a night is what it was called for, against other sessions and by another decision.
+            *differing_node_counts(
+                self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"
+            ),
             *(
-                f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing "
-                "here: see `mpibench gate`"
+                f"the baseline's sessions are no one history, and none before them is used: {text}"
+                for text in mixed.values()
+            ),
+            # What was measured again of a night is what it was called for,
+            # against other sessions and by another decision.
+            *(
+                f"candidate: session {first[:8]} was measured again by session {again[:8]}, in "
+                "part, which decides nothing here: see `mpibench gate`"
                 for first, again in self.measured_again
             ),
             *self.past.sentences(),
             *self._between(),
-            *(f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()),
+            *(
+                f"the baseline is unlike its history: {text}"
+                for text in self.judgement.unlike_past.values()
+            ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),
         ]
         if unjudged:
-            lines.append(f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin")
+            lines.append(
+                f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin"
+            )
         if new.height:
             lines.append(
-                f"{new.height} metrics only the candidate has are not judged ({', '.join(sorted(set(new['benchmark'])))}); if "
-                "one is an old one renamed, say --rename OLD=NEW"
+                f"{new.height} metrics only the candidate has are not judged "
+                f"({', '.join(sorted(set(new['benchmark'])))}); if one is an old one renamed, "
+                "say --rename OLD=NEW"
             )
         return lines
 
     def _between(self) -> list[str]:
         """Levels accepted since the baseline: whatever they are about is refused all the same."""
-        first, last = (side.cases.select(pl.max("started")).item() for side in (self.baseline, self.candidate))
+        first, last = (
+            side.cases.select(pl.max("started")).item() for side in (self.baseline, self.candidate)
+        )
         if first is None or last is None:
             return []
         there = self.candidate.cases.select(SHARED).unique().rows()
         return [
-            f"the baseline is from before {level}; accept does not take that into account: choose a baseline since then"
+            f"the baseline is from before {level}; accept does not take that into account: "
+            "choose a baseline since then"
             for level in self.policy.levels
             if first.date() < level.since <= last.date()
-            and any(named.covers(*shared) for named in under_both_names([level], self.options.rename) for shared in there)
+            and any(
+                named.covers(*shared)
+                for named in under_both_names([level], self.options.rename)
+                for shared in there
+            )
         ]
 
 
 def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
-    """What other causes have: without the metrics of moves, and without bands in which nothing else is called."""
+    """What other causes have: without the metrics of moves, and
+    without bands in which nothing else is called.
+    """
     if not moves:
         return judgement
     explained = pl.concat([move.metrics for move in moves])
@@ -210,14 +269,20 @@ def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> c
     metrics = judgement.metrics.join(explained, on=METRIC, how="anti", nulls_equal=True)
     called = metrics.filter(pl.col("verdict").is_in([REGRESSED, IMPROVED]))
     bands = gone.select(BAND).unique().join(called, on=BAND, how="anti", nulls_equal=True)
-    return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=BAND, how="anti", nulls_equal=True))
+    return replace(
+        judgement,
+        metrics=metrics,
+        bands=judgement.bands.join(bands, on=BAND, how="anti", nulls_equal=True),
+    )
 
 
-def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
+def decide(
+    store: Store, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()
+) -> Acceptance:
     """Compare two selections of sessions.
 
-    :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
-        baseline, or they have nothing in common.
+    :raises BadInput: a side selects nothing that may be used, the sides share a session, the
+        candidate was measured before the baseline, or they have nothing in common.
     """
     # The system that was named, the only one in the dataset, or that of the candidate's session.
     several = options.system is None and len(store.systems) > 1
@@ -227,18 +292,24 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(
-            "session-on-both-sides", f"session {shared[0]} is on both sides: a machine is not accepted against itself."
+            "options-exclude",
+            f"session {shared[0]} is on both sides: a machine is not accepted against itself.",
         )
-    first, last = before.planned.select(pl.min("started")).item(), after.planned.select(pl.max("started")).item()
+    first = before.planned.select(pl.min("started")).item()
+    last = after.planned.select(pl.max("started")).item()
     if first is not None and last is not None and last < first:
         raise BadInput(
-            "sides-exchanged",
-            f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "
-            "became slower would be called an improvement; exchange the two selectors.",
+            "not-comparable",
+            f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline "
+            f"({first:%Y-%m-%d %H:%M} UTC): what became slower would be called an improvement; "
+            "exchange the two selectors.",
         )
     policy = verdict_policy.load(name)
     past = find_history(
-        *(store, name, before.cases, policy),
+        store,
+        name,
+        before.cases,
+        policy,
         without=after.sessions,
         selector=options.history,
         where=options.where,
@@ -248,35 +319,49 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
         if judgement.unjudged:
             raise BadInput(
-                "policy-without-margin",
-                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
-                "be decided; give those you mean to judge one.",
+                "configuration-unusable",
+                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides "
+                "have a margin, so nothing can be decided; give those you mean to judge one.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:
                 raise BadInput(
-                    "side-without-values",
-                    f"the {side} {selection.selector} holds no value of a judged quantity, though {selection.cases.height} of "
-                    "its cases measured: export its sessions again, or measure them again.",
+                    "session-missing",
+                    f"the {side} {selection.selector} holds no value of a judged quantity, "
+                    f"though {selection.cases.height} of its cases measured: export its sessions "
+                    "again, or measure them again.",
                 )
         raise BadInput(
-            "no-common-metric",
-            f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
-            f"against {session_values.describe_condition(after.measured.row(0, named=True))}.",
+            "nothing-measured",
+            "the sides have no metric in common: "
+            f"{session_values.describe_condition(before.measured.row(0, named=True))} against "
+            f"{session_values.describe_condition(after.measured.row(0, named=True))}.",
         )
     unlike, reason = verdict_text.unlike(before, after, judgement.counts()[MISSING])
     judgement = replace(judgement, metrics=verdict_text.with_reason(judgement.metrics, reason))
-    # Of what both measured: a case that one side lacks is missing there, and nothing of the machine has changed with it.
+    # Of what both measured: a case that one side lacks is missing there, and
+    # nothing of the machine has changed with it.
     both = [
-        replace(side, cases=side.cases.join(other.cases, on=[*CONDITION, "group"], how="semi", nulls_equal=True))
+        replace(
+            side,
+            cases=side.cases.join(
+                other.cases, on=[*CONDITION, "group"], how="semi", nulls_equal=True
+            ),
+        )
         for side, other in ((before, after), (after, before))
     ]
     # What is called because a switch of protocol moved.
     lower = pl.col("quantity").is_in(LESS_IS_BETTER)
     share = pl.col("margin_percent") / 100
-    margin = pl.when(lower).then((1 + share).log()).otherwise(-(1 - share.clip(upper_bound=0.99)).log())
-    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
-    compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
+    margin = (
+        pl.when(lower).then((1 + share).log()).otherwise(-(1 - share.clip(upper_bound=0.99)).log())
+    )
+    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & (
+        (1 + pl.col("slower")).log().abs() >= margin
+    )
+    compared = judgement.metrics.filter(
+        pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null()
+    )
     metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
     pairs = confirmations.confirmed(store.cases(name), after.sessions)
     return Acceptance(
@@ -289,7 +374,9 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
         decided=datetime.now(timezone.utc),
         unlike=unlike,
         absence=reason,
-        moves=tuple(switches.explain(switches.changed_curves(metrics, before.values, after.values))),
+        moves=tuple(
+            switches.explain(switches.changed_curves(metrics, before.values, after.values))
+        ),
         options=options,
         past=past,
         measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
@@ -299,23 +386,44 @@ def decide(store: Store, baseline: str, candidate: str, options: AcceptanceOptio
 
 #: What makes two references one that both sides have; an upgrade changes the rest.
 _SAME_REFERENCE = (
-    *("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "level"),
-    *("suite_options", "striped", "tuned", "oversubscribed", "metric", "layer"),
+    "partition",
+    "stack",
+    "fabric",
+    "nodes",
+    "ppn",
+    "pinning",
+    "group",
+    "level",
+    "suite_options",
+    "striped",
+    "tuned",
+    "oversubscribed",
+    "metric",
+    "layer",
 )
 
 
-def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, str]) -> list[MissedReference]:
-    """References that the candidate missed and most runs of the baseline reached, the farthest from its bounds first.
+def _references(
+    before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, str]
+) -> list[MissedReference]:
+    """References that the candidate missed and most runs of the baseline
+    reached, the farthest from its bounds first.
 
-    :param before: eligible rows of the table ``cases``, of the baseline; ``after``: of the candidate.
+    :param before: eligible rows of the table ``cases``, of the
+        baseline; ``after``: of the candidate.
     """
 
     def key(row: Mapping[str, Any]) -> tuple[object, ...]:
-        return tuple(rename.get(value, value) if isinstance(value := row[name], str) else value for name in _SAME_REFERENCE)
+        return tuple(
+            rename.get(value, value) if isinstance(value := row[name], str) else value
+            for name in _SAME_REFERENCE
+        )
 
     reached: dict[tuple[object, ...], int] = {}
     for row in confirmations.reference_checks(before):
-        reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
+        reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(
+            row["outcome"], -1
+        )
     missed = confirmations.missed_references(after, after.clear())
     kept = [miss for miss in missed if reached.get(key(miss.check), 0) > 0]
     return sorted(kept, key=lambda miss: -verdict_text.beyond(miss))

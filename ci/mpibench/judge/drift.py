@@ -1,9 +1,11 @@
-"""The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
+"""The nightly watch: since when is something different, on what, and
+what changed that night. Silent when nothing is.
 
-A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
-metric one value, the median of eligible repeats. The level of the last nights is held against the baseline of each metric, the
-first nights of the series or the level that somebody accepted, whatever was measured in between (:func:`.engine.lasting`). So
-what is worse for good, at once or little by little, stays worse until it is accepted, with its first night.
+A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day
+stands for it. It gives each metric one value, the median of eligible repeats. The level of the last
+nights is held against the baseline of each metric, the first nights of the series or the level that
+somebody accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
+good, at once or little by little, stays worse until it is accepted, with its first night.
 """
 
 from __future__ import annotations
@@ -18,37 +20,48 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from reframe_tests.harness.printable import plain_data
+from reframe_tests.harness.printable import plain_data, plural
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from .. import answers
 from ..store import dataset_layout, eligibility, selectors, session_values
-from ..store.quantity_text import changes_by_kind, changes_text, own_loss, slowness_of, with_own_loss
+from ..store.quantity_text import (
+    changes_by_kind,
+    changes_text,
+    own_loss,
+    slowness_of,
+    with_own_loss,
+)
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..store.store import Store, scan_files
 from . import engine, expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
-from .engine import Array, Outcome
+from .engine import Array, RowOutcome
 from .history import OLDEST, SHARED, missing_metrics
 from .plan.record import LABEL
-from .policy import Level, Policy
+from .policy import AcceptedLevel, Policy
 from .switches import MovedSwitch
 
-#: Nights before the last that must have had what the last one lacks; and the fewest nights of which a change is found.
-FEWEST_CHANGED, FEWEST_NIGHTS = 3, engine.FEWEST_LEVEL
+#: Nights before the last that must have had what the last one lacks; and
+#: the fewest nights of which a change is found.
+FEWEST_CHANGED = 3
+FEWEST_NIGHTS = engine.FEWEST_LEVEL
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
 #: Columns of ``samples`` that name a metric beside its condition.
 _POINT = (*BENCHMARK, "message_bytes", "direction")
-#: Columns of ``cases``: what is used of each, what the series are made of, and what :func:`session_values.facts` reads.
+#: Columns of ``cases``: what is used of each, what the series are made of, and what
+#: :func:`session_values.facts` reads.
 _USED = ("case", "session", pl.struct(CONDITION).hash(seed=1).alias("condition"), *CONDITION)
 _CASES = ("case", "session", "started", "cmdline", *CONDITION, *eligibility.FACT_COLUMNS)
 _FACTS = ("session", "stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition")
 
 
 class NothingJudged(BadInput):
-    """No night holds a metric that could change: only placement was proven, say, or the policy gives none a margin."""
+    """No night holds a metric that could change: only placement was
+    proven, say, or the policy gives none a margin.
+    """
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,8 @@ class History:
 
     :param metrics: one row per series: :data:`METRIC`, ``direction``.
     :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
-    :param partial: selection options of the last session, empty for a whole one; ``planned``: whether it was planned.
+    :param partial: selection options of the last session, empty for a whole
+        one; ``planned``: whether it was planned.
     """
 
     system: str
@@ -81,12 +95,19 @@ class History:
 
     @property
     def young(self) -> str:
-        """Says how many metrics of the last night are too new for a change to be found; empty where none is."""
+        """Says how many metrics of the last night are too new for a
+        change to be found; empty where none is.
+        """
         if self.too_few or not len(self.logs):
             return ""
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
-        return f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than {FEWEST_NIGHTS}" if young else ""
+        return (
+            f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than "
+            f"{FEWEST_NIGHTS}"
+            if young
+            else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +128,7 @@ class Event:
     slower: float
     changed: tuple[tuple[str, str, str], ...]
     moves: tuple[MovedSwitch, ...] = ()
-    accepted: Level | None = None
+    accepted: AcceptedLevel | None = None
 
     @property
     def worse(self) -> bool:
@@ -123,7 +144,9 @@ class Event:
 
     def change(self) -> answers.Change:
         """The same for programs."""
-        metrics = with_own_loss(self._changes).select(*CONDITION, *BENCHMARK, "message_bytes", "slower")
+        metrics = with_own_loss(self._changes).select(
+            *CONDITION, *BENCHMARK, "message_bytes", "slower"
+        )
         return answers.Change(
             text=str(self),
             since=self.since.isoformat(),
@@ -133,39 +156,62 @@ class Event:
             slower=changes_by_kind(self._changes)[0][0],
             worse=self.worse,
             accepted=None if self.accepted is None else str(self.accepted),
-            changed=[answers.Fact(what=name, before=before, after=after) for name, before, after in self.changed],
+            changed=[
+                answers.Fact(what=name, before=before, after=after)
+                for name, before, after in self.changed
+            ],
             metrics=[answers.DriftedMetric(**row) for row in metrics.to_dicts()],
         )
 
     @property
     def _changes(self) -> pl.DataFrame:
         """The metrics, with ``slower`` as a fraction of time."""
-        return self.metrics.with_columns(slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy())))
+        return self.metrics.with_columns(
+            slower=pl.Series(np.expm1(self.metrics["slower"].to_numpy()))
+        )
 
     @property
     def finding(self) -> str:
         change = f"{changes_text(self._changes)} since {self.since:%d %b %Y}"
         return f"{self.stack} on {self.fabric}: {change} ({self.what}, {self.sizes})"
 
+    @property
+    def loss(self) -> str:
+        """How much of what, without stack, fabric and night."""
+        return f"{changes_text(self._changes)} than its baseline ({self.what}, {self.sizes})"
+
     def __str__(self) -> str:
         count = self.metrics.height
         text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
-            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({self.what})"
+            text += (
+                f": {verdict_text.moved_text(self.moves[0])}; "
+                f"{verdict_text.because_text(self.moves[0])} ({self.what})"
+            )
         else:
-            text += f", {self.sizes}: {changes_text(self._changes)}, {count} metric{'s'[: count != 1]} ({self.what})"
+            text += (
+                f", {self.sizes}: {changes_text(self._changes)}, {plural(count, 'metric')} "
+                f"({self.what})"
+            )
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
-        text += f"; that night: {changed}" if changed else "; nothing else that is stored changed that night"
+        text += (
+            f"; that night: {changed}"
+            if changed
+            else "; nothing else that is stored changed that night"
+        )
         return f"{text}; part of {self.accepted}" if self.accepted else text
 
 
-def read(store: Store, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
+def read(
+    store: Store, system: str | None = None, selector: str | None = None, where: str | None = None
+) -> History:
     """The nights of a system, from its eligible cases.
 
     :param selector: only these sessions; by default those with the label of the newest one.
-    :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
+    :raises BadInput: no dataset, a damaged one, a newest session that
+        cannot be read, or a clock that was wrong.
     """
     name = store.system_of(system)
     table = store.cases(name)
@@ -184,7 +230,9 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
         raise BadInput(
-            "clock-wrong", f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong."
+            "tool-failed",
+            f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was "
+            "wrong.",
         )
     file = expected.load_file(name)
     runs = selectors.runs_of(sessions)
@@ -195,34 +243,66 @@ def read(store: Store, system: str | None = None, selector: str | None = None, w
     files = store.files("samples", name)
     paths = [path for path in files if path.stem in set(nights["session"])]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
-    points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
-    known_metrics = pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
+    points = [
+        _medians(paths[start : start + NIGHTS_AT_ONCE], used)
+        for start in range(0, len(paths), NIGHTS_AT_ONCE)
+    ]
+    known_metrics = (
+        pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
+    )
     if not known_metrics.height:
-        raise NothingJudged("nothing-judged", f"the nights of {name} hold no metric that is judged.")
+        raise NothingJudged(
+            "nothing-measured", f"the nights of {name} hold no metric that is judged."
+        )
     conditions = used.select("condition", *CONDITION).unique("condition")
-    metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
-    placed = pl.concat([values for _, values in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
+    metrics = (
+        known_metrics.join(conditions, on="condition")
+        .select("id", *METRIC, "direction")
+        .sort(METRIC)
+    )
+    placed = pl.concat([values for _, values in points]).join(
+        metrics.select("id", "direction").with_row_index("row"), on="id"
+    )
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
-    logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    notes = [*split.sentences(), *(f"session {unread.session[:8]} is not used: {unread.why}" for unread in lost)]
-    notes += [f"{second} sessions not used: another session of the same day (UTC) stands for that night"] * bool(second)
-    last, labels = nights["session"][-1], dict(sessions.select("session", "labels").iter_rows())
+    logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(
+        placed["value"].to_numpy()
+    )
+    notes = [
+        *split.sentences(),
+        *(f"session {unread.session[:8]} is not used: {unread.why}" for unread in lost),
+    ]
+    if second:
+        notes.append(
+            f"{second} sessions not used: another session of the same day (UTC) stands for that "
+            "night"
+        )
+    last = nights["session"][-1]
+    labels = dict(sessions.select("session", "labels").iter_rows())
     planned = LABEL in dataset_layout.read_labels(labels[last])
     return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[last], planned)
 
 
 def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:
-    """Session and start of each calendar day's session, oldest first, and how many other sessions there were.
+    """Session and start of each calendar day's session, oldest first,
+    and how many other sessions there were.
 
-    The newest of all stands for its day; of the others a partial one does so only where the day has no whole one.
+    The newest of all stands for its day; of the others a partial one
+    does so only where the day has no whole one.
 
     :param options: selection options of each partial session.
     """
-    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session").with_row_index("place")
+    sessions = (
+        cases.group_by("session")
+        .agg(pl.col("started").first())
+        .sort("started", "session")
+        .with_row_index("place")
+    )
     whole = pl.Series([not options[session] for session in sessions["session"]], dtype=pl.Boolean)
     ranked = sessions.with_columns(
-        day=pl.col("started").dt.date(), newest=pl.col("place") == pl.col("place").max(), whole=whole
+        day=pl.col("started").dt.date(),
+        newest=pl.col("place") == pl.col("place").max(),
+        whole=whole,
     )
     kept = ranked.sort("newest", "whole", "place").unique("day", keep="last").sort("place")
     return kept.select("session", "started"), sessions.height - kept.height
@@ -232,35 +312,62 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
     """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
 
     :param used: ``case``, ``night`` and ``condition`` (a hash) of the cases that may be used.
-    :returns: metrics (``id``, ``condition``, :data:`_POINT`) and values (``id``, ``night``, ``value``).
+    :returns: metrics (``id``, ``condition``, :data:`_POINT`) and
+        values (``id``, ``night``, ``value``).
     :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
     judged = pl.col("quantity").is_in(JUDGED)
-    table = scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
+    table = (
+        scan_files(paths, "samples")
+        .select(*_POINT, "unit", "case", "value")
+        .filter(judged)
+        .collect()
+    )
     units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
-    pairs = table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
-    odd = pl.concat([table.filter(~pl.col("value").is_finite()), table.join(pairs, on=["quantity", "unit"], how="semi")])
+    pairs = (
+        table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
+    )
+    odd = pl.concat(
+        [
+            table.filter(~pl.col("value").is_finite()),
+            table.join(pairs, on=["quantity", "unit"], how="semi"),
+        ]
+    )
     for row in odd[:1].to_dicts():
         raise BadInput(
-            "value-not-finite",
-            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
-            f"expected a number of {QUANTITIES[row['quantity']].unit}: export that session again.",
+            "output-damaged",
+            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is "
+            f"{row['value']} {row['unit']}, expected a number of "
+            f"{QUANTITIES[row['quantity']].unit}: export that session again.",
         )
-    rank = pl.col("quantity").replace_strict({quantity: place for place, quantity in enumerate(JUDGED)}, return_dtype=pl.Int8)
-    name = ["condition", *BENCHMARK, "message_bytes"]
-    named = table.join(used.select("case", "night", "condition"), on="case").with_columns(id=pl.struct(name).hash(seed=1))
-    medians = named.group_by("id", "night").agg(
-        pl.col("value").median(), (pl.col("value") > 0).any().alias("positive"), pl.col("condition", *_POINT).first()
+    rank = pl.col("quantity").replace_strict(
+        {quantity: place for place, quantity in enumerate(JUDGED)}, return_dtype=pl.Int8
     )
-    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric. The same
-    # number in other words is judged once.
+    name = ["condition", *BENCHMARK, "message_bytes"]
+    named = table.join(used.select("case", "night", "condition"), on="case").with_columns(
+        id=pl.struct(name).hash(seed=1)
+    )
+    medians = named.group_by("id", "night").agg(
+        pl.col("value").median(),
+        (pl.col("value") > 0).any().alias("positive"),
+        pl.col("condition", *_POINT).first(),
+    )
+    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero
+    # lacks the metric. The same number in other words is judged once.
     medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
-    medians = medians.filter(rank == pl.col("rank").min().over([*(column for column in name if column != "quantity"), "night"]))
+    medians = medians.filter(
+        rank
+        == pl.col("rank")
+        .min()
+        .over([*(column for column in name if column != "quantity"), "night"])
+    )
     medians = medians.filter(pl.col("value") > 0)
-    return medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value")
+    return medians.select("id", "condition", *_POINT).unique("id"), medians.select(
+        "id", "night", "value"
+    )
 
 
-class Levels(NamedTuple):
+class DriftLevels(NamedTuple):
     """What the last nights' levels are against the baseline.
 
     :param points: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
@@ -275,7 +382,7 @@ class Levels(NamedTuple):
     noisy: int
 
 
-def levels(history: History, policy: Policy) -> Levels:
+def levels(history: History, policy: Policy) -> DriftLevels:
     """The level of each metric in the last nights, held against its baseline."""
     margins = policy.margins(history.metrics)
     chosen = np.flatnonzero(np.isfinite(margins))
@@ -292,21 +399,28 @@ def levels(history: History, policy: Policy) -> Levels:
         places = np.flatnonzero(which[:count])
         # What is called with its group changed when the group did.
         group = np.where(found.with_group[places] >= 0, found.with_group[places], places)
-        columns = {"row": chosen[places], "night": found.since[group], "slower": found.effect[places]}
+        columns = {
+            "row": chosen[places],
+            "night": found.since[group],
+            "slower": found.effect[places],
+        }
         schema = {"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}
         return pl.DataFrame(columns, schema=schema)
 
-    slower, faster = judged.of(Outcome.SLOWER), judged.of(Outcome.FASTER)
-    covered = raw.of(Outcome.SLOWER) & ~slower
+    slower = judged.of(RowOutcome.SLOWER)
+    faster = judged.of(RowOutcome.FASTER)
+    covered = raw.of(RowOutcome.SLOWER) & ~slower
     known = judged.outcome[:count]
     percents = [
         100 * own_loss(float(np.expm1(limit)), quantity)
-        for quantity, limit, outcome in zip(metrics["quantity"], judged.limit[:count], known, strict=True)
-        if outcome in (Outcome.HELD, Outcome.SLOWER, Outcome.FASTER)
+        for quantity, limit, outcome in zip(
+            metrics["quantity"], judged.limit[:count], known, strict=True
+        )
+        if outcome in (RowOutcome.HELD, RowOutcome.SLOWER, RowOutcome.FASTER)
     ]
     seen = f"lasting loss seen from {verdict_text.from_to(percents)}" if percents else ""
-    noisy = int((known == Outcome.TOO_NOISY).sum())
-    return Levels(table(judged, slower | faster), table(raw, covered), seen, noisy)
+    noisy = int((known == RowOutcome.TOO_NOISY).sum())
+    return DriftLevels(table(judged, slower | faster), table(raw, covered), seen, noisy)
 
 
 def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[engine.Accepted]:
@@ -318,17 +432,23 @@ def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[e
         night = next((place for place, day in enumerate(days) if day >= level.since), None)
         if night is not None:
             # Of two levels of one night the larger one holds, and not their sum.
-            own = np.array([level.slower_percent / 100 if level.covers(*key) else -1.0 for key in places])
+            own = np.array(
+                [level.slower_percent / 100 if level.covers(*key) else -1.0 for key in places]
+            )
             slower[night] = np.maximum(slower.get(night, own), own)
     return [
-        engine.Accepted(losses >= 0, night, slowness_of(np.maximum(losses, 0.0), metrics["quantity"]))
+        engine.Accepted(
+            losses >= 0, night, slowness_of(np.maximum(losses, 0.0), metrics["quantity"])
+        )
         for night, losses in slower.items()
     ]
 
 
-def events(store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False) -> list[Event]:
-    """Changes grouped: same stack, fabric and direction, the same or neighbouring nights; what is worse first, of it the
-    newest, then the largest.
+def events(
+    store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False
+) -> list[Event]:
+    """Changes grouped: same stack, fabric and direction, the same or neighbouring nights; what is
+    worse first, of it the newest, then the largest.
 
     :param accepted: they are worse by no more than somebody accepted.
     """
@@ -342,10 +462,15 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy,
         number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
         for _, near in ordered.group_by(number, maintain_order=True):
             clusters.append((int(near["night"].mode().sort()[0]), near))
-    nights, last = history.nights["session"], history.nights["started"][-1].date()
+    nights = history.nights["session"]
+    last = history.nights["started"][-1].date()
     wanted = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
     cases = store.cases(history.system)
-    known = cases.filter(pl.col("session").is_in(wanted), pl.col("result") != "skip").select(_FACTS).collect()
+    known = (
+        cases.filter(pl.col("session").is_in(wanted), pl.col("result") != "skip")
+        .select(_FACTS)
+        .collect()
+    )
     found = []
     for night, metrics in clusters:
         session, started = history.nights.row(night)
@@ -356,7 +481,11 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy,
         ]
         middle = float(np.expm1(metrics.select(pl.median("slower")).item()))
         # What is to come accepts nothing yet.
-        covering = [level for level in policy.levels if level.since <= last and level.covers(partition, stack, fabric)]
+        covering = [
+            level
+            for level in policy.levels
+            if level.since <= last and level.covers(partition, stack, fabric)
+        ]
         event = Event(
             since=started.date(),
             session=session,
@@ -366,10 +495,14 @@ def events(store: Store, history: History, points: pl.DataFrame, policy: Policy,
             slower=middle,
             changed=tuple(session_values.changes(*facts)) if night and all(facts) else (),
             moves=_moves(history, policy, points, night, metrics),
-            accepted=max(covering, key=lambda level: level.since, default=None) if accepted else None,
+            accepted=max(covering, key=lambda level: level.since, default=None)
+            if accepted
+            else None,
         )
         found.append(event)
-    return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
+    return sorted(
+        found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height)
+    )
 
 
 def _moves(
@@ -379,15 +512,22 @@ def _moves(
 
     :param points: all change points; ``metrics``: those of this night.
     """
-    curves = history.rows.join(metrics, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+    curves = history.rows.join(metrics, on=CURVE, how="semi", nulls_equal=True).sort(
+        "message_bytes"
+    )
     changes = points.select("row", "night").join(curves, on="row", how="semi")
     near = (pl.col("night") - night).abs() <= 1
     others = changes.filter(~near)["night"].to_numpy()
     start = max([0, night - policy.drift_window_nights, *others[others < night]])
     end = min([history.logs.shape[1], night + policy.drift_window_nights, *others[others > night]])
-    before, after = (history.logs[curves["row"].to_numpy(), first:last] for first, last in ((start, night), (night, end)))
+    before, after = (
+        history.logs[curves["row"].to_numpy(), first:last]
+        for first, last in ((start, night), (night, end))
+    )
     curves = curves.with_columns(
-        slower=pl.Series(np.expm1(engine.describe(after).location - engine.describe(before).location)),
+        slower=pl.Series(
+            np.expm1(engine.describe(after).location - engine.describe(before).location)
+        ),
         called=pl.col("row").is_in(changes.filter(near)["row"].to_list()),
         margin=pl.Series(slowness_of(policy.margins(curves), curves["quantity"])),
         place=pl.int_range(pl.len()),
@@ -405,9 +545,11 @@ def _moves(
 
 
 def absent(history: History, *, whole: bool = True) -> list[str]:
-    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
+    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last
+    had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had. What a planned one lacks is for :mod:`.expected`.
+    Of a partial session it is not known what it should have had. What a
+    planned one lacks is for :mod:`.expected`.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
     """
@@ -415,15 +557,19 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     measured = history.metrics.filter(pl.Series(there[:, -1]))
-    gone = missing_metrics(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
+    gone = missing_metrics(
+        history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured
+    )
     if not whole or history.planned:
         gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
     lines = []
-    for (stack, fabric, benchmark), rows in gone.group_by("stack", "fabric", "benchmark", maintain_order=True):
+    for (stack, fabric, benchmark), rows in gone.group_by(
+        "stack", "fabric", "benchmark", maintain_order=True
+    ):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
-            f"missing: {stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last {FEWEST_CHANGED} nights "
-            "were not measured, or have another name now"
+            f"{stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last "
+            f"{FEWEST_CHANGED} nights were not measured, or have another name now"
         )
     return lines
 
@@ -433,7 +579,7 @@ NOT_JUDGED = 3
 
 
 class DriftAnswer(NamedTuple):
-    """Changes of the last nights, with :class:`Levels`' ``seen`` and ``noisy``."""
+    """Changes of the last nights, with :class:`DriftLevels`' ``seen`` and ``noisy``."""
 
     history: History
     events: Sequence[Event]
@@ -443,11 +589,13 @@ class DriftAnswer(NamedTuple):
     @property
     def absent(self) -> list[str]:
         """A sentence for each group of metrics that the last night lacks."""
-        return absent(self.history)
+        return [f"missing: {text}" for text in absent(self.history)]
 
     @property
     def status(self) -> int:
-        """Exit status: 0 no change, or only better or accepted ones; 1 something is worse or missing; 3 not judged."""
+        """Exit status: 0 no change, or only better or accepted ones; 1
+        something is worse or missing; 3 not judged.
+        """
         if self.absent or any(event.worse for event in self.events):
             return 1
         return NOT_JUDGED if self.history.too_few or self.blind else 0
@@ -460,13 +608,17 @@ class DriftAnswer(NamedTuple):
     @property
     def noise(self) -> str:
         """Says how many metrics are too noisy to judge; empty where none is."""
-        return f"{self.noisy} metric{'s'[: self.noisy != 1]} too noisy to judge" if self.noisy else ""
+        return f"{plural(self.noisy, 'metric')} too noisy to judge" if self.noisy else ""
 
     @property
     def notes(self) -> list[str]:
         """What could not be looked for."""
         options = " ".join(self.history.partial)
-        partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
+        partial = (
+            options
+            and f"the last session is partial (started with {options}): what it lacks is not "
+            "looked for"
+        )
         return [*filter(None, [partial, self.history.too_few, self.history.young, self.noise])]
 
     @property
@@ -496,22 +648,36 @@ class DriftAnswer(NamedTuple):
 
 
 def watch(
-    store: Store, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+    store: Store,
+    system: str | None = None,
+    *,
+    selector: str | None = None,
+    where: str | None = None,
+    recent: int | None = 14,
 ) -> DriftAnswer:
     """What is worse for good, and what became better or was accepted in the last nights.
 
-    :param recent: nights up to the last whose changes for the better, and accepted ones, are told; ``None``: all.
+    :param recent: nights up to the last whose changes for the better, and
+        accepted ones, are told; ``None``: all.
     :raises BadInput: as :func:`read`.
     """
     history = read(store, system, selector, where)
     policy = verdict_policy.load(history.system)
     if not np.isfinite(policy.margins(history.metrics)).any():
         raise NothingJudged(
-            "policy-without-margin",
-            f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.",
+            "configuration-unusable",
+            f"{policy.source} gives none of the {history.metrics.height} metrics of "
+            f"{history.system} a margin.",
         )
     found = levels(history, policy)
-    told = events(store, history, found.points, policy) + events(store, history, found.accepted, policy, accepted=True)
+    told = events(store, history, found.points, policy) + events(
+        store, history, found.accepted, policy, accepted=True
+    )
     first = 0 if recent is None else max(0, history.nights.height - recent)
     since = history.nights["started"][first].date()
-    return DriftAnswer(history, [event for event in told if event.worse or event.since >= since], found.seen, found.noisy)
+    return DriftAnswer(
+        history,
+        [event for event in told if event.worse or event.since >= since],
+        found.seen,
+        found.noisy,
+    )

@@ -13,20 +13,22 @@ oldest to the newest, NaN where a night lacks a metric. Four questions:
 :func:`compare`, :func:`compare_pairs`
     which of two sides is faster, from repeats, jobs or pairs of them?
 
-Beside the metrics stand groups of them that may change together (:class:`Rows`): a change of all shows
-in their mean before it shows in any one. Answers are enumerated (:class:`Outcome`) with numbers: the
-effect, and the *limit*, the least loss that would have been called. A row whose limit is above
-:data:`BLIND` is not judged: it is called beyond :data:`BLIND_TIMES` what noise does, and never held.
+Beside the metrics stand groups of them that may change together (:class:`Rows`): a change of all
+shows in their mean before it shows in any one. Answers are enumerated (:class:`RowOutcome`) with
+numbers: the effect, and the *limit*, the least loss that would have been called. A row whose limit
+is above :data:`BLIND` is not judged: it is called beyond :data:`BLIND_TIMES` what noise does, and
+never held.
 
-Limits. A night is called beyond ``c`` deviations. The deviation is the median absolute one of the row's
-own nights before, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3:3, with
-:data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. How many of the rows are
-independent, and how heavy the tails are, is asked of the nights before, each judged by those before it
-(Barber et al. 2021, Ann. Stat. 49:486, in spirit): the middle of the nights' largest deviations gives
-the one, the ratio of the 97 % to the 50 % deviation the other. The worst tenth of the nights is left
-out of both, so that a bad night hides no later one; what a row itself did in more than one night in
-fifteen is its nature and widens its own limit alone. Every constant was chosen on made-up noise of ten
-kinds (``python -m studies.error_rates`` has the rates); none is tuned to a machine.
+Limits. A night is called beyond ``c`` deviations. The deviation is the median absolute one of the
+row's own nights before, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol. Biol.
+3:3, with :data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. How many of the
+rows are independent, and how heavy the tails are, is asked of the nights before, each judged by
+those before it (Barber et al. 2021, Ann. Stat. 49:486, in spirit): the middle of the nights'
+largest deviations gives the one, the ratio of the 97 % to the 50 % deviation the other. The worst
+tenth of the nights is left out of both, so that a bad night hides no later one; what a row itself
+did in more than one night in fifteen is its nature and widens its own limit alone. Every constant
+was chosen on made-up noise of ten kinds (``python -m studies.error_rates`` has the rates); none is
+tuned to a machine.
 """
 
 from __future__ import annotations
@@ -46,41 +48,53 @@ Mask = NDArray[np.bool_]
 Index = NDArray[np.int_]
 
 #: Nights before that a night is held against, and nights that say how heavy the tails are.
-WINDOW, ASKED = 30, 60
-#: Nights below which only a gross loss is called, and from which on the nights speak for themselves.
-FEWEST, ENOUGH = 5, 10
+WINDOW = 30
+ASKED = 60
+#: Nights below which only a gross loss is called, and from which
+#: on the nights speak for themselves.
+FEWEST = 5
+ENOUGH = 10
 #: A gross loss: a night twice as slow is one beyond doubt.
 GROSS = math.log(1.7)
 #: Least loss above which a row is not judged, from :data:`ENOUGH` nights on and below.
-BLIND, BLIND_AT_FIRST = math.log(1.25), math.log(1.4)
+BLIND = math.log(1.25)
+BLIND_AT_FIRST = math.log(1.4)
 #: A row that is not judged is called beyond so many times what noise does.
 BLIND_TIMES = 1.25
 #: Of nights in which nothing changed, the share that may be called; a third for each kind of row.
 RATE = 0.01
 #: A relative resolution of printed values (IMB prints two decimals): no spread is smaller.
 LEAST_SPREAD = 0.001
-#: Standard deviations in the median absolute deviation of a normal distribution; and what the variance
-#: of a median is times that of a mean.
-MAD, OF_A_MEDIAN = 1.4826, math.pi / 2
+#: Standard deviations in the median absolute deviation of a normal distribution; and what the
+#: variance of a median is times that of a mean.
+MAD = 1.4826
+OF_A_MEDIAN = math.pi / 2
 #: Degrees of freedom with which a row's spread is drawn towards that of its kind.
 SHRINK = 4.0
 #: Student's degrees of freedom: as of network noise where it is not known better, and the most.
-USUAL_DF, MOST_DF = 6.0, 8.0
-#: Share of the worst nights that say nothing of the tails; how far beyond all others a limit may lie.
-LEFT_OUT, MOST_BEYOND = 0.1, 2.0
+USUAL_DF = 6.0
+MOST_DF = 8.0
+#: Share of the worst nights that say nothing of the tails; how
+#: far beyond all others a limit may lie.
+LEFT_OUT = 0.1
+MOST_BEYOND = 2.0
 #: A row's own odd nights are its nature from the (1 + n / this)-th on, times so much.
-ODD_NIGHTS, OWN_BEYOND = 15, 1.25
+ODD_NIGHTS = 15
+OWN_BEYOND = 1.25
 #: Degrees of freedom below which the spread between sessions is not known.
 LEAST_DF = 4
 #: Nights of a baseline, of a level, and of a better level until it is the baseline.
-BASELINE, LEVEL, RATCHET = 10, 5, 30
+BASELINE = 10
+LEVEL = 5
+RATCHET = 30
 #: Nights from which on a level is held against the baseline: most of the level are new.
 FEWEST_LEVEL = BASELINE + LEVEL // 2 + 1
 #: A value counts in the mean of a group with so many deviations, or margins, at most.
-CLIP_SPREADS, CLIP_MARGINS = 8.0, 2.0
+CLIP_SPREADS = 8.0
+CLIP_MARGINS = 2.0
 
 
-class Outcome(enum.Enum):
+class RowOutcome(enum.Enum):
     """What is known of a row."""
 
     HELD = "held"
@@ -93,7 +107,9 @@ class Outcome(enum.Enum):
     ABSENT = "absent"
 
 
-METRIC, CURVE, WIDE = 0, 1, 2
+METRIC = 0
+CURVE = 1
+WIDE = 2
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,9 @@ class Rows:
         return np.array([row]) if row < len(self.margins) else self.groups[row - len(self.margins)]
 
 
-def rows_of(margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]) -> Rows:
+def rows_of(
+    margins: Array, curves: Sequence[object], bands: Sequence[object], strata: Sequence[object]
+) -> Rows:
     """Rows of metrics: a stratum (what shares a machine), its bands of sizes, a curve, its bands.
 
     :param curves: of each metric its curve, likewise the band of its size and its stratum.
@@ -169,7 +187,8 @@ class Verdicts:
 
     :param effect: of the last night, the level or the candidate, against what it is held against.
     :param limit: the least loss that would be called; infinite where none would be.
-    :param outcome: :class:`Outcome` of each row, as objects; of a metric with those of its groups.
+    :param outcome: :class:`RowOutcome` of each row, as objects; of
+        a metric with those of its groups.
     :param count: nights it is held against.
     :param with_group: row of the group with which alone a metric is called, else -1.
     :param low: of the 95 % interval of the effect, likewise ``high``, and ``p`` of no effect.
@@ -191,7 +210,7 @@ class Verdicts:
     df: Array = field(default_factory=lambda: np.empty(0))
     since: Index = field(default_factory=lambda: np.empty(0, dtype=int))
 
-    def of(self, outcome: Outcome) -> Mask:
+    def of(self, outcome: RowOutcome) -> Mask:
         return self.outcome == outcome
 
 
@@ -301,7 +320,10 @@ def _times(past: Array, rows: int) -> float:
 
     :param past: deviations of the nights before, each judged by those before it, (rows, nights).
     """
-    rate, independent, df, most = RATE / 3, float(rows), USUAL_DF, math.inf
+    rate = RATE / 3
+    independent = float(rows)
+    df = USUAL_DF
+    most = math.inf
     largest = np.max(np.where(np.isnan(past), -np.inf, past), axis=0, initial=-np.inf)
     nights = np.isfinite(largest)
     if nights.sum() >= ENOUGH:
@@ -341,15 +363,19 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
     """
     if values.shape[1] < 2:  # nothing before
         values = np.hstack([np.full((len(values), 1), np.nan), values])
-    now, aligned = values[:, -1], np.where(np.isnan(values[:, -1:]), np.nan, values)
+    now = values[:, -1]
+    aligned = np.where(np.isnan(values[:, -1:]), np.nan, values)
     aligned, _ = _newest_last(aligned)
     first = max(1, aligned.shape[1] - 1 - ASKED)
     before = _windows(aligned, WINDOW)[:, first - 1 : -1]
     nights = aligned[:, first:]
-    centre, count = medians(before), np.sum(~np.isnan(before), axis=-1)
+    centre = medians(before)
+    count = np.sum(~np.isnan(before), axis=-1)
     scale = _shrunk(_deviations(before, centre), count, rows)
     away = np.where(count >= FEWEST, (nights - centre) / scale, np.nan)[:, :-1]
-    last_centre, last_scale, last_count = centre[:, -1], scale[:, -1], count[:, -1]
+    last_centre = centre[:, -1]
+    last_scale = scale[:, -1]
+    last_count = count[:, -1]
     if spread is not None:
         last_scale = np.where(last_count < ENOUGH, spread, last_scale)
     noise = np.full(len(values), np.inf)
@@ -374,7 +400,9 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
     # A level that has become better is what a night is held against, from its third night on.
     recent = before[:, -1, -LEVEL:]
     level = medians(recent)
-    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (level < last_centre - np.fmax(noise, rows.all_margins) / 2)
+    better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (
+        level < last_centre - np.fmax(noise, rows.all_margins) / 2
+    )
     return _Usual(np.where(better, level, last_centre), noise, last_count, now)
 
 
@@ -384,16 +412,18 @@ def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: R
     limit = np.maximum(np.where(blind & (count >= FEWEST), BLIND_TIMES * noise, noise), margins)
     limit = np.where(count < FEWEST, np.maximum(limit, GROSS), limit)
     with np.errstate(invalid="ignore"):
-        slower, faster = effect > limit, -effect > limit
+        slower = effect > limit
+        faster = -effect > limit
     metrics = len(rows.margins)
-    outcome = np.full(len(effect), Outcome.HELD, dtype=object)
-    outcome[blind] = Outcome.TOO_NOISY
-    outcome[count < FEWEST] = Outcome.TOO_FEW
-    outcome[slower], outcome[faster] = Outcome.SLOWER, Outcome.FASTER
-    outcome[~np.isfinite(effect)] = Outcome.ABSENT
+    outcome = np.full(len(effect), RowOutcome.HELD, dtype=object)
+    outcome[blind] = RowOutcome.TOO_NOISY
+    outcome[count < FEWEST] = RowOutcome.TOO_FEW
+    outcome[slower] = RowOutcome.SLOWER
+    outcome[faster] = RowOutcome.FASTER
+    outcome[~np.isfinite(effect)] = RowOutcome.ABSENT
     with_group = np.full(len(effect), -1)
     for place, group in enumerate(rows.groups, metrics):
-        for way, sign in ((Outcome.SLOWER, 1), (Outcome.FASTER, -1)):
+        for way, sign in ((RowOutcome.SLOWER, 1), (RowOutcome.FASTER, -1)):
             if outcome[place] is way:
                 beyond = (sign * effect[group] > margins[group]) & (outcome[group] != way)
                 with_group[group[beyond]] = place
@@ -432,16 +462,17 @@ class Accepted:
 def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Verdicts:
     """The level of the last nights against the baseline.
 
-    The baseline of a row is the median of its first :data:`BASELINE` nights; a level that was better
-    than that by more than the limit for :data:`RATCHET` nights takes its place. Nights before an
-    accepted level are moved to it, by no more than what was accepted. A level is the median of
-    :data:`LEVEL` nights, so that a loss is called from its third night on. Its noise is that of
-    neighbouring nights, or of levels some nights apart where these differ more, as they do under
-    slow changes of load; about their median, so that a creeping loss is no noise.
+    The baseline of a row is the median of its first :data:`BASELINE` nights; a level that was
+    better than that by more than the limit for :data:`RATCHET` nights takes its place. Nights
+    before an accepted level are moved to it, by no more than what was accepted. A level is the
+    median of :data:`LEVEL` nights, so that a loss is called from its third night on. Its noise is
+    that of neighbouring nights, or of levels some nights apart where these differ more, as they do
+    under slow changes of load; about their median, so that a creeping loss is no noise.
     """
     values = values.copy()
     for level in sorted(accepted, key=lambda level: level.night):
-        before, since = values[level.metrics, : level.night], values[level.metrics, level.night :]
+        before = values[level.metrics, : level.night]
+        since = values[level.metrics, level.night :]
         if before.shape[1] and since.shape[1]:
             old = _baseline(_newest_last(before)[0], rows.margins[level.metrics])
             new = medians(_first(_newest_last(since)[0]))
@@ -452,7 +483,8 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     levels = np.where(np.isnan(_windows(aligned, LEVEL)).any(axis=-1), np.nan, 0.0)
     levels = levels + medians(_windows(aligned, LEVEL))
     enough = count >= FEWEST_LEVEL
-    margins, limit = rows.all_margins, np.full(len(aligned), np.inf)
+    margins = rows.all_margins
+    limit = np.full(len(aligned), np.inf)
     noise = _noise_of_levels(aligned, levels, count, rows)
     for kind in np.unique(rows.kinds):
         own = np.flatnonzero((rows.kinds == kind) & enough)
@@ -463,9 +495,10 @@ def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Ver
     effect = np.where(enough, medians(aligned[:, -LEVEL:]) - base, np.nan)
     found = _outcomes(effect, limit, margins, np.where(enough, count, 0), rows)
     outcome = found.outcome
-    outcome[(outcome == Outcome.ABSENT) & (count > 0)] = Outcome.TOO_FEW
-    # What a night left out to fit its budget comes again; what was not measured for a month is gone.
-    outcome[: len(values)][np.isnan(values[:, -RATCHET:]).all(axis=1)] = Outcome.ABSENT
+    outcome[(outcome == RowOutcome.ABSENT) & (count > 0)] = RowOutcome.TOO_FEW
+    # What a night left out to fit its budget comes again; what was
+    # not measured for a month is gone.
+    outcome[: len(values)][np.isnan(values[:, -RATCHET:]).all(axis=1)] = RowOutcome.ABSENT
     return Verdicts(
         effect=effect,
         limit=found.limit,
@@ -534,13 +567,16 @@ def _first_nights(aligned: Array, base: Array, effect: Array, columns: Index) ->
 # -- a candidate against a baseline --------------------------------------------------------------
 
 
-def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: float = 0.95) -> Verdicts:
+def hold(
+    before: Array, after: Array, rows: Rows, least: Array, confidence: float = 0.95
+) -> Verdicts:
     """A candidate's sessions against a baseline's.
 
     A row is called where both the mean and the better half of the candidate's sessions lie beyond
     the limit: one disturbed session of several refuses nothing. With fewer than three sessions what
     is not judged is not called either. An interval is Student's, of the mean, with the row's spread
-    between sessions; below :data:`LEAST_DF` degrees of freedom ``least`` stands for those that lack.
+    between sessions; below :data:`LEAST_DF` degrees of freedom
+    ``least`` stands for those that lack.
 
     :param before: slowness, shape (metrics, sessions); likewise ``after``.
     :param least: spread between sessions where they are too few to know it, in log, (metrics,).
@@ -548,14 +584,18 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
     """
     sessions = before.shape[1]
     both = _with_groups(np.hstack([before, after]), rows)
-    old, new = both[:, :sessions], both[:, sessions:]
+    old = both[:, :sessions]
+    new = both[:, sessions:]
     margins = rows.all_margins
     known = np.concatenate([least, [float(np.mean(least[group])) for group in rows.groups]])
     count, fresh = (np.sum(~np.isnan(side), axis=1) for side in (old, new))
     with np.errstate(invalid="ignore", divide="ignore"):
-        locations = [np.nansum(side, axis=1) / np.sum(~np.isnan(side), axis=1) for side in (old, new)]
+        locations = [
+            np.nansum(side, axis=1) / np.sum(~np.isnan(side), axis=1) for side in (old, new)
+        ]
         squares, others = (
-            np.nansum((side - location[:, None]) ** 2, axis=1) for side, location in zip((old, new), locations, strict=True)
+            np.nansum((side - location[:, None]) ** 2, axis=1)
+            for side, location in zip((old, new), locations, strict=True)
         )
         few = count < ENOUGH
         df = np.maximum(count - 1, 0) + np.where(few, np.maximum(fresh - 1, 0), 0)
@@ -564,7 +604,10 @@ def hold(before: Array, after: Array, rows: Rows, least: Array, confidence: floa
         spread = _shrunk(np.sqrt(variance), np.maximum(df + lacking, 2), rows)
         error = spread * np.sqrt(1 / fresh + 1 / count) * _dependence(old, fresh)
         effect = locations[1] - locations[0]
-    reach, bound = (scipy.special.stdtrit(df + lacking, level) * error for level in (0.5 + confidence / 2, confidence))
+    reach, bound = (
+        scipy.special.stdtrit(df + lacking, level) * error
+        for level in (0.5 + confidence / 2, confidence)
+    )
     whole = _whole(effect, rows)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = 2 * scipy.special.stdtr(df + lacking, -np.abs(whole) / error)
@@ -624,8 +667,12 @@ def _dependence(old: Array, fresh: Index) -> Array:
 
 
 def sessions_wanted(judged: Verdicts, row: int, margin: float) -> int | None:
-    """Sessions of the candidate that would probably decide a row; ``None``: more than 20, or never."""
-    effect, count, spread = (float(column[row]) for column in (judged.effect, judged.count, judged.spread))
+    """Sessions of the candidate that would probably decide a
+    row; ``None``: more than 20, or never.
+    """
+    effect, count, spread = (
+        float(column[row]) for column in (judged.effect, judged.count, judged.spread)
+    )
     if not (math.isfinite(effect) and math.isfinite(spread) and count):
         return None
     beyond = effect > margin
@@ -642,14 +689,15 @@ def sessions_wanted(judged: Verdicts, row: int, margin: float) -> int | None:
 
 #: Share of values cut off at each end; one of five.
 TRIM = 0.2
-#: What neighbours may add to a spread's own degrees of freedom, and what each counts in an interval:
-#: repeats of one job share disturbances. On recorded noise nominal 95 % intervals of 3, 5 and 10
-#: repeats held the truth in 93.1 to 95.0 %.
-MOST_BORROWED, BORROWED_WORTH = 4.0, 0.7
+#: What neighbours may add to a spread's own degrees of freedom, and what each counts in an
+#: interval: repeats of one job share disturbances. On recorded noise nominal 95 % intervals of 3, 5
+#: and 10 repeats held the truth in 93.1 to 95.0 %.
+MOST_BORROWED = 4.0
+BORROWED_WORTH = 0.7
 
 
 @dataclass(frozen=True)
-class Side:
+class SideValues:
     """What one side says about each metric.
 
     :param location: trimmed mean of the logarithms, shape (metrics,).
@@ -693,7 +741,7 @@ class Effects:
         return np.where(np.isfinite(p), p, 1.0)
 
 
-def describe(logs: Array) -> Side:
+def describe(logs: Array) -> SideValues:
     """20 % trimmed mean and winsorised variance of each row (Yuen 1974, Biometrika 61:165).
 
     :param logs: logarithms, shape (metrics, units), NaN where a unit has no value.
@@ -717,7 +765,7 @@ def describe(logs: Array) -> Side:
         # Yuen: error² of the trimmed mean is SSD_winsorised / (h (h - 1)); times n it is per unit.
         variance = squares * count / (kept * (kept - 1))
     enough = kept > 1
-    return Side(
+    return SideValues(
         np.where(count > 0, location, np.nan),
         np.where(enough, variance, np.nan),
         np.where(enough, kept - 1, 0).astype(float),
@@ -725,7 +773,7 @@ def describe(logs: Array) -> Side:
     )
 
 
-def moderate(*sides: Side) -> list[Side]:
+def moderate(*sides: SideValues) -> list[SideValues]:
     """Each row's variance drawn towards the common one of all rows and sides.
 
     With the degrees of freedom and value of the scaled inverse chi-square that the variances come
@@ -735,7 +783,8 @@ def moderate(*sides: Side) -> list[Side]:
     variance = np.maximum(np.concatenate([side.variance for side in sides]), LEAST_SPREAD**2)
     df = np.concatenate([side.df for side in sides])
     use = (df > 0) & np.isfinite(variance)
-    borrowed, common = 0.0, 0.0
+    borrowed = 0.0
+    common = 0.0
     if use.sum() >= 3:
         half = df[use] / 2
         centred = np.log(variance[use]) - scipy.special.digamma(half) + np.log(half)
@@ -744,20 +793,26 @@ def moderate(*sides: Side) -> list[Side]:
         if excess > 0:
             borrowed = min(borrowed, 2 * _inverse_trigamma(excess))
         mean = float(np.mean(centred))
-        common = math.exp(mean + float(scipy.special.digamma(borrowed / 2)) - math.log(borrowed / 2))
+        common = math.exp(
+            mean + float(scipy.special.digamma(borrowed / 2)) - math.log(borrowed / 2)
+        )
     drawn = []
     for side in sides:
         own = np.maximum(np.where(side.df > 0, side.variance, 0.0), LEAST_SPREAD**2)
         if borrowed:
             own = (borrowed * common + side.df * own) / (borrowed + side.df)
-        drawn.append(Side(side.location, own, side.df + BORROWED_WORTH * borrowed, side.count))
+        drawn.append(
+            SideValues(side.location, own, side.df + BORROWED_WORTH * borrowed, side.count)
+        )
     return drawn
 
 
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value; the trigamma function is Hurwitz's zeta(2, x)."""
     value = min(max(value, 1e-6), 1e6)
-    return float(scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7))
+    return float(
+        scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7)
+    )
 
 
 def compare(baseline: Array, candidate: Array, between: Array | float = 0.0) -> Effects:

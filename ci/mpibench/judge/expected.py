@@ -1,27 +1,31 @@
-"""What a session must hold, proven, and what of it is not there. A hole is never learned from, only retired by hand.
+"""What a session must hold, proven, and what of it is not there. A hole
+is never learned from, only retired by hand.
 
 Expected of a session is, by partition, stack, fabric, group and benchmark,
 
-- what was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
-  :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml`` retires it; under each number of
-  nodes, of processes per node, and pinning under which it was, at as many sizes and in as many repeats as usual
-  (:func:`_lost`): half of the cores or of a curve gone is a hole, and with one repeat nothing is held against the nights
-  before;
+- what was ever proven in an earlier session of the same label (``run``; without one: of the same
+  kind, :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml``
+  retires it; under each number of nodes, of processes per node, and pinning under which it was, at
+  as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve
+  gone is a hole, and with one repeat nothing is held against the nights before;
 - what ``expected.yaml`` names for that label;
-- the system the label was measured on first, unless ``expected.yaml`` names the label, too (:func:`_moved`);
-- each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
-  proven case, so that a first night is not complete by itself.
+- the system the label was measured on first, unless
+  ``expected.yaml`` names the label, too (:func:`_moved`);
+- each registered stack on each partition it fits, and each fabric that ``system.py`` describes for
+  a partition: at least one proven case, so that a first night is not complete by itself.
 
-A session started with selection options (:mod:`.selection_options`) is partial, and complete only if the caller asks for a
-partial answer; then what it was not asked for is counted and said. What it was asked for is not what became a case of it: a
-case that is left out when the tests are loaded is a hole. Only where the options select by what is not stored (a tag, an
-expression), or nothing that is known, do its own cases say what it was asked for.
+A session started with selection options (:mod:`.selection_options`) is partial, and complete only
+if the caller asks for a partial answer; then what it was not asked for is counted and said. What it
+was asked for is not what became a case of it: a case that is left out when the tests are loaded is
+a hole. Only where the options select by what is not stored (a tag, an expression), or nothing that
+is known, do its own cases say what it was asked for.
 
-Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is expected, and what was not planned
-is excused (:class:`SessionPlan`) if the plan knew it, left it out, and it was right when it was last tried (or never tried). So
-what failed, missed a reference, or was skipped after it had been proven stays expected until it is right again or retired, and
-so does a case that no longer exists. A plan that is gone, was edited or is of another day or system excuses nothing and is a
-hole itself.
+Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is
+expected, and what was not planned is excused (:class:`SessionPlan`) if the plan knew it, left it
+out, and it was right when it was last tried (or never tried). So what failed, missed a reference,
+or was skipped after it had been proven stays expected until it is right again or retired, and so
+does a case that no longer exists. A plan that is gone, was edited or is of another day or system
+excuses nothing and is a hole itself.
 """
 
 from __future__ import annotations
@@ -63,7 +67,10 @@ class CoverageKey(NamedTuple):
     def covers(self, other: CoverageKey) -> bool:
         """Whether ``other`` is what this one, read as patterns, stands for."""
         pairs = zip(self, other, strict=True)
-        return all(mine is None or (theirs is not None and fnmatchcase(theirs, mine)) for mine, theirs in pairs)
+        return all(
+            mine is None or (theirs is not None and fnmatchcase(theirs, mine))
+            for mine, theirs in pairs
+        )
 
     def job(self) -> CoverageKey:
         """The same without the benchmark: what one test stands for."""
@@ -75,7 +82,8 @@ class CoverageKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Retired:
-    """A reviewed line: what matches and was last proven on ``proven_until`` or before is no longer expected.
+    """A reviewed line: what matches and was last proven on
+    ``proven_until`` or before is no longer expected.
 
     :param runs: labels it is for; empty: all.
     """
@@ -86,17 +94,22 @@ class Retired:
     reason: str
 
     def covers(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
-        """Whether a place is retired; ``last``: the day it was last proven, ``None`` if it never was."""
+        """Whether a place is retired; ``last``: the day it was last
+        proven, ``None`` if it never was.
+        """
         if self.runs and not any(fnmatchcase(run or "", pattern) for pattern in self.runs):
             return False
-        return (last is None or last <= self.proven_until) and any(mine.covers(place) for mine in self.places)
+        return (last is None or last <= self.proven_until) and any(
+            mine.covers(place) for mine in self.places
+        )
 
 
 @dataclass(frozen=True)
 class ExpectedFile:
     """What a system's file says; the empty one where there is none.
 
-    :param options: label to the selection options of its whole sessions, as :func:`.selection_options.narrowing` gives them.
+    :param options: label to the selection options of its whole sessions, as
+        :func:`.selection_options.narrowing` gives them.
     :param history: whether what was proven before is expected, too.
     """
 
@@ -113,11 +126,22 @@ class ExpectedFile:
     def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
         """Selection options of a session, unless its label is always measured with just these.
 
-        Those of the mode the label is named after are what makes it that mode, also where they are given one by one.
+        Those of the mode the label is named after are what makes it that
+        mode, also where they are given one by one.
         """
-        mode = " ".join(option for row in site.MODES if row["name"] == run for option in row["options"])
+        rows = (
+            site.options_of_mode(row, batch)
+            for row in site.MODES
+            if row["name"] == run
+            for batch in (False, True)
+        )
+        mode = " ".join(option for row in rows for option in row)
         own = selection_options.narrowing(f"reframe {mode}")
-        found = tuple(option for option in selection_options.narrowing(command_line or "reframe") if option not in own)
+        found = tuple(
+            option
+            for option in selection_options.narrowing(command_line or "reframe")
+            if option not in own
+        )
         return () if sorted(found) == sorted(self.options.get(run or "", ())) else found
 
 
@@ -137,20 +161,34 @@ def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
     content = yaml_file.parse_mapping(yaml_file.read_text(path), source)
     fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
     if fault:
-        raise BadInput("expected-schema", f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")
+        raise BadInput(
+            "configuration-unusable",
+            f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.",
+        )
     runs = content.get("runs", {})
     given = {label: " ".join(row["options"]) for label, row in runs.items() if "options" in row}
-    options = {label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()}
+    options = {
+        label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()
+    }
     for label, narrowed in options.items():
         if not narrowed:
             raise BadInput(
-                "expected-options-empty", f"{source}: runs.{label}.options: {given[label]!r} selects nothing; remove it."
+                "bad-option",
+                f"{source}: runs.{label}.options: {given[label]!r} selects nothing; remove it.",
             )
     return ExpectedFile(
         source,
-        {label: tuple(place for row in runs[label].get("expected", ()) for place in _keys_of(row)) for label in runs},
+        {
+            label: tuple(
+                place for row in runs[label].get("expected", ()) for place in _keys_of(row)
+            )
+            for label in runs
+        },
         options,
-        tuple(_retired(row, f"{source}: retired.{number}") for number, row in enumerate(content.get("retired", ()))),
+        tuple(
+            _retired(row, f"{source}: retired.{number}")
+            for number, row in enumerate(content.get("retired", ()))
+        ),
         content.get("history", True),
     )
 
@@ -158,7 +196,10 @@ def load_file(system: str, root: Path = ROOT) -> ExpectedFile:
 def _keys_of(row: Mapping[str, Any]) -> list[CoverageKey]:
     """An entry with lists as one place for each combination."""
     values = [row.get(name) for name in CoverageKey._fields]
-    return [CoverageKey(*place) for place in itertools.product(*(v if isinstance(v, list) else [v] for v in values))]
+    return [
+        CoverageKey(*place)
+        for place in itertools.product(*(v if isinstance(v, list) else [v] for v in values))
+    ]
 
 
 def _retired(row: Mapping[str, Any], where: str) -> Retired:
@@ -166,15 +207,24 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
     try:
         day = day if type(day) is date else date.fromisoformat(str(day))
     except ValueError:
-        raise BadInput("date-format", f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
+        raise BadInput(
+            "bad-option", f"{where}.date is {row['date']!r}, expected YYYY-MM-DD."
+        ) from None
     if day > datetime.now(timezone.utc).date() + timedelta(days=1):
-        raise BadInput("date-to-come", f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
+        raise BadInput(
+            "bad-option",
+            f"{where}.date is {day}, which is to come: it would retire what is still measured, "
+            "too.",
+        )
     if not set(row) & set(CoverageKey._fields):
         raise BadInput(
-            "retired-nothing", f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}."
+            "nothing-measured",
+            f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.",
         )
     runs = row.get("run") or []
-    return Retired(tuple(_keys_of(row)), tuple(runs if isinstance(runs, list) else [runs]), day, row["reason"])
+    return Retired(
+        tuple(_keys_of(row)), tuple(runs if isinstance(runs, list) else [runs]), day, row["reason"]
+    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +241,8 @@ class SessionPlan:
     still: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
-        """Whether what is expected of whole sessions is to be expected of this one: not if only excused cases could prove it.
+        """Whether what is expected of whole sessions is to be expected of this
+        one: not if only excused cases could prove it.
 
         :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
         """
@@ -206,22 +257,29 @@ class SessionPlan:
         """Proofs without those of earlier sessions that are excused."""
         names = [(case.partition, case.stack, case.name) for case in self.excused]
         excused = pl.DataFrame(names, schema=dict.fromkeys(CASE, pl.String), orient="row")
-        kept = proofs.filter(pl.col("session") != session).join(excused, on=CASE, how="anti", maintain_order="left")
+        kept = proofs.filter(pl.col("session") != session).join(
+            excused, on=CASE, how="anti", maintain_order="left"
+        )
         return pl.concat([kept, proofs.filter(pl.col("session") == session)])
 
 
 def job_of(case: ListedCase) -> CoverageKey:
-    return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
+    return CoverageKey(
+        case.partition, case.stack, case.parameters.get("fabric") or None, case.group
+    )
 
 
 def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
     """The plan of a session; ``None`` where it names none.
 
     :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
-    :raises BadInput: it names one that is not there, was edited, or is of another system, label or day.
+    :raises BadInput: it names one that is not there, was edited, or
+        is of another system, label or day.
     """
     tonight = cases.filter(pl.col("session") == session)
-    plan = record.of_session(store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
+    plan = record.of_session(
+        store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0]
+    )
     if plan is None:
         return None
     owed = record.find_owed(store, system, cases.filter(pl.col("session") != session))
@@ -239,16 +297,26 @@ def missing_planned(
     *,
     wholly: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Sentences on planned cases that are not proven, on owed ones that were not planned, and on those measured tonight in
-    another way than where they were not right, one for each job; and notes on those that nobody could measure yet.
+    """Sentences on planned cases that are not proven, on owed ones that were not planned, and on
+    those measured tonight in another way than where they were not right, one for each job; and
+    notes on those that nobody could measure yet.
 
     :param tonight: rows of ``cases`` of the session.
     :param before: cases that were proven before.
     :param wholly: also what was owed and no longer exists.
     """
-    rows = tonight.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED))
-    proven = {ListedCase(*key) for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()}
-    there = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
+    rows = tonight.filter(
+        ~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED)
+    )
+    proven = {
+        ListedCase(*key)
+        for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()
+    }
+    there = {
+        ListedCase(row["partition"], row["stack"], row["name"]): row
+        for row in rows.to_dicts()
+        if row["name"]
+    }
     retire = f"retire it in {file.source or 'expected.yaml'}"
     lost: list[tuple[ListedCase, str]] = []
     skipped = []
@@ -257,7 +325,11 @@ def missing_planned(
         if row is not None and row["result"] == "skip" and case not in before:
             skipped.append(f"{case.name}: {first_line(row['reason'])}")
         elif not file.retires(job_of(case), run, None):
-            why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
+            why = (
+                "did not run"
+                if row is None
+                else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
+            )
             lost.append((case, why))
     owing = []
     for case, owed in sorted(planned.owed.items()):
@@ -265,7 +337,14 @@ def missing_planned(
         if case in planned.plan.planned or case in proven or not (known or wholly):
             continue
         if not file.retires(job_of(case), run, owed.proven):
-            owing.append((case, f"{owed}" if known else f"{owed}; it no longer exists: bring it back, or {retire}"))
+            owing.append(
+                (
+                    case,
+                    f"{owed}"
+                    if known
+                    else f"{owed}; it no longer exists: bring it back, or {retire}",
+                )
+            )
     elsewhere = [
         (case, f"{owed}; tonight {owed.lacks or 'not right either'}")
         for case, owed in sorted(planned.still.items())
@@ -275,13 +354,19 @@ def missing_planned(
     for head, cases, remedy in (
         ("planned and not proven", lost, ""),
         ("not right when last tried and not planned", owing, ""),
-        ("not measured again as it was when it was not right", elsewhere, f": measure it as on that day, or {retire}"),
+        (
+            "not measured again as it was when it was not right",
+            elsewhere,
+            f": measure it as on that day, or {retire}",
+        ),
     ):
         jobs: dict[CoverageKey, list[str]] = {}
         for case, why in cases:
             jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
-        lines += [f"missing: {head}: {job}: {record.few(names)}{remedy}" for job, names in jobs.items()]
-    return lines, [f"planned and skipped, never proven here: {record.few(skipped)}"] if skipped else []
+        lines += [f"{head}: {job}: {record.few(names)}{remedy}" for job, names in jobs.items()]
+    return lines, [
+        f"planned and skipped, never proven here: {record.few(skipped)}"
+    ] if skipped else []
 
 
 #: Fields of a place that is one test: what a job measures.
@@ -299,12 +384,25 @@ class LastProven(NamedTuple):
     started: datetime
 
 
+class Hole(NamedTuple):
+    """Something that stops a session from being complete.
+
+    :param word: what a line of it begins with; empty where it says so itself.
+    """
+
+    finding: str
+    word: str = "missing: "
+
+    def __str__(self) -> str:
+        return f"{self.word}{self.finding}"
+
+
 @dataclass(frozen=True)
 class Completeness:
     """Whether a session is complete.
 
     :param expected: how many things were expected; ``there``: how many of them were proven.
-    :param missing: a sentence for each hole, the largest first.
+    :param holes: the largest first.
     :param not_asked: expected things a partial session was not started for.
     :param rests_on: where the expectation comes from.
     """
@@ -315,7 +413,7 @@ class Completeness:
     started: datetime
     expected: int
     there: int
-    missing: tuple[str, ...]
+    holes: tuple[Hole, ...]
     not_asked: int
     options: tuple[str, ...]
     rests_on: str
@@ -323,9 +421,14 @@ class Completeness:
     partial: bool = False
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """A line for each hole."""
+        return tuple(map(str, self.holes))
+
+    @property
     def complete(self) -> bool:
         """Nothing that was expected is missing, and nothing was left out without leave."""
-        return not self.missing
+        return not self.holes
 
     @property
     def summary(self) -> str:
@@ -337,21 +440,41 @@ class Completeness:
         return f"partial (started with {' '.join(self.options)}): {counts}{rest}"
 
     def as_data(self) -> dict[str, Any]:
-        """The whole answer, for JSON: ``complete`` and what :class:`Completeness` has; times in ISO 8601."""
-        return {"complete": self.complete, **asdict(self), "started": self.started.isoformat()}
+        """The whole answer, for JSON: ``complete`` and what
+        :class:`Completeness` has; times in ISO 8601.
+        """
+        data = {
+            "missing" if name == "holes" else name: value for name, value in asdict(self).items()
+        }
+        return {
+            "complete": self.complete,
+            **data,
+            "missing": self.missing,
+            "started": self.started.isoformat(),
+        }
 
     def lines(self) -> list[str]:
         word = "complete" if self.complete else "INCOMPLETE"
         label = f"run={self.run}" if self.run is not None else "no label"
-        head = f"{word}: {self.system}, session {self.session[:8]} ({label}, {self.started:%Y-%m-%d %H:%M} UTC): {self.summary}"
-        return [head, *(f"  {line}" for line in self.missing), *(f"  note: {line}" for line in self.notes)]
+        head = (
+            f"{word}: {self.system}, session {self.session[:8]} ({label}, "
+            f"{self.started:%Y-%m-%d %H:%M} UTC): {self.summary}"
+        )
+        return [
+            head,
+            *(f"  {line}" for line in self.missing),
+            *(f"  note: {line}" for line in self.notes),
+        ]
 
 
-def judge(store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Completeness:
+def judge(
+    store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT
+) -> Completeness:
     """Hold a session against what is expected of it.
 
     :param root: checkout with ``site_configs`` and ``environments``.
-    :raises BadInput: a damaged dataset, ``expected.yaml``, ``system.py``, or two stacks of one name.
+    :raises BadInput: a damaged dataset, ``expected.yaml``,
+        ``system.py``, or two stacks of one name.
     """
     table = store.cases(system)
     alike = selectors.alike(selectors.sessions_table(table), session)
@@ -360,13 +483,19 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     here = pl.col("session") == session
     tonight = cases.filter(here)
     proofs = everything = _proofs(store, system, eligibility.split_cases(cases).proven)
-    plan, fault = None, []
+    plan = None
+    fault = list[Hole]()
     try:
         plan = find_plan(store, system, cases, session)
     except BadInput as error:
-        fault = [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
+        why = (
+            f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is "
+            "expected"
+        )
+        fault.append(Hole(why, ""))
     proofs = plan.expected(everything, session) if plan else everything
-    now, past = _places(proofs.filter(here)), _places(proofs.filter(~here))
+    now = _places(proofs.filter(here))
+    past = _places(proofs.filter(~here))
     file = load_file(system, root)
     registered, problems, described = _registered(system, root)
     dated = {place: proof.started.date() for place, proof in past.items()} if file.history else {}
@@ -375,41 +504,72 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     kept += [place for place in unproven if not file.retires(place, run, None)]
     retired = len(dated) + len(unproven) - len(kept)
     wanted = list(dict.fromkeys([*kept, *file.expected.get(run or "", ())]))
-    wanted = [place for place in wanted if not plan or place in past or plan.is_asked(place, everything)]
+    wanted = [
+        place for place in wanted if not plan or place in past or plan.is_asked(place, everything)
+    ]
     became = _not_proven(tonight)
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
     wholly = not (partial and options)
     asked = wanted if wholly else _asked(wanted, proofs, options, became)
-    own = [] if asked or wholly else list(became)  # nothing like it was ever proven here: its own cases say what was asked for
+    # nothing like it was ever proven here: its own cases say what was asked for
+    own = [] if asked or wholly else list(became)
     asked = asked or own
     # Expected places of the history are names, the others may be patterns.
-    holes = [place for place in asked if place not in now and (place in past or not any(place.covers(other) for other in now))]
-    remedy = f"never proven here: if it cannot be, retire it in {systems.shown(path_of(system, root), root)}"
-    missing = _sentences(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
+    holes = [
+        place
+        for place in asked
+        if place not in now and (place in past or not any(place.covers(other) for other in now))
+    ]
+    remedy = (
+        "never proven here: if it cannot be, retire it in "
+        f"{systems.shown(path_of(system, root), root)}"
+    )
+    missing = _holes(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
     if file.history:
-        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, run, file, set(now), wholly)
+        missing += _lost(
+            proofs if wholly else _selected(proofs, session, options),
+            session,
+            run,
+            file,
+            set(now),
+            wholly,
+        )
     missing += fault
     unready: list[str] = []
     if plan:
         before = {ListedCase(*key) for key in everything.filter(~here).select(CASE).iter_rows()}
         lines, unready = missing_planned(plan, tonight, before, file, run, wholly=wholly)
-        missing += [f"plan: {line}" for line in plan.plan.broken] + lines
-    missing += _moved(store, system, session, run, file, root)
+        missing += [Hole(f"plan: {line}", "") for line in plan.plan.broken]
+        missing += map(Hole, lines)
+    missing += [Hole(line, "") for line in _moved(store, system, session, run, file, root)]
     if not asked and not (plan and plan.plan.planned):
-        missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
+        missing.append(
+            Hole(
+                "nothing says what this session must hold: no earlier session, expected.yaml, "
+                f"{SITE_FILES}"
+            )
+        )
     elif not now:
-        missing.append("missing: no case of this session is proven")
-    notes = [f"{file.source}: runs.{label}: no session carries this label" for label in sorted(set(file.expected) - alike.runs)]
+        missing.append(Hole("no case of this session is proven"))
+    notes = [
+        f"{file.source}: runs.{label}: no session carries this label"
+        for label in sorted(set(file.expected) - alike.runs)
+    ]
     notes += unready
     if options and not partial:
-        missing.insert(
-            0,
-            f"partial: started with {' '.join(options)}, so it cannot stand for a whole session: run it whole, or say "
-            "--partial to judge only what was asked for",
+        why = (
+            f"partial: started with {' '.join(options)}, so it cannot stand for a whole session: "
+            "run it whole, or say --partial to judge only what was asked for"
         )
-    (notes if options and partial else missing).extend(problems)
+        missing.insert(0, Hole(why, ""))
+    if options and partial:
+        notes += problems
+    else:
+        missing += [Hole(line, "") for line in problems]
     if tonight["cmdline"].null_count():
-        notes.append("the command line of this session is not stored: whether it was partial is not known")
+        notes.append(
+            "the command line of this session is not stored: whether it was partial is not known"
+        )
     rests_on = [
         str(alike) if file.history else f"{file.source}, without history",
         described,
@@ -417,13 +577,19 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
         f"{retired} retired" if retired else "",
         "expected are its own jobs, as nothing else that is known was asked for" if own else "",
     ]
-    expected, there = len(asked), len(asked) - len(holes)
+    expected = len(asked)
+    there = len(asked) - len(holes)
     if plan:
-        known, planned = plan.plan.known, plan.plan.planned
-        rests_on.append(f"plan {plan.plan.id} of {plan.plan.day}: {len(planned)} of {len(known)} cases")
-        if not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
+        known = plan.plan.known
+        planned = plan.plan.planned
+        rests_on.append(
+            f"plan {plan.plan.id} of {plan.plan.day}: {len(planned)} of {len(known)} cases"
+        )
+        # nothing is known of earlier nights, and the plan says what was to be measured
+        if not asked:
             proven = {ListedCase(*key) for key in everything.filter(here).select(CASE).iter_rows()}
-            expected, there = len(planned), len(planned & proven)
+            expected = len(planned)
+            there = len(planned & proven)
     return Completeness(
         system=system,
         session=session,
@@ -431,7 +597,7 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
         started=tonight["started"][0],
         expected=expected,
         there=there,
-        missing=tuple(missing),
+        holes=tuple(missing),
         not_asked=len(wanted) - (0 if own else len(asked)),
         options=options,
         rests_on=", ".join(filter(None, rests_on)),
@@ -440,31 +606,50 @@ def judge(store: Store, system: str, session: str, *, partial: bool = False, roo
     )
 
 
-def _moved(store: Store, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
-    """Says so where the series of a label began on another system, whose history this one does not have; empty if it did not.
+def _moved(
+    store: Store, system: str, session: str, run: str | None, file: ExpectedFile, root: Path
+) -> list[str]:
+    """Says so where the series of a label began on another system, whose
+    history this one does not have; empty if it did not.
 
     A system whose ``expected.yaml`` names the label is accepted.
     """
     if run is None or run in file.expected:
         return []
-    # A damaged file of another system stops no verdict on this one, whose own were looked at before.
-    paths = [path for path in store.files("cases", unreadable_too=True) if path.stem not in store.withdrawn]
+    # A damaged file of another system stops no verdict on this
+    # one, whose own were looked at before.
+    paths = [
+        path
+        for path in store.files("cases", unreadable_too=True)
+        if path.stem not in store.withdrawn
+    ]
     everywhere = selectors.sessions_table(scan_files(paths, "cases"))
     labels = selectors.runs_of(everywhere)
-    series = everywhere.filter(pl.col("session").is_in([name for name, label in labels.items() if label == run]))
-    before = series.filter(pl.col("started") < series.filter(pl.col("session") == session)["started"].max())
-    first = before.filter(pl.col("session") == before["session"][0])["system"].to_list() if before.height else []
+    series = everywhere.filter(
+        pl.col("session").is_in([name for name, label in labels.items() if label == run])
+    )
+    before = series.filter(
+        pl.col("started") < series.filter(pl.col("session") == session)["started"].max()
+    )
+    first = (
+        before.filter(pl.col("session") == before["session"][0])["system"].to_list()
+        if before.height
+        else []
+    )
     if not first or system in first:
         return []
     last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
     return [
-        f"system: sessions of run={run} are of {', '.join(first)} (last {last['started']:%Y-%m-%d}, session "
-        f"{last['session'][:8]}) and this one is of {system}: correct site_configs, or if it is meant to be, give it a label "
-        f"of its own or name {run} under runs in {systems.shown(path_of(system, root), root)}"
+        f"system: sessions of run={run} are of {', '.join(first)} (last "
+        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) and this one is of "
+        f"{system}: correct site_configs, or if it is meant to be, give it a label of its own or "
+        f"name {run} under runs in {systems.shown(path_of(system, root), root)}"
     ]
 
 
-def proven_places(store: Store, system: str, sessions: Sequence[str]) -> dict[CoverageKey, LastProven]:
+def proven_places(
+    store: Store, system: str, sessions: Sequence[str]
+) -> dict[CoverageKey, LastProven]:
     """Everything that is proven in some sessions, each with its newest proof.
 
     :raises BadInput: a damaged dataset.
@@ -474,42 +659,59 @@ def proven_places(store: Store, system: str, sessions: Sequence[str]) -> dict[Co
 
 
 def _proofs(store: Store, system: str, proven: pl.DataFrame) -> pl.DataFrame:
-    """Session, start, name, place, condition of everything proven, and at how many ``sizes`` and in how many ``repeats`` it has
-    values.
+    """Session, start, name, place, condition of everything proven, and at how many ``sizes`` and in
+    how many ``repeats`` it has values.
 
     A case that times nothing has no benchmark. A value of zero says that nothing arrived.
     """
     wanted = proven.select("case", "session", "started", "name", *JOB, *UNDER)
-    samples = store.scan("samples", system).filter(pl.col("session").is_in(proven["session"].unique().to_list()))
+    samples = store.scan("samples", system).filter(
+        pl.col("session").is_in(proven["session"].unique().to_list())
+    )
     points = samples.filter(pl.col("value") > 0).group_by("case", "benchmark")
     counts = {"sizes": pl.col("message_bytes"), "repeats": pl.col("repeat")}
-    names = points.agg(**{name: column.n_unique().cast(pl.Int64) for name, column in counts.items()}).collect()
+    names = points.agg(
+        **{name: column.n_unique().cast(pl.Int64) for name, column in counts.items()}
+    ).collect()
     return wanted.join(names, on="case", how="left").drop("case").unique().sort("started", "sizes")
 
 
 def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
     """Each place with its newest proof."""
     rows = proofs.select(*CoverageKey._fields, "session", "started").iter_rows()
-    return {CoverageKey(*values): LastProven(session, started) for *values, session, started in rows}
+    return {
+        CoverageKey(*values): LastProven(session, started) for *values, session, started in rows
+    }
 
 
-def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
+class Became(NamedTuple):
+    """What became of a job that is not proven; the least says most."""
+
+    skipped: bool
+    text: str
+
+
+def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, Became]:
     """Each job of the session with what became of it where it was not proven."""
-    found: dict[CoverageKey, str] = {}
+    found: dict[CoverageKey, Became] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
-        place, first = CoverageKey(*(row[name] for name in JOB)), first_line(row["reason"])
+        place = CoverageKey(*(row[name] for name in JOB))
+        first = first_line(row["reason"])
         word = {"skip": "skipped", "pass": "passed without proof"}.get(row["result"], "failed")
         text = f"{word}: {first}" if first else word
         if row["result"] == eligibility.INTERRUPTED:
             text = f"interrupted ({eligibility.cause_of(row['reason'])})"
+        skipped = row["result"] == "skip"
         # A failure says more than a skip beside it.
-        if place not in found or (found[place].startswith("skipped") and row["result"] != "skip"):
-            found[place] = text
+        if place not in found or (found[place].skipped and not skipped):
+            found[place] = Became(skipped, text)
     return found
 
 
 def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], str]:
-    """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
+    """Stacks on the partitions they fit and fabrics of each partition;
+    what is wrong with a stack; what this rests on.
+    """
     described = systems.find(system, root)
     if described is None:
         return [], [], f"nothing describes {system} here, so neither registered stacks nor fabrics"
@@ -518,24 +720,41 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
     found = []
     for partition in described["partitions"]:
         extras = partition["extras"]
-        if not extras.get("fabrics"):  # of a centre's own configuration, and nothing is measured on it
+        # of a centre's own configuration, and nothing is measured on it
+        if not extras.get("fabrics"):
             continue
-        found += [CoverageKey(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
-        found += [CoverageKey(partition["name"], fabric=name) for name in systems.fabrics_of(extras)]
+        found += [
+            CoverageKey(partition["name"], stack=name)
+            for name in site.fitting_stacks(extras, names)
+        ]
+        found += [
+            CoverageKey(partition["name"], fabric=name) for name in systems.fabrics_of(extras)
+        ]
     return found, problems, f"{len(names)} registered stacks"
 
 
 def _asked(
-    wanted: Sequence[CoverageKey], proofs: pl.DataFrame, options: Sequence[str], planned: Collection[CoverageKey]
+    wanted: Sequence[CoverageKey],
+    proofs: pl.DataFrame,
+    options: Sequence[str],
+    planned: Collection[CoverageKey],
 ) -> list[CoverageKey]:
-    """What of everything expected a partial session was asked for, by its options and by its cases."""
+    """What of everything expected a partial session was asked
+    for, by its options and by its cases.
+    """
     names: dict[CoverageKey, set[str | None]] = {}
     for *values, name in proofs.select(*CoverageKey._fields, "name").unique().iter_rows():
         names.setdefault(CoverageKey(*values), set()).add(name)
     asked = []
     for place in wanted:
-        partition, stack = (None if set(value or "*") & set("*?[") else value for value in (place.partition, place.stack))
-        answers = [selection_options.asks_for(options, partition, stack, name) for name in names.get(place, {None})]
+        partition, stack = (
+            None if set(value or "*") & set("*?[") else value
+            for value in (place.partition, place.stack)
+        )
+        answers = [
+            selection_options.asks_for(options, partition, stack, name)
+            for name in names.get(place, {None})
+        ]
         if True in answers or any(place.job().covers(other) for other in planned):
             asked.append(place)
     return asked
@@ -547,43 +766,47 @@ def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.
     asked = [selection_options.asks_for(options, *values) is True for values in cases.iter_rows()]
     cases = cases.filter(pl.Series(asked, dtype=pl.Boolean))
     earlier = proofs.filter(pl.col("session") != session)
-    chosen = earlier.join(cases, on=cases.columns, how="semi", nulls_equal=True, maintain_order="left")
+    chosen = earlier.join(
+        cases, on=cases.columns, how="semi", nulls_equal=True, maintain_order="left"
+    )
     return pl.concat([chosen, proofs.filter(pl.col("session") == session)])
 
 
-def _sentences(
+def _holes(
     holes: Sequence[CoverageKey],
     wanted: Sequence[CoverageKey],
     past: Mapping[CoverageKey, LastProven],
     now: Iterable[CoverageKey],
-    became: Mapping[CoverageKey, str],
+    became: Mapping[CoverageKey, Became],
     remedies: Mapping[CoverageKey, str],
-) -> list[str]:
-    """One sentence for a partition, stack, fabric or group all of which is missing, then one per job.
+) -> list[Hole]:
+    """One for a partition, stack, fabric or group all of which is missing, then one per job.
 
     :param remedies: what to do about places that were never proven.
     """
 
     def why(places: Sequence[CoverageKey]) -> str:
-        """When it was last proven and what became of it in this session; of what never was, what to do."""
+        """When it was last proven and what became of it in this
+        session; of what never was, what to do.
+        """
         proofs = [past[place] for place in places if place in past]
         before = next((f"; {remedies[place]}" for place in places if place in remedies), "")
         if proofs:
             last = max(proofs, key=lambda proof: proof.started)
             before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}"
         own = {place.job() for place in places}
-        texts = [text for job, text in became.items() if any(mine.covers(job) for mine in own)]
-        shown = min(texts, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
-        return f"; {shown}{before}"
+        known = [what for job, what in became.items() if any(mine.covers(job) for mine in own)]
+        return f"; {min(known).text if known else 'not among the cases of this session'}{before}"
 
-    left, lines = list(holes), []
+    left = list(holes)
+    found = []
     for kind in JOB:
         for name in dict.fromkeys(getattr(place, kind) for place in left):
             whole = {place for place in wanted if getattr(place, kind) == name}
             if name is not None and len(whole) > 1 and whole <= set(left):
-                lines.append(
-                    f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven"
-                    f"{why([place for place in wanted if place in whole])}"
+                said = why([place for place in wanted if place in whole])
+                found.append(
+                    Hole(f"{kind} {name}: none of the {len(whole)} expected of it is proven{said}")
                 )
                 left = [place for place in left if place not in whole]
     jobs = {place.job() for place in now}
@@ -592,19 +815,27 @@ def _sentences(
         names = sorted(place.benchmark for place in places if place.benchmark)
         text = str(job)
         if names and any(job.covers(other) for other in jobs):
-            text += f": benchmark{'s'[: len(names) != 1]} {', '.join(names)}"
-        lines.append(f"missing: {text or ', '.join(names)}{why(places)}")
-    return lines
+            text += f": benchmark{'s' if names[1:] else ''} {', '.join(names)}"
+        found.append(Hole(f"{text or ', '.join(names)}{why(places)}"))
+    return found
 
 
 def _lost(
-    proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[CoverageKey], wholly: bool
-) -> list[str]:
-    """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
+    proofs: pl.DataFrame,
+    session: str,
+    run: str | None,
+    file: ExpectedFile,
+    there: Collection[CoverageKey],
+    wholly: bool,
+) -> list[Hole]:
+    """One per job for conditions under which something that is there was
+    proven before, and is not in this session.
 
     :param proofs: of this session and the earlier ones, oldest first.
-    :param there: what is proven in this session under any condition; what is not is reported as a whole.
-    :param wholly: fewer message sizes than before count as not proven, too: the rest of the curve is missing.
+    :param there: what is proven in this session under any condition;
+        what is not is reported as a whole.
+    :param wholly: fewer message sizes than before count as not proven,
+        too: the rest of the curve is missing.
     """
     here = pl.col("session") == session
     keys = [*CoverageKey._fields, *UNDER]
@@ -614,12 +845,18 @@ def _lost(
     if file.retired:
         before = before.with_columns(day=pl.col("started").dt.date())
         days = before.select(*CoverageKey._fields, "day").unique()
-        wanted = [not file.retires(CoverageKey(*place), run, day) for *place, day in days.iter_rows()]
+        wanted = [
+            not file.retires(CoverageKey(*place), run, day) for *place, day in days.iter_rows()
+        ]
         days = days.filter(pl.Series(wanted, dtype=pl.Boolean))
-        before = before.join(days, on=days.columns, how="semi", nulls_equal=True, maintain_order="left")
+        before = before.join(
+            days, on=days.columns, how="semi", nulls_equal=True, maintain_order="left"
+        )
     # As many as most sessions had: one that took more of them is no new normal.
     before = before.with_columns(usual=pl.col("repeats").mode().max().over(keys))
-    fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (pl.col("repeats_now") < pl.col("usual"))
+    fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (
+        pl.col("repeats_now") < pl.col("usual")
+    )
     gone = (
         before.join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
         .filter(pl.col("here").is_null() | fewer)
@@ -634,15 +871,21 @@ def _lost(
     for job, rows in jobs.items():
         names = set()
         for row in rows:
-            counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
-            part = ", ".join(f"{now} of {before} {what}" for now, before, what in counts if now < before)
+            counts = (
+                ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats"))
+                if row["here"]
+                else ()
+            )
+            part = ", ".join(
+                f"{now} of {before} {what}" for now, before, what in counts if now < before
+            )
             names |= {f"{row['benchmark']}{part and f' ({part})'}"} if row["benchmark"] else set()
         under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
         more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
         last = max(rows, key=lambda row: row["started"])
         lines.append(
-            f"missing: {job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
-            f"{': ' + ', '.join(sorted(names)) if names else ''}; last proven {last['started']:%Y-%m-%d} in session "
-            f"{last['session'][:8]}"
+            f"{job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes "
+            f"per node, pinning){': ' + ', '.join(sorted(names)) if names else ''}; last proven "
+            f"{last['started']:%Y-%m-%d} in session {last['session'][:8]}"
         )
-    return sorted(lines)
+    return [Hole(line) for line in sorted(lines)]

@@ -1,9 +1,10 @@
-"""A night against the nights before it that measured the same, and what measuring again says of what is called slower.
+"""A night against the nights before it that measured the same, and what
+measuring again says of what is called slower.
 
 :func:`.engine.tonight` decides. Where a session measured it again afterwards (label
-:data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof stands in the place of the night's, and is judged by the
-same nights in the same way; only what is called slower twice is held against the night. Error rates:
-:mod:`mpibench.store.confirmations`.
+:data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof stands in the place of the
+night's, and is judged by the same nights in the same way; only what is called slower twice is held
+against the night. Error rates: :mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,34 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import answers
 from ..store import eligibility
-from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
+from ..store.confirmations import (
+    BUSY,
+    FEWEST_LOADS,
+    NOT_MEASURED_AGAIN,
+    NOT_SEEN_AGAIN,
+    SEEN_TWICE,
+    WORST_FIRST,
+    MeasuredOn,
+    named,
+    withdrawn_first,
+)
 from ..store.quantity_text import change_text, changes_text, own_loss, with_own_loss
-from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection
+from ..store.session_values import BAND, CONDITION, CURVE, LOST_CORES, METRIC, Selection
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
-from .comparison import IMPROVED, INCONCLUSIVE, PASS, REGRESSED, SESSIONS, Asked, Judgement
-from .engine import FEWEST, GROSS, Outcome
+from .comparison import IMPROVED, INCONCLUSIVE, PASS, REGRESSED, SESSIONS, Judgement, Question
+from .engine import FEWEST, GROSS, RowOutcome
 from .history import ASKED_FACTS, FACTS, MEASURED, NO_HISTORY, Past, describe_facts, find_history
 from .policy import Policy
 
-#: In what a case that was measured again must agree with the first: all but the label of its session.
+#: In what a case that was measured again must agree with the
+#: first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
 #: What names a row of each table of a judgement.
 _TABLES = {"metrics": METRIC, "bands": BAND}
@@ -42,9 +55,13 @@ class NightJudgement:
     """One session against those before it.
 
     :param values: of these.
-    :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
-    :param began: of metrics of too few nights, what they are against nights that measured otherwise.
-    :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
+    :param again: of the called curves, held against the same; ``None``
+        where no session measured anything again.
+    :param second: what was measured again.
+    :param began: of metrics of too few nights, what they are
+        against nights that measured otherwise.
+    :param elsewhere: why a session that measured a condition again says
+        nothing of it: other nodes, or it was withdrawn.
     """
 
     past: Past
@@ -53,13 +70,30 @@ class NightJudgement:
     first: Judgement
     policy: Policy
     again: Judgement | None = None
+    second: Selection | None = None
     elsewhere: Mapping[tuple[Any, ...], str] = field(default_factory=dict)
     damaged: str = ""
     began: str = ""
 
     def called(self) -> pl.DataFrame:
-        """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
+        """Metrics that are called slower, or stand for a band that
+        is: :data:`METRIC` and ``slower``.
+        """
         return comparison.called(self.first).select(*METRIC, "slower")
+
+    def held(self) -> pl.DataFrame:
+        """What was judged and nothing of it called: :data:`CONDITION` and ``benchmark``."""
+        keys = (*CONDITION, "benchmark")
+        judged = self.first.metrics.filter(
+            pl.col("units") == SESSIONS, pl.col("verdict").is_in([PASS, IMPROVED])
+        )
+        called = pl.concat(
+            [
+                table.filter(pl.col("verdict") == REGRESSED).select(keys)
+                for table in (self.first.metrics, self.first.bands)
+            ]
+        )
+        return judged.select(keys).unique().join(called, on=keys, how="anti", nulls_equal=True)
 
     def measured_again(self, store: Store, cases: pl.DataFrame) -> NightJudgement:
         """The same with what sessions that measured again say.
@@ -69,9 +103,12 @@ class NightJudgement:
         called = self.called()
         if not called.height or not cases.height:
             return self
-        again, elsewhere = self._on_the_same(describe_facts(eligibility.split_cases(cases).eligible))
+        again, elsewhere = self._on_the_same(
+            describe_facts(eligibility.split_cases(cases).eligible)
+        )
         again = cases.join(again, on="case", how="semi")
-        values, damaged = self.tonight.values.clear(), ""
+        values = self.tonight.values.clear()
+        damaged = ""
         try:
             values = store.values_of(self.tonight.system, again)[0] if again.height else values
         except BadInput as error:
@@ -79,24 +116,34 @@ class NightJudgement:
         # A zero is a repeat that failed, and its metric was not measured again.
         zeros = values.filter(pl.col("value") <= 0).select(METRIC).unique()
         values = _of_curves(values.join(zeros, on=METRIC, how="anti", nulls_equal=True), called)
-        side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
-        before = replace(self.past, values=_of_curves(self.values, called)).as_side(self.tonight.system)
-        second = comparison.judge(before, side, self.policy, asked=Asked.NIGHT)
-        return replace(self, again=second, elsewhere=elsewhere, damaged=damaged)
+        side = replace(
+            self.tonight, values=values, zeros=values.clear(), cases=again, planned=again
+        )
+        before = replace(self.past, values=_of_curves(self.values, called)).as_side(
+            self.tonight.system
+        )
+        second = comparison.judge(before, side, self.policy, asked=Question.NIGHT)
+        return replace(self, again=second, second=side, elsewhere=elsewhere, damaged=damaged)
 
     def _on_the_same(self, again: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:
-        """The first measurement of each case on each of the nodes that measured it tonight; and why others are none.
+        """The first measurement of each case on each of the nodes that
+        measured it tonight; and why others are none.
 
-        A case that several jobs measured on several nodes was measured again where all of these measured it.
+        A case that several jobs measured on several nodes was measured
+        again where all of these measured it.
 
-        :param again: eligible cases of sessions that measured again, as :func:`.describe_facts` has them.
+        :param again: eligible cases of sessions that measured again, as
+            :func:`.describe_facts` has them.
         """
         groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
         for row in describe_facts(self.tonight.cases).to_dicts():
-            groups.setdefault(tuple(row[name] for name in _ALIKE), {})[MeasuredOn.of_row(row)] = None
+            groups.setdefault(tuple(row[name] for name in _ALIKE), {})[MeasuredOn.of_row(row)] = (
+                None
+            )
         why: dict[tuple[Any, ...], str] = {}
         for row in again.sort("started", "session", "case").to_dicts():
-            key, on = tuple(row[name] for name in _ALIKE), MeasuredOn.of_row(row)
+            key = tuple(row[name] for name in _ALIKE)
+            on = MeasuredOn.of_row(row)
             if not (wanted := groups.get(key)):
                 continue
             if on in wanted and not on.unlike(on, ""):
@@ -113,51 +160,103 @@ class NightJudgement:
                 why.pop(key, None)
             elif first:
                 others = (on.job or on.hosts for on, row in wanted.items() if not row)
-                why[key] = f"nothing measured it on {named(next(others))}, which measured it tonight, too"
+                why[key] = (
+                    f"nothing measured it on {named(next(others))}, which measured it tonight, too"
+                )
         conditions = {key[: len(CONDITION)]: said for key, said in why.items() if said}
         return again.filter(pl.col("case").is_in(kept)), conditions
 
     def outcomes(self) -> dict[str, Judgement]:
-        """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
+        """What is called slower, by what came of measuring it again; by an
+        empty word where nothing was measured again.
+
+        What a busy machine slowed counts where it was slower again while ranks kept their cores,
+        and where it is as busy as in most sessions before (:mod:`.confirmations`).
+        """
         tables = {}
+        usual = _busy(self.past.as_side(self.tonight.system)).filter(pl.col("usual")).select(CURVE)
+        busy = (
+            _busy(self.tonight)
+            .select(*CURVE, "busy")
+            .join(usual, on=CURVE, how="anti", nulls_equal=True)
+        )
         for name, keys in _TABLES.items():
             called = getattr(self.first, name).filter(pl.col("verdict") == REGRESSED)
-            if self.again is None:
-                tables[name] = called.with_columns(outcome=pl.lit(""))
+            called = called.join(
+                busy, on=CURVE, how="left", nulls_equal=True, maintain_order="left"
+            )
+            # A value of nothing has no loss: other programs do not make it.
+            called = called.with_columns(pl.col("busy") & pl.col("slower").is_not_null())
+            if self.again is None or self.second is None:
+                unknown = pl.when(pl.col("busy")).then(pl.lit(BUSY)).otherwise(pl.lit(""))
+                tables[name] = called.with_columns(outcome=unknown).drop("busy")
                 continue
-            second = getattr(self.again, name).select(*keys, second="verdict", rests="units", change="slower")
-            # What rests on too few repeats is no measurement of a night; what could not be judged is over where most of it is.
-            known = pl.col("second").is_in([PASS, IMPROVED]) | (pl.col("change") < pl.col("slower") / 2)
+            second = getattr(self.again, name).select(
+                *keys, second="verdict", rests="units", change="slower"
+            )
+            # What rests on too few repeats is no measurement of a night; what could not be judged
+            # is over where most of it is.
+            known = pl.col("second").is_in([PASS, IMPROVED]) | (
+                pl.col("change") < pl.col("slower") / 2
+            )
             outcomes = (
-                pl.when(pl.col("second") == REGRESSED)
+                pl.when(pl.col("second") == REGRESSED, ~(pl.col("busy") & pl.col("busy_again")))
                 .then(pl.lit(SEEN_TWICE))
-                .when(pl.col("rests") == SESSIONS, known)
+                .when(pl.col("rests") == SESSIONS, known, pl.col("second") != REGRESSED)
                 .then(pl.lit(NOT_SEEN_AGAIN))
+                .when(pl.col("busy"))
+                .then(pl.lit(BUSY))
                 .otherwise(pl.lit(NOT_MEASURED_AGAIN))
             )
-            joined = called.join(second, on=keys, how="left", nulls_equal=True, maintain_order="left")
-            tables[name] = joined.with_columns(outcome=outcomes).drop("second", "rests", "change")
+            joined = called.join(
+                second, on=keys, how="left", nulls_equal=True, maintain_order="left"
+            )
+            busy_again = _busy(self.second).select(*CURVE, busy_again="busy")
+            joined = joined.join(
+                busy_again, on=CURVE, how="left", nulls_equal=True, maintain_order="left"
+            )
+            flags = pl.col("busy", "busy_again").fill_null(False)
+            tables[name] = joined.with_columns(flags).with_columns(outcome=outcomes)
+            tables[name] = tables[name].drop("second", "rests", "change", "busy", "busy_again")
         found = {}
-        for outcome in ("", SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN):
-            rows = {name: table.filter(pl.col("outcome") == outcome).drop("outcome") for name, table in tables.items()}
+        for outcome in ("", *WORST_FIRST):
+            rows = {
+                name: table.filter(pl.col("outcome") == outcome).drop("outcome")
+                for name, table in tables.items()
+            }
             if any(table.height for table in rows.values()):
                 found[outcome] = replace(self.first, **rows)
         return found
 
     def counts(self) -> answers.HistoryCounts:
-        """How many metrics were held against how many sessions, how many were called, and what would have been."""
+        """How many metrics were held against how many sessions, how many
+        were called, and what would have been.
+        """
         rows = self.first.metrics.filter(pl.col("units") == SESSIONS)
-        held, slower, faster = (rows.filter(pl.col("verdict") == word).height for word in (PASS, REGRESSED, IMPROVED))
-        metrics, sessions = self.tonight.measured.select(METRIC).unique().height, self.session_counts()
-        again = {name: part.metrics.height for name, part in self.outcomes().items() if name and part.metrics.height}
+        held, slower, faster = (
+            rows.filter(pl.col("verdict") == word).height for word in (PASS, REGRESSED, IMPROVED)
+        )
+        metrics = self.tonight.measured.select(METRIC).unique().height
+        sessions = self.session_counts()
+        again = {
+            name: part.metrics.height
+            for name, part in self.outcomes().items()
+            if name and part.metrics.height
+        }
         known = ", ".join(f"{number} {name}" for name, number in again.items())
         judged = held + slower + faster
         before = f"{_sessions_text(sessions)} before"
-        text = f"{judged} of {metrics} metrics held against {before}" if judged else f"nothing judged against {before}"
+        text = (
+            f"{judged} of {metrics} metrics held against {before}"
+            if judged
+            else f"nothing judged against {before}"
+        )
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
-        new = self.first.new.join(self.first.metrics, on=METRIC, how="anti", nulls_equal=True).height
-        unknown = f"{new} metric{'s'[: new != 1]} not judged: no night before" if new else ""
+        new = self.first.new.join(
+            self.first.metrics, on=METRIC, how="anti", nulls_equal=True
+        ).height
+        unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
         return answers.HistoryCounts(
             text="; ".join(filter(None, [text, verdict_text.sight(rows), unknown])),
             judged=judged,
@@ -176,15 +275,32 @@ class NightJudgement:
         return min(counts), max(counts)
 
     def unknown(self) -> list[str]:
-        """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
+        """How many sessions of which stratum there are, why others are not
+        used, what these cannot tell; empty: all are.
+        """
         strata = self.past.strata
         apart = tuple(stratum for stratum in strata if not stratum.enough or stratum.unlike)
-        few, minimum = self.first.metrics.filter(pl.col("units") != SESSIONS).height, self.policy.minimum_repeats
+        few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
+        minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not held against the sessions before: a night needs {minimum} repeats (minimum_repeats of "
-            f"{self.policy.source}); measure with -S repeats={max(minimum, 5)}"
+            f"{few} metrics were not held against the sessions before: a night needs {minimum} "
+            f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
+            f"repeats={max(minimum, 5)}"
         )
-        return [*replace(self.past, strata=apart).sentences(), *filter(None, [self.began, seldom if few else "", self.damaged])]
+        return [
+            *replace(self.past, strata=apart).sentences(),
+            *filter(None, [self.began, seldom if few else "", self.damaged]),
+        ]
+
+
+def _busy(side: Selection) -> pl.DataFrame:
+    """The curves of a side: whether ranks of all cases (``busy``), and of
+    usually many (``usual``), often lost their cores.
+    """
+    cases = side.cases.select("case", busy=LOST_CORES)
+    rows = side.measured.select(*CURVE, "case").unique().join(cases, on="case")
+    usual = (pl.len() >= FEWEST_LOADS) & (2 * pl.col("busy").sum() > pl.len())
+    return rows.group_by(CURVE).agg(usual.alias("usual"), pl.col("busy").all())
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
@@ -193,31 +309,42 @@ def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
 
 def _sessions_text(counts: tuple[int, int]) -> str:
     least, most = counts
-    return f"{least} to {most} sessions" if least != most else f"{least} session{'s'[: least != 1]}"
+    return f"{least} to {most} sessions" if least != most else plural(least, "session")
 
 
 def judge(
-    store: Store, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None = None
+    store: Store,
+    system: str,
+    session: str,
+    cases: pl.DataFrame,
+    policy: Policy,
+    selector: str | None = None,
 ) -> NightJudgement | None:
-    """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
+    """Is this session one more of those before it that measured the same?
+    ``None`` where it is not asked, or nothing can be.
 
-    :raises BadInput: the selector cannot be read or selects nothing, or values of this session are damaged.
+    :raises BadInput: the selector cannot be read or selects nothing,
+        or values of this session are damaged.
     """
     eligible = eligibility.split_cases(cases).eligible
     if not eligible.height or selector == NO_HISTORY:
         return None
     past = find_history(store, system, eligible, policy, selector=selector, counted=False)
     tonight = store.select(system, session)
-    judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Asked.NIGHT)
+    judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Question.NIGHT)
     began = ""
     known = judgement.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
-    young = tonight.values.select(METRIC).unique().join(known, on=METRIC, how="anti", nulls_equal=True)
+    young = (
+        tonight.values.select(METRIC).unique().join(known, on=METRIC, how="anti", nulls_equal=True)
+    )
     young = young.filter(pl.Series(np.isfinite(policy.margins(young)), dtype=pl.Boolean))
     if young.height:
         # A gross loss is none of what somebody accepted.
         gross = tuple(level for level in policy.levels if level.slower_percent >= MOST_ACCEPTED)
         every = replace(policy, levels=gross)
-        older = find_history(store, system, eligible, every, selector=selector, counted=False, facts=ASKED_FACTS)
+        older = find_history(
+            store, system, eligible, every, selector=selector, counted=False, facts=ASKED_FACTS
+        )
         values = tonight.values.join(young, on=METRIC, how="semi", nulls_equal=True)
         judgement, began = _with_older(judgement, older, replace(tonight, values=values), policy)
     return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
@@ -227,8 +354,11 @@ def judge(
 MOST_ACCEPTED = 40.0
 
 
-def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Policy) -> tuple[Judgement, str]:
-    """Metrics of too few nights, held against nights of another MPI version, lock, placement or level: a gross loss is called.
+def _with_older(
+    first: Judgement, older: Past, tonight: Selection, policy: Policy
+) -> tuple[Judgement, str]:
+    """Metrics of too few nights, held against nights of another MPI version, lock, placement or
+    level: a gross loss is called.
 
     :param tonight: nothing but these metrics.
 
@@ -236,7 +366,7 @@ def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Polic
     """
     if not older.values.height:
         return first, ""
-    second = comparison.judge(older.as_side(tonight.system), tonight, policy, asked=Asked.NIGHT)
+    second = comparison.judge(older.as_side(tonight.system), tonight, policy, asked=Question.NIGHT)
     rows = second.metrics.filter(pl.col("ratio").is_not_null())
     # No more than those before it that measured as tonight.
     own = first.metrics.filter(pl.col("sessions") < FEWEST).select(*METRIC, own="sessions")
@@ -247,35 +377,51 @@ def _with_older(first: Judgement, older: Past, tonight: Selection, policy: Polic
     gross = (pl.col("verdict") == REGRESSED) & (pl.col("slower") > math.expm1(GROSS))
     rows = rows.with_columns(
         verdict=pl.when(gross).then(pl.lit(REGRESSED)).otherwise(pl.lit(INCONCLUSIVE)),
-        why=pl.when(gross).then(pl.lit("")).otherwise(pl.lit(Outcome.TOO_FEW.value)),
+        why=pl.when(gross).then(pl.lit("")).otherwise(pl.lit(RowOutcome.TOO_FEW.value)),
     )
     others = first.metrics.join(rows, on=METRIC, how="anti", nulls_equal=True)
-    sessions = _sessions_text((int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item())))
+    sessions = _sessions_text(
+        (int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item()))
+    )
     began = (
-        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that measured otherwise; of these "
-        "only a gross loss is called"
+        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
+        "measured otherwise; of these only a gross loss is called"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
-    return replace(first, metrics=merged, blind=first.blind or (second.blind and not first.metrics.height)), began
+    return replace(
+        first, metrics=merged, blind=first.blind or (second.blind and not first.metrics.height)
+    ), began
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
-    """What was called of each benchmark under each condition: what stays or was seen twice first, in each the worst first; what
-    was not seen again, and is not held against the night, last."""
+    """What was called of each benchmark under each condition: what stays or was seen twice first,
+    in each the worst first; what was not seen again, and is not held against the night, last.
+    """
     found = []
     keys = [*CONDITION, "benchmark", "quantity"]
     for outcome, called in judged.outcomes().items():
-        worst = pl.concat([called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")])
-        order = worst.group_by(keys).agg(pl.max("slower")).sort("slower", *keys, descending=True, nulls_last=False).select(keys)
+        worst = pl.concat(
+            [called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")]
+        )
+        order = (
+            worst.group_by(keys)
+            .agg(pl.max("slower"))
+            .sort("slower", *keys, descending=True, nulls_last=False)
+            .select(keys)
+        )
         for row in order.iter_slices(1):
-            tables = {name: getattr(called, name).join(row, on=keys, how="semi", nulls_equal=True) for name in _TABLES}
+            tables = {
+                name: getattr(called, name).join(row, on=keys, how="semi", nulls_equal=True)
+                for name in _TABLES
+            }
             found.append(_finding(judged, outcome, replace(called, **tables)))
     return found
 
 
 def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers.HistoryProblem:
     rows = called.metrics if called.metrics.height else called.bands
-    first, middle = rows.row(0, named=True), rows.select(pl.median("slower")).item()
+    first = rows.row(0, named=True)
+    middle = rows.select(pl.median("slower")).item()
     second = None
     if judged.again is not None and outcome != NOT_MEASURED_AGAIN:
         measured = [
@@ -285,16 +431,30 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
             for name, keys in _TABLES.items()
         ]
         second = (measured[0] if len(measured[0]) else measured[1]).median()
-    counts = judged.session_counts(pl.concat([called.metrics.select(CURVE), called.bands.select(CURVE)]))
+    counts = judged.session_counts(
+        pl.concat([called.metrics.select(CURVE), called.bands.select(CURVE)])
+    )
     sessions = _sessions_text(counts)
-    sentences = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(called))
-    elsewhere = judged.elsewhere.get(tuple(first[name] for name in CONDITION), "") if outcome == NOT_MEASURED_AGAIN else ""
+    sentences = "; ".join(
+        line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(called)
+    )
+    elsewhere = (
+        judged.elsewhere.get(tuple(first[name] for name in CONDITION), "")
+        if outcome == NOT_MEASURED_AGAIN
+        else ""
+    )
     known = "" if second is None else f"measured again {change_text(second, first['quantity'])}"
-    again = ", ".join(filter(None, [outcome, known, elsewhere]))
+    again = ", ".join(
+        filter(None, [outcome, "machine busy" if outcome == BUSY else "", known, elsewhere])
+    )
     bands = [band for band in judged.policy.bands_bytes if band in set(rows["band"])]
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
     what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"
-    change = str(first["why"]) if middle is None else f"{change_text(middle, first['quantity'])} than {sessions} before"
+    change = (
+        str(first["why"])
+        if middle is None
+        else f"{change_text(middle, first['quantity'])} than {sessions} before"
+    )
     shown = ("suite", "variant", "ranks", "groups", "slower", "ratio", "seen_percent")
     return answers.HistoryProblem(
         **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
@@ -302,8 +462,16 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
         slower=None if middle is None else own_loss(middle, first["quantity"]),
         slower_again=None if second is None else own_loss(second, first["quantity"]),
         sessions=counts,
-        metrics=[answers.SlowerPart(**row) for row in with_own_loss(called.metrics).select(*shown, "message_bytes").to_dicts()],
-        bands=[answers.SlowerPart(**row) for row in with_own_loss(called.bands).select(*shown, "band").to_dicts()],
-        text=f"history: {sentences}, held against {sessions} before{again and f'; {again}'}",
+        metrics=[
+            answers.SlowerPart(**row)
+            for row in with_own_loss(called.metrics).select(*shown, "message_bytes").to_dicts()
+        ],
+        bands=[
+            answers.SlowerPart(**row)
+            for row in with_own_loss(called.bands).select(*shown, "band").to_dicts()
+        ],
+        text=f"{'' if outcome == BUSY else 'history: '}{sentences}, held against {sessions} "
+        f"before{again and f'; {again}'}",
+        loss=f"{change} ({what}){again and f'; {again}'}",
         finding=f"{first['stack']} on {first['fabric']}: {change} ({what})",
     )

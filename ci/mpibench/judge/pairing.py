@@ -1,7 +1,9 @@
-"""Stacks, fabrics, ppn or pinning policies side by side: who is faster where, by how much, and is that more than noise.
+"""Stacks, fabrics, ppn or pinning policies side by side: who is faster
+where, by how much, and is that more than noise.
 
-Only equals are compared: everything but what is compared must be the same, the nodes and the placement on them included.
-What is not is refused by name; ``allow`` names what may differ, and the result says so.
+Only equals are compared: everything but what is compared must be the same, the nodes and the
+placement on them included. What is not is refused by name; ``allow`` names what may differ, and the
+result says so.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
 #: What may differ beside the subject, where it is allowed.
 MAY_DIFFER = ("nodelist", "placement", "suites")
 #: Nobody is ahead by more than noise; there is nothing to compare.
-TIE, UNKNOWN = "tie", "not compared"
+TIE = "tie"
+UNKNOWN = "not compared"
 
 
 @dataclass(frozen=True)
 class Comparison:
     """One pair.
 
-    :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
-        :func:`with_winner`.
-    :param built: how the sides' programs were built otherwise, a sentence each: no condition, and part of the difference.
+    :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`),
+        with the columns of :func:`with_winner`.
+    :param built: how the sides' programs were built otherwise, a sentence
+        each: no condition, and part of the difference.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
@@ -83,48 +87,74 @@ def pair(
 ) -> Comparison:
     """Compare two values of one subject.
 
-    :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
-    :param history: for ``session``, of the first side, as :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
-    :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
+    :param subject: one of :data:`SUBJECTS`; for ``session`` the values are
+        selectors and ``selector`` is not used.
+    :param history: for ``session``, of the first side, as
+        :attr:`~mpibench.judge.accept.AcceptanceOptions.history`.
+    :raises BadInput: a side has no case that may be used, or the sides
+        differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput("comparison-subject-unknown", f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+        raise BadInput("unknown-name", f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
     check_allowed(allow)
     if first == second:
         raise BadInput(
-            "comparison-same", f"both sides are {subject} {first}, and nothing differs from itself; name another one."
+            "name-taken",
+            f"both sides are {subject} {first}, and nothing differs from itself; name another one.",
         )
     if history is not None and subject != "session":
         raise BadInput(
-            "history-of-sessions-only",
-            "--history is for --by session: stacks, fabrics and placements are no history of one another.",
+            "options-exclude",
+            "--history is for --by session: stacks, fabrics and placements are no history of "
+            "one another.",
         )
     name = store.system_of(system)
     if subject == "session":
         sides = [store.select(name, selected, where=where) for selected in (first, second)]
     else:
         whole = store.select(name, selector, where=where)
-        sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
+        sides = [
+            _side(whole, subject, value, other)
+            for value, other in ((first, second), (second, first))
+        ]
     differing = _unequal(sides, subject)
     if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
         raise BadInput(
-            "sharing-differs",
-            f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).",
+            "not-comparable",
+            f"{first} and {second} are never compared: ranks that share cores and ranks that do "
+            f"not ({sharing[0]}).",
         )
     refused = [(what, text) for what, text in differing if what not in allow]
     if refused:
         what, text = refused[0]
+        # One job has its nodes, whichever it is given.
+        together = (
+            f"measure both in one job (-p {first} -S paired_stack={second}), or "
+            if subject == "stack"
+            else ""
+        )
         raise BadInput(
-            "conditions-differ",
-            f"{first} and {second} were not measured under equal conditions: {text}; if that may be, --allow {what}.",
+            "not-comparable",
+            f"{first} and {second} were not measured under equal conditions: {text}; "
+            f"{together if what == 'nodelist' else ''}if that may be, --allow {what}.",
         )
     policy = policies.load(name).judging_all()
-    past, by_session = Past(), subject == "session"
+    past = Past()
+    by_session = subject == "session"
     if by_session:
         facts = (*FACTS, *(() if "nodelist" in allow else (NODES,)))
         others = sides[1].sessions
-        past = find_history(store, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts)
-    asked = comparison.Asked.ACCEPTANCE if by_session else comparison.Asked.SIDES
+        past = find_history(
+            store,
+            name,
+            sides[0].cases,
+            policy,
+            without=others,
+            selector=history,
+            where=where,
+            facts=facts,
+        )
+    asked = comparison.Question.ACCEPTANCE if by_session else comparison.Question.SIDES
     judgement = comparison.judge(
         sides[0],
         sides[1],
@@ -134,7 +164,10 @@ def pair(
         past=past.values,
     )
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
-        raise BadInput("no-common-metric", f"{first} and {second} have no metric in common under equal conditions.")
+        raise BadInput(
+            "nothing-measured",
+            f"{first} and {second} have no metric in common under equal conditions.",
+        )
     order = {band: place for place, band in enumerate(policy.bands_bytes)}
     by_name = [*CONDITION, "benchmark", "suite", "variant", "ranks", "quantity"]
     band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
@@ -142,7 +175,9 @@ def pair(
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
     unequal = tuple(text for _, text in differing)
     built = tuple(verdict_text.built_otherwise(sides, first, second))
-    return Comparison(subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past)
+    return Comparison(
+        subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past
+    )
 
 
 def check_allowed(allow: Sequence[str]) -> None:
@@ -151,30 +186,49 @@ def check_allowed(allow: Sequence[str]) -> None:
     :raises BadInput: naming it.
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
-        raise BadInput("allow-unknown", f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}.")
+        raise BadInput(
+            "unknown-name", f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}."
+        )
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
-    """One side, with what is compared given a common name, so that the rest of the condition pairs the metrics."""
+    """One side, with what is compared given a common name, so that the
+    rest of the condition pairs the metrics.
+    """
     same = pl.col(subject).cast(pl.String) == value
     cases = whole.cases.filter(same)
     if not cases.height:
         there = sorted({str(known) for known in whole.cases[subject]})
-        raise BadInput("comparison-value-unknown", f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
-    common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
+        raise BadInput(
+            "unknown-name",
+            f"there is no case with {subject} {value!r}; there are {', '.join(there)}.",
+        )
+    common = (
+        pl.lit(0, dtype=pl.Int32)
+        if subject == "ppn"
+        else pl.lit(" or ".join(sorted((value, other))))
+    )
     columns = {subject: common}
     if subject == "ppn":  # the number of ranks follows from it
         columns |= dict.fromkeys(("ranks", "groups"), common)
-    values, zeros = (rows.filter(same).with_columns(**columns) for rows in (whole.values, whole.zeros))
+    values, zeros = (
+        rows.filter(same).with_columns(**columns) for rows in (whole.values, whole.zeros)
+    )
     names = ("planned", "unproven", "outside")
     rows = {name: getattr(whole, name).filter(same) for name in names}
     return replace(whole, cases=cases, values=values, zeros=zeros, **rows)
 
 
 def every_pair(
-    store: Store, selector: str, *, allow: Sequence[str] = (), system: str | None = None, where: str | None = None
+    store: Store,
+    selector: str,
+    *,
+    allow: Sequence[str] = (),
+    system: str | None = None,
+    where: str | None = None,
 ) -> Iterator[Comparison | str]:
-    """All pairs of stacks with a case in the sessions, those that differ in one thing first; a sentence for one that is none.
+    """All pairs of stacks with a case in the sessions, those that differ in one thing first; a
+    sentence for one that is none.
 
     :raises BadInput: fewer than two stacks have a case that may be used.
     """
@@ -182,13 +236,16 @@ def every_pair(
     stacks = sorted(set(whole.cases["stack"]))
     if len(stacks) < 2:
         raise BadInput(
-            "one-stack-only", f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed."
+            "nothing-measured",
+            f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.",
         )
     check_allowed(allow)
     found: list[tuple[float, Comparison | str]] = []
     for first, second in combinations(stacks, 2):
         try:
-            compared = pair(store, selector, "stack", first, second, allow=allow, system=system, where=where)
+            compared = pair(
+                store, selector, "stack", first, second, allow=allow, system=system, where=where
+            )
             things = compared.things
             found.append((inf if things is None else len(things), compared))
         except BadInput as error:
@@ -197,9 +254,13 @@ def every_pair(
 
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
-    """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
+    """What differs beside the subject: its name and a sentence. Placement
+    follows from ppn and pinning where these differ.
+    """
     shared = session_values.OVERSUBSCRIBED
-    yes_or_no = pl.when(pl.col(shared) != "").then(pl.lit("yes")).otherwise(pl.lit("no")).alias(shared)
+    yes_or_no = (
+        pl.when(pl.col(shared) != "").then(pl.lit("yes")).otherwise(pl.lit("no")).alias(shared)
+    )
     tables = [describe_facts(side.cases).with_columns(yes_or_no) for side in sides]
     found: list[tuple[str, str]] = []
     for what in (*MAY_DIFFER, shared):
@@ -207,11 +268,17 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
             continue
         # Programs of what both sides measured: what one of them could not run is not compared.
         keys = [name for name in CONDITION if name != subject] + ["group"] * (what == "suites")
-        values = [table.group_by(keys).agg(pl.col(what).fill_null("").unique().sort()) for table in tables]
+        values = [
+            table.group_by(keys).agg(pl.col(what).fill_null("").unique().sort()) for table in tables
+        ]
         both = values[0].join(values[1], on=keys, suffix="_other", nulls_equal=True)
         texts = []
-        for *condition, mine, theirs in both.filter(pl.col(what) != pl.col(f"{what}_other")).iter_rows():
-            first, second = (" and ".join(value or "none" for value in several) for several in (mine, theirs))
+        for *condition, mine, theirs in both.filter(
+            pl.col(what) != pl.col(f"{what}_other")
+        ).iter_rows():
+            first, second = (
+                " and ".join(value or "none" for value in several) for several in (mine, theirs)
+            )
             texts.append(f"{what} of {', '.join(map(str, condition))} is {first} against {second}")
         found += [(what, min(texts))] if texts else []
     return sorted(found)
@@ -220,20 +287,32 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
     """Metrics or bands with who is ahead and how many times faster.
 
-    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
-        ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
-        :data:`UNKNOWN` without a ratio or an interval.
+    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more),
+        ``times_low`` and ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval
+        clears 1, else :data:`TIE`; :data:`UNKNOWN` without a ratio or an interval.
     """
-    # A ratio of times is turned, of a bandwidth it is how many times faster; and turned where the first side is ahead.
+    # A ratio of times is turned, of a bandwidth it is how many times
+    # faster; and turned where the first side is ahead.
     lower = pl.col("quantity").is_in(LESS_IS_BETTER)
     leads = (lower & (1 / pl.col("ratio") >= 1)) | (~lower & (pl.col("ratio") >= 1))
     turned = lower == leads
-    columns = {"times": ("ratio", "ratio"), "times_low": ("low", "high"), "times_high": ("high", "low")}
+    columns = {
+        "times": ("ratio", "ratio"),
+        "times_low": ("low", "high"),
+        "times_high": ("high", "low"),
+    }
     rows = rows.with_columns(
         ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
-        **{name: pl.when(turned).then(1 / pl.col(of)).otherwise(pl.col(own)) for name, (own, of) in columns.items()},
+        **{
+            name: pl.when(turned).then(1 / pl.col(of)).otherwise(pl.col(own))
+            for name, (own, of) in columns.items()
+        },
     )
     known = pl.col("times_low").is_not_null()
     return rows.with_columns(
-        winner=pl.when(~known).then(pl.lit(UNKNOWN)).when(pl.col("times_low") > 1).then(pl.col("ahead")).otherwise(pl.lit(TIE))
+        winner=pl.when(~known)
+        .then(pl.lit(UNKNOWN))
+        .when(pl.col("times_low") > 1)
+        .then(pl.col("ahead"))
+        .otherwise(pl.lit(TIE))
     )

@@ -1,13 +1,15 @@
-"""References from history: robust quantiles with their origin, as a diff to review, with what they would have done.
+"""References from history: robust quantiles with their origin, as a
+diff to review, with what they would have done.
 
-The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
-quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
-alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference (:mod:`mpibench.store.eligibility`),
-nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail`` entries stay as they
-are; physics bounds are computed and never learned.
+The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and
+Fan's median-unbiased quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the
+policy's margin: a bound inside the noise is an alarm clock. Nothing is learned from cases that
+failed, lack proof or missed a reference (:mod:`mpibench.store.eligibility`), nor from fewer jobs
+than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail`` entries stay
+as they are; physics bounds are computed and never learned.
 
-To ``expected.yaml`` names are added. What was expected and is not proven in any of the sessions is proposed as retired, with an
-empty reason: the file is refused until a person has written one.
+To ``expected.yaml`` names are added. What was expected and is not proven in any of the sessions is
+proposed as retired, with an empty reason: the file is refused until a person has written one.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Proposal:
         """Unified diff to review and apply with ``patch -p1``; empty if nothing changes."""
         name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path.name
         old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
+        return "".join(
+            difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}")
+        )
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ class ReferenceProposal(Proposal):
     """New references.
 
     :param effect: one row per session: values judged, failing before and after.
-    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs, or values that often double;
-        ``unjudged`` by the policy.
+    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs, or values that
+        often double; ``unjudged`` by the policy.
     """
 
     effect: pl.DataFrame
@@ -77,18 +81,26 @@ class ReferenceProposal(Proposal):
 
 @dataclass(frozen=True)
 class ExpectedProposal(Proposal):
-    """A new ``expected.yaml``: how many things are newly named, and how many lines wait for a reason to retire something."""
+    """A new ``expected.yaml``: how many things are newly named, and how
+    many lines wait for a reason to retire something.
+    """
 
     added: int
     retired: int
 
 
 def propose(
-    store: Store, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
+    store: Store,
+    selector: str,
+    *,
+    system: str | None = None,
+    where: str | None = None,
+    root: Path = ROOT,
 ) -> ReferenceProposal:
     """Learn references from a selection of sessions.
 
-    :raises BadInput: no eligible case is selected, no metric has enough jobs, or the present file is damaged.
+    :raises BadInput: no eligible case is selected, no metric has enough
+        jobs, or the present file is damaged.
     """
     name = store.system_of(system)
     policy = verdict_policy.load(name, root)
@@ -112,8 +124,11 @@ def propose(
             refused += 1
             continue
         keys = (test, f"{name}:{index[0]}", *index[1:], metric)
-        now, origin = _get(present, keys), _get(present, ("provenance", *keys))
-        if now is not None and (now[0] == "$xfail" or (isinstance(origin, Mapping) and origin.get("session") == BY_HAND)):
+        now = _get(present, keys)
+        origin = _get(present, ("provenance", *keys))
+        if now is not None and (
+            now[0] == "$xfail" or (isinstance(origin, Mapping) and origin.get("session") == BY_HAND)
+        ):
             kept += 1
             continue
         values = rows["value"].to_numpy()
@@ -129,31 +144,46 @@ def propose(
         _set(after, keys, [float(f"{middle:.5g}"), *ends, last["unit"]])
         after[test]["$index"] = list(references.INDEX)
         spread = round(float((high - low) / 2 / middle), 4)  # half the range of the middle 90 %
-        origin = {"session": last["session"], "date": f"{last['started']:%Y-%m-%d}", "n": rows.height, "spread": spread}
+        origin = {
+            "session": last["session"],
+            "date": f"{last['started']:%Y-%m-%d}",
+            "n": rows.height,
+            "spread": spread,
+        }
         _set(after.setdefault("provenance", {}), keys, origin)
         learned += 1
     if not learned and not kept:
         raise BadInput(
-            "too-few-nights",
-            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the policy; {refused} metrics have "
-            "fewer): select more nights.",
+            "nothing-measured",
+            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the "
+            f"policy; {refused} metrics have fewer): select more nights.",
         )
-    head = "".join(itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True)))
+    head = "".join(
+        itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True))
+    )
     provenance = {"provenance": after.pop("provenance")} if "provenance" in after else {}
-    after = {test: {"$index": entries["$index"], **entries} for test, entries in after.items()} | provenance
+    after = {
+        test: {"$index": entries["$index"], **entries} for test, entries in after.items()
+    } | provenance
     text = head + yaml.safe_dump(after, sort_keys=False, width=200, default_flow_style=None)
     references.check_file(str(path), yaml_file.parse_mapping(text, str(path)), described)
     effect = _effect(jobs, name, present, after)
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
-def effect_of(store: Store, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
-    """How many values of each stored session miss their learned reference by one file and by another.
+def effect_of(
+    store: Store, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> pl.DataFrame:
+    """How many values of each stored session miss their learned
+    reference by one file and by another.
 
-    All proven values are held against both, those too that missed a reference when they were measured.
+    All proven values are held against both, those too that missed
+    a reference when they were measured.
 
-    :param before: references as they were, checked and with present names; ``after``: as they would be.
-    :returns: ``session``, ``started``, ``values``, ``failed_before``, ``failed_after``; oldest first.
+    :param before: references as they were, checked and with present
+        names; ``after``: as they would be.
+    :returns: ``session``, ``started``, ``values``,
+        ``failed_before``, ``failed_after``; oldest first.
     :raises BadInput: nothing is selected.
     """
     return _effect(_jobs(store.select(system, selector)), system, before, after)
@@ -167,15 +197,22 @@ def _jobs(selection: session_values.Selection) -> pl.DataFrame:
     """Median of each job and metric, beside the test's name and the performance variable's."""
     tests = selection.cases.select("case", test=pl.col("name").str.extract(r"^(\w+)"))
     point = ["benchmark", "quantity", "message_bytes", "variant"]
-    rows = selection.values.group_by(*CONDITION, *point, "unit", "direction", "session", "started", "case").agg(
-        pl.col("value").median()
-    )
+    rows = selection.values.group_by(
+        *CONDITION, *point, "unit", "direction", "session", "started", "case"
+    ).agg(pl.col("value").median())
     names = [
-        catalogue.metric_name(row["benchmark"], QUANTITIES[row["quantity"]].short, row["message_bytes"], row["variant"])
+        catalogue.metric_name(
+            row["benchmark"],
+            QUANTITIES[row["quantity"]].short,
+            row["message_bytes"],
+            row["variant"],
+        )
         for row in rows.to_dicts()
     ]
     return (
-        rows.join(tests, on="case").with_columns(metric=pl.Series(names, dtype=pl.String)).sort([*_INDEX, "metric", "started"])
+        rows.join(tests, on="case")
+        .with_columns(metric=pl.Series(names, dtype=pl.String))
+        .sort([*_INDEX, "metric", "started"])
     )
 
 
@@ -191,22 +228,37 @@ def _set(tree: dict[Any, Any], keys: tuple[Any, ...], value: Any) -> None:
     tree[keys[-1]] = value
 
 
-def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+def _effect(
+    jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> pl.DataFrame:
     """How many values of each past session would have failed."""
 
     def fails(row: Mapping[str, Any], tree: Mapping[str, Any]) -> bool:
-        keys = (row["test"], f"{system}:{row['partition']}", *(row[name] for name in _INDEX[2:]), row["metric"])
+        keys = (
+            row["test"],
+            f"{system}:{row['partition']}",
+            *(row[name] for name in _INDEX[2:]),
+            row["metric"],
+        )
         entry = _get(tree, keys)
         if entry is None or entry[0] == "$xfail":
             return False
-        return references.judge(row["metric"], "learned", row["value"], tuple(entry), row["unit"]).outcome == FAIL
+        return (
+            references.judge(
+                row["metric"], "learned", row["value"], tuple(entry), row["unit"]
+            ).outcome
+            == FAIL
+        )
 
     rows = jobs.to_dicts()
     judged = jobs.with_columns(
-        before=pl.Series([fails(row, before) for row in rows]), after=pl.Series([fails(row, after) for row in rows])
+        before=pl.Series([fails(row, before) for row in rows]),
+        after=pl.Series([fails(row, after) for row in rows]),
     )
     counted = judged.group_by("session", "started").agg(
-        pl.len().alias("values"), pl.col("before").sum().alias("failed_before"), pl.col("after").sum().alias("failed_after")
+        pl.len().alias("values"),
+        pl.col("before").sum().alias("failed_before"),
+        pl.col("after").sum().alias("failed_after"),
     )
     return counted.sort("started")
 
@@ -214,7 +266,9 @@ def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: M
 HEAD = "# What each session must hold, proven; schema: site_configs/expected.schema.json.\n"
 
 
-def propose_expected(store: Store, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
+def propose_expected(
+    store: Store, selector: str, *, system: str | None = None, root: Path = ROOT
+) -> ExpectedProposal:
     """Propose what the sessions of a selector show.
 
     Each label among them is looked at by itself.
@@ -228,15 +282,22 @@ def propose_expected(store: Store, selector: str, *, system: str | None = None, 
     sessions = selectors.sessions_table(store.cases(name))
     chosen = selectors.select(selector, sessions, unreadable=store.lost(name))
     content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
-    added, retired = 0, []
+    added = 0
+    retired = []
     series: dict[str, list[str]] = {}  # sessions without a label have no entry in the file
     for session in chosen:
         if (run := selectors.alike(sessions, session).run) is not None:
             series.setdefault(run, []).append(session)
     for run, ids in series.items():
-        past = expected.proven_places(store, name, [*selectors.alike(sessions, ids[-1]).earlier, ids[-1]])
+        past = expected.proven_places(
+            store, name, [*selectors.alike(sessions, ids[-1]).earlier, ids[-1]]
+        )
         seen = set(expected.proven_places(store, name, ids))
-        new = [place for place in seen if not any(known.covers(place) for known in file.expected.get(run, ()))]
+        new = [
+            place
+            for place in seen
+            if not any(known.covers(place) for known in file.expected.get(run, ()))
+        ]
         if new:
             row = content.setdefault("runs", {}).setdefault(run, {})
             row["expected"] = [*row.get("expected", ()), *_entries(new)]
@@ -246,16 +307,23 @@ def propose_expected(store: Store, selector: str, *, system: str | None = None, 
         content["retired"] = [*content.get("retired", ()), *retired]
     if not added and not retired:
         return ExpectedProposal(path, before, before, 0, 0)
-    head = "".join(line for line in before.splitlines(keepends=True) if line.startswith("#")) or HEAD
+    head = (
+        "".join(line for line in before.splitlines(keepends=True) if line.startswith("#")) or HEAD
+    )
     ordered = {key: content[key] for key in ("history", "runs", "retired") if key in content}
     text = head + yaml.safe_dump(ordered, sort_keys=False, width=120, default_flow_style=None)
     return ExpectedProposal(path, before, text, added, len(retired))
 
 
 def _retired_lines(
-    run: str, past: Mapping[CoverageKey, expected.LastProven], seen: Collection[CoverageKey], file: expected.ExpectedFile
+    run: str,
+    past: Mapping[CoverageKey, expected.LastProven],
+    seen: Collection[CoverageKey],
+    file: expected.ExpectedFile,
 ) -> list[dict[str, Any]]:
-    """A line for each job nothing of which is proven any more, the largest common part of it named."""
+    """A line for each job nothing of which is proven any more,
+    the largest common part of it named.
+    """
     gone = {
         place: proof.started.date()
         for place, proof in past.items()
@@ -266,7 +334,9 @@ def _retired_lines(
         for value in dict.fromkeys(getattr(place, kind) for place in gone):
             whole = [place for place in past if getattr(place, kind) == value]
             if value and len(whole) > 1 and set(whole) <= set(gone):
-                lines.append({"run": run, kind: value, "date": max(gone.pop(place) for place in whole)})
+                lines.append(
+                    {"run": run, kind: value, "date": max(gone.pop(place) for place in whole)}
+                )
     for job in dict.fromkeys(place.job() for place in gone):
         places = [place for place in gone if place.job() == job]
         benchmarks = sorted(place.benchmark for place in places if place.benchmark)
@@ -278,17 +348,31 @@ def _retired_lines(
 
 
 def _entries(places: Iterable[CoverageKey]) -> list[dict[str, Any]]:
-    """Places as few entries with lists: benchmarks of one job together, then stacks, then fabrics."""
-    rows = [{name: frozenset([value] if value else []) for name, value in place._asdict().items()} for place in places]
+    """Places as few entries with lists: benchmarks of one job
+    together, then stacks, then fabrics.
+    """
+    rows = [
+        {name: frozenset([value] if value else []) for name, value in place._asdict().items()}
+        for place in places
+    ]
     for merged in ("benchmark", "stack", "fabric", "group", "partition"):
         groups: dict[tuple[frozenset[str], ...], frozenset[str]] = {}
         for row in rows:
-            # A case that times nothing has no benchmark and must not lend its place to those that have.
-            key = tuple(row[name] if name != merged else frozenset([str(bool(row[name]))]) for name in CoverageKey._fields)
+            # A case that times nothing has no benchmark and must not
+            # lend its place to those that have.
+            key = tuple(
+                row[name] if name != merged else frozenset([str(bool(row[name]))])
+                for name in CoverageKey._fields
+            )
             groups[key] = groups.get(key, frozenset()) | row[merged]
-        rows = [{**dict(zip(CoverageKey._fields, key, strict=True)), merged: values} for key, values in groups.items()]
+        rows = [
+            {**dict(zip(CoverageKey._fields, key, strict=True)), merged: values}
+            for key, values in groups.items()
+        ]
     entries = []
     for row in rows:
         listed = {name: sorted(row[name]) for name in CoverageKey._fields if row[name]}
-        entries.append({name: values[0] if len(values) == 1 else values for name, values in listed.items()})
+        entries.append(
+            {name: values[0] if len(values) == 1 else values for name, values in listed.items()}
+        )
     return sorted(entries, key=str)

@@ -1,7 +1,9 @@
-"""What a change of references, recipes, environments or systems alters, before it is merged: as Markdown for a comment.
+"""What a change of references, recipes, environments or systems alters,
+before it is merged: as Markdown for a comment.
 
-References are held against the nights that are stored, once as they were and once as they would be, so that a reference that
-hides a slow night is seen. Of recipes and environments it says which stacks are built otherwise.
+References are held against the nights that are stored, once as they were and once as they would be,
+so that a reference that hides a slow night is seen. Of recipes and environments it says which
+stacks are built otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +33,13 @@ _SITE = re.compile(r"site_configs/(?P<system>[^/]+)/(?P<file>.+)")
 _ENVIRONMENT = re.compile(r"environments/(?P<name>[^/]+)/.+")
 _RECIPE = re.compile(r"repo/.*packages/(?P<name>[^/]+)/.+")
 #: How a reference may have changed.
-LOOSER, TIGHTER, ADDED, REMOVED, OTHER = WAYS = ("looser", "tighter", "added", "removed", "otherwise")
+LOOSER, TIGHTER, ADDED, REMOVED, OTHER = WAYS = (
+    "looser",
+    "tighter",
+    "added",
+    "removed",
+    "otherwise",
+)
 
 
 _MORE_BEFORE = pl.col("failed_before").cast(pl.Int64) - pl.col("failed_after").cast(pl.Int64)
@@ -43,7 +51,8 @@ class SystemChange:
 
     :param files: changed ones, relative to the system's folder.
     :param entries: names of references by :data:`WAYS`.
-    :param effect: a row per stored session: values, failing before and after; ``None`` where there are none.
+    :param effect: a row per stored session: values, failing before and
+        after; ``None`` where there are none.
     """
 
     system: str
@@ -55,18 +64,30 @@ class SystemChange:
     @property
     def hides(self) -> int:
         """Values that failed and would pass."""
-        return 0 if self.effect is None else self.effect.select(_MORE_BEFORE.clip(lower_bound=0).sum()).item()
+        return (
+            0
+            if self.effect is None
+            else self.effect.select(_MORE_BEFORE.clip(lower_bound=0).sum()).item()
+        )
 
     @property
     def finds(self) -> int:
         """Values that passed and would fail."""
-        return 0 if self.effect is None else self.effect.select((-_MORE_BEFORE).clip(lower_bound=0).sum()).item()
+        return (
+            0
+            if self.effect is None
+            else self.effect.select((-_MORE_BEFORE).clip(lower_bound=0).sum()).item()
+        )
 
     def as_data(self) -> dict[str, Any]:
         nights = ("started", "session", "values", "failed_before", "failed_after")
         rows = [] if self.effect is None else self.effect.select(nights).to_dicts()
         return {
-            **{"system": self.system, "files": list(self.files), "why": self.why, "hides": self.hides, "finds": self.finds},
+            "system": self.system,
+            "files": list(self.files),
+            "why": self.why,
+            "hides": self.hides,
+            "finds": self.finds,
             "references": {way: list(self.entries.get(way, ())) for way in WAYS},
             "nights": [{**row, "started": row["started"].isoformat()} for row in rows],
         }
@@ -84,8 +105,8 @@ class SystemChange:
         if self.effect is not None and self.effect.height:
             lines += ["", "| night | values | missed before | missed after |", "|---|--:|--:|--:|"]
             rows = [
-                f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | {row['failed_before']} "
-                f"| {row['failed_after']} |"
+                f"| {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]} | {row['values']} | "
+                f"{row['failed_before']} | {row['failed_after']} |"
                 for row in reversed(self.effect.to_dicts())
             ]
             lines += _limited(rows, "| ... and {} more | | | |")
@@ -107,15 +128,18 @@ class ReviewedChange:
     def finding(self) -> str:
         if not (self.systems or self.stacks or self.recipes):
             return "No references, policies, systems, environments or recipes changed."
-        hides, finds = sum(system.hides for system in self.systems), sum(system.finds for system in self.systems)
+        hides = sum(system.hides for system in self.systems)
+        finds = sum(system.finds for system in self.systems)
         said = [
             f"{hides} values of stored nights that missed a reference would pass" if hides else "",
             f"{finds} that passed would fail" if finds else "",
-            f"{len(self.stacks)} stacks are built otherwise: measure them again before their numbers are compared"
+            f"{len(self.stacks)} stacks are built otherwise: measure them again before their "
+            "numbers are compared"
             if self.stacks
             else "",
         ]
-        return f"{'; '.join(filter(None, said)) or 'No value of a stored night would be judged otherwise'}."
+        nothing = "No value of a stored night would be judged otherwise"
+        return f"{'; '.join(filter(None, said)) or nothing}."
 
     def as_data(self) -> dict[str, Any]:
         systems = [system.as_data() for system in self.systems]
@@ -123,19 +147,33 @@ class ReviewedChange:
         return {**known, "stacks": dict(self.stacks), "recipes": list(self.recipes)}
 
     def markdown(self) -> str:
-        lines = [MARK, "### mpibench: before and after this change", "", f"**{_text(self.finding())}**", ""]
+        lines = [
+            MARK,
+            "### mpibench: before and after this change",
+            "",
+            f"**{_text(self.finding())}**",
+            "",
+        ]
         for system in self.systems:
             lines += system.markdown()
         if self.stacks:
             lines += ["#### Stacks", "", "| stack | is built otherwise because |", "|---|---|"]
-            lines += [*_limited([f"| {_text(name)} | {_text(why)} |" for name, why in self.stacks.items()]), ""]
+            lines += [
+                *_limited(
+                    [f"| {_text(name)} | {_text(why)} |" for name, why in self.stacks.items()]
+                ),
+                "",
+            ]
         if self.recipes:
             lines += [f"Recipes: {', '.join(map(_text, self.recipes))}.", ""]
         return "\n".join(lines)
 
 
 def _limited(rows: Sequence[str], more: str = "- ... and {} more") -> list[str]:
-    return [*rows[:MOST_ROWS], *([more.format(len(rows) - MOST_ROWS)] if len(rows) > MOST_ROWS else [])]
+    return [
+        *rows[:MOST_ROWS],
+        *([more.format(len(rows) - MOST_ROWS)] if len(rows) > MOST_ROWS else []),
+    ]
 
 
 def _text(text: object) -> str:
@@ -151,39 +189,60 @@ def review(base: str, store: Store, sessions: str, root: Path = ROOT) -> Reviewe
     :raises BadInput: no repository, no such commit, damaged references.
     """
     if base.startswith("-"):
-        raise BadInput("base-unknown", f"{base!r} is no commit.")
-    names = [name for name in _git(root, "diff", "--name-only", "-z", f"{base}...HEAD").split("\0") if name]
+        raise BadInput("unknown-name", f"{base!r} is no commit.")
+    names = [
+        name
+        for name in _git(root, "diff", "--name-only", "-z", f"{base}...HEAD").split("\0")
+        if name
+    ]
     start = _git(root, "merge-base", base, "HEAD").strip()
     files: dict[str, list[str]] = {}
     for match in filter(None, map(_SITE.fullmatch, names)):
         files.setdefault(match["system"], []).append(match["file"])
-    systems = [_system(root, start, system, changed, store, sessions) for system, changed in sorted(files.items())]
-    recipes = sorted({match["name"].replace("_", "-") for match in filter(None, map(_RECIPE.fullmatch, names))})
+    systems = [
+        _system(root, start, system, changed, store, sessions)
+        for system, changed in sorted(files.items())
+    ]
+    recipes = sorted(
+        {match["name"].replace("_", "-") for match in filter(None, map(_RECIPE.fullmatch, names))}
+    )
     return ReviewedChange(base, systems, _stacks(root, names, recipes), recipes)
 
 
 def _git(root: Path, *words: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=120
+        )
     except OSError as error:
-        raise BadInput("git-not-started", f"git cannot be started: {error.strerror}.") from None
+        raise BadInput("tool-failed", f"git cannot be started: {error.strerror}.") from None
     if done.returncode:
-        raise BadInput("git-failed", f"git {words[0]}: {first_line(done.stderr).rstrip('.')}.")
+        raise BadInput("tool-failed", f"git {words[0]}: {first_line(done.stderr).rstrip('.')}.")
     return done.stdout
 
 
-def _system(root: Path, start: str, system: str, files: Sequence[str], store: Store, sessions: str) -> SystemChange:
+def _system(
+    root: Path, start: str, system: str, files: Sequence[str], store: Store, sessions: str
+) -> SystemChange:
     if _REFERENCES not in files:
         return SystemChange(system, files)
     name = f"site_configs/{system}/{_REFERENCES}"
     # Empty where there was none, or is none.
-    was = _git(root, "show", f"{start}:{name}") if _git(root, "ls-tree", "--name-only", start, "--", name) else ""
+    was = (
+        _git(root, "show", f"{start}:{name}")
+        if _git(root, "ls-tree", "--name-only", start, "--", name)
+        else ""
+    )
     now = (root / name).read_text() if (root / name).is_file() else ""
-    before, after = (yaml_file.parse_mapping(text, name) if text.strip() else {} for text in (was, now))
+    before, after = (
+        yaml_file.parse_mapping(text, name) if text.strip() else {} for text in (was, now)
+    )
     entries = _compare(dict(_entries(before)), dict(_entries(after)))
     try:
         store.system_of(system)
-        return SystemChange(system, files, entries, rebaseline.effect_of(store, sessions, system, before, after))
+        return SystemChange(
+            system, files, entries, rebaseline.effect_of(store, sessions, system, before, after)
+        )
     except BadInput as error:
         return SystemChange(system, files, entries, why=str(error).rstrip("."))
 
@@ -199,7 +258,9 @@ def _entries(tree: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, Seque
             yield " ".join((*keys, str(key))), value
 
 
-def _compare(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+def _compare(
+    before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]
+) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
@@ -210,30 +271,42 @@ def _compare(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[A
 
 
 def _way(before: Sequence[Any], after: Sequence[Any]) -> str:
-    """Which way the bounds of a reference moved: ``[value, lower, upper, unit]``, bounds as fractions of the value."""
+    """Which way the bounds of a reference moved: ``[value, lower, upper,
+    unit]``, bounds as fractions of the value.
+    """
 
     def reach(entry: Sequence[Any], at: int, sign: float) -> float:
         """How far a bound allows values to go, more is looser."""
         return 1e300 if entry[at] is None else sign * float(entry[0]) * (1 + float(entry[at]))
 
     try:
-        moved = [reach(after, at, sign) - reach(before, at, sign) for at, sign in ((1, -1.0), (2, 1.0))]
+        moved = [
+            reach(after, at, sign) - reach(before, at, sign) for at, sign in ((1, -1.0), (2, 1.0))
+        ]
     except (TypeError, ValueError, IndexError):
         return OTHER
-    wider, narrower = max(moved) > 0, min(moved) < 0
+    wider = max(moved) > 0
+    narrower = min(moved) < 0
     return LOOSER if wider and not narrower else TIGHTER if narrower and not wider else OTHER
 
 
 def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[str, str]:
     """Environments that are built otherwise, each with the first reason."""
     changed = sorted({match["name"] for match in filter(None, map(_ENVIRONMENT.fullmatch, names))})
-    inside: dict[str, list[str]] = {}  # recipes of the project that other ones of it depend on, each with those
+    # recipes of the project that other ones of it depend on, each with those
+    inside: dict[str, list[str]] = {}
     for path in sorted((root / "repo").rglob("packages/*/package.py")):
         for name in re.findall(r"depends_on\(\s*[\"']([\w-]+)", path.read_text(errors="replace")):
             inside.setdefault(name, []).append(path.parent.name.replace("_", "-"))
     folder = root / "environments"
-    is_stack = {name: name == "wheels" or (folder / name / "spack.yaml").is_file() for name in changed}
-    found = {name: f"environments/{name} changed" for name in changed if is_stack[name] or not (folder / name).exists()}
+    is_stack = {
+        name: name == "wheels" or (folder / name / "spack.yaml").is_file() for name in changed
+    }
+    found = {
+        name: f"environments/{name} changed"
+        for name in changed
+        if is_stack[name] or not (folder / name).exists()
+    }
     for path in sorted(folder.glob("*/spack.yaml")):
         text = re.sub(r"#.*", "", path.read_text(errors="replace"))
         shared = [name for name in changed if re.search(rf"\.\./{re.escape(name)}\b", text)]
@@ -244,7 +317,9 @@ def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[st
             if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
         ]
         if shared:
-            found.setdefault(path.parent.name, f"environments/{shared[0]} changed, which it includes")
+            found.setdefault(
+                path.parent.name, f"environments/{shared[0]} changed, which it includes"
+            )
         elif used:
             found.setdefault(path.parent.name, f"the recipe of {used[0]} changed")
     return found

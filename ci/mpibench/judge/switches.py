@@ -1,19 +1,22 @@
 """Has the message size moved at which a curve switches from one protocol to the other?
 
-An MPI sends small messages eagerly and large ones by rendezvous; each has a cost of its own, near a + b x size (Hockney 1994,
-doi:10.1016/S0167-8191(06)80021-9), so that the curve breaks where one follows the other. Where the switch is moved, the sizes
-between its old and its new place change and no others; and of the two curves each breaks at one end of them only: the old one
-where the switch was, the new one where it is. Changes that have other causes break one curve at both ends.
+An MPI sends small messages eagerly and large ones by rendezvous; each has a cost of its own, near a
++ b x size (Hockney 1994, doi:10.1016/S0167-8191(06)80021-9), so that the curve breaks where one
+follows the other. Where the switch is moved, the sizes between its old and its new place change and
+no others; and of the two curves each breaks at one end of them only: the old one where the switch
+was, the new one where it is. Changes that have other causes break one curve at both ends.
 
-Which curve goes on without a break is known from what its neighbours on the far side predict: a straight line in the size
-through the nearest :data:`NEIGHBOURS`. How good such predictions are is learned from all other sizes of both curves. A break of
-one curve and not of the other is believed where it is likelier by :data:`SUPPORT` in twice the logarithm ("strong": Kass and
-Raftery 1995, doi:10.1080/01621459.1995.10476572), errors being distributed as Student's t with :data:`TAIL` degrees of freedom
-(Lange, Little and Taylor 1989, doi:10.2307/2290063), since real curves have other bends. What cannot be distinguished is a
-change of sizes beside a switch that happens to give them the cost of the other protocol.
+Which curve goes on without a break is known from what its neighbours on the far side predict: a
+straight line in the size through the nearest :data:`NEIGHBOURS`. How good such predictions are is
+learned from all other sizes of both curves. A break of one curve and not of the other is believed
+where it is likelier by :data:`SUPPORT` in twice the logarithm ("strong": Kass and Raftery 1995,
+doi:10.1080/01621459.1995.10476572), errors being distributed as Student's t with :data:`TAIL`
+degrees of freedom (Lange, Little and Taylor 1989, doi:10.2307/2290063), since real curves have
+other bends. What cannot be distinguished is a change of sizes beside a switch that happens to give
+them the cost of the other protocol.
 
-Curves of one stack on one fabric whose switch moved from the same place to the same place are one finding: many metrics that
-changed for one reason.
+Curves of one stack on one fabric whose switch moved from the same place to the same place are one
+finding: many metrics that changed for one reason.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ _MAD_TO_DEVIATION = 1.4826
 class Move:
     """A switch that moved.
 
-    :param first: place of the first size that changed; the lower switch is between it and the size before.
+    :param first: place of the first size that changed; the lower
+        switch is between it and the size before.
     :param last: place of the last one; the upper switch is between it and the size after.
     :param upwards: the lower place is the baseline's.
     :param support: twice the logarithm of the likelihood ratio at both ends.
@@ -62,13 +66,18 @@ class Move:
     support: tuple[float, float]
 
 
-def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array) -> Move | None:
-    """The move of a switch that explains neighbouring sizes that changed; ``None`` where another cause is as likely.
+def find_move(
+    sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array
+) -> Move | None:
+    """The move of a switch that explains neighbouring sizes that changed;
+    ``None`` where another cause is as likely.
 
-    What changed elsewhere on the curve has causes of its own; of several such runs of sizes that of most support is taken.
+    What changed elsewhere on the curve has causes of its own; of several
+    such runs of sizes that of most support is taken.
 
     :param sizes: in bytes, ascending, shape (sizes,).
-    :param baseline: logarithms of times, shape (sizes, units), NaN where a unit lacks one; likewise ``candidate``.
+    :param baseline: logarithms of times, shape (sizes, units), NaN where a
+        unit lacks one; likewise ``candidate``.
     :param changed: which sizes were called.
     :param margin: change of each size, in log, below which it is none.
     """
@@ -83,31 +92,45 @@ def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[
     found = []
     edges = np.flatnonzero(np.diff(np.concatenate([[False], changed[known], [False]]).astype(int)))
     for first, end in edges.reshape(-1, 2).tolist():  # of each run of neighbours that changed
-        last, neighbours = end - 1, [*range(first - NEIGHBOURS, first), *range(end, end + NEIGHBOURS)]
+        last = end - 1
+        neighbours = [*range(first - NEIGHBOURS, first), *range(end, end + NEIGHBOURS)]
         # There must be enough beside it on both sides that did not change.
-        if min(neighbours) < 0 or max(neighbours) >= len(places) or changed[known][neighbours].any():
+        if (
+            min(neighbours) < 0
+            or max(neighbours) >= len(places)
+            or changed[known][neighbours].any()
+        ):
             continue
         if (shift[first:end] < margin[known][first:end]).any():
             continue
-        lower, upper = (_lean(sizes[known], times, errors, place, side) for place, side in ((first, -1), (last, 1)))
+        lower, upper = (
+            _lean(sizes[known], times, errors, place, side)
+            for place, side in ((first, -1), (last, 1))
+        )
         if min(abs(lower), abs(upper)) >= SUPPORT and lower * upper < 0:
-            found.append(Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper))))
+            found.append(
+                Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper)))
+            )
     return max(found, key=lambda move: min(move.support), default=None)
 
 
 def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> float:
-    """Which curve breaks between a place and its neighbour: positive for the baseline, negative for the candidate.
+    """Which curve breaks between a place and its neighbour: positive for
+    the baseline, negative for the candidate.
 
     0 where neither goes on without a break.
 
-    :param side: on which side of the place the neighbours lie: -1 for smaller sizes, 1 for larger ones.
+    :param side: on which side of the place the neighbours lie: -1
+        for smaller sizes, 1 for larger ones.
     """
     misses = np.abs(times[:, place] - _predict(size, times.mean(axis=0), np.array([place]), side))
     if not np.isfinite(misses).all():
         return 0.0
     # How far predictions miss on these curves, as a standard deviation in log.
     places = np.arange(len(size))[NEIGHBOURS:] if side < 0 else np.arange(len(size))[:-NEIGHBOURS]
-    usual = np.concatenate([np.abs(curve[places] - _predict(size, curve, places, side)) for curve in times])
+    usual = np.concatenate(
+        [np.abs(curve[places] - _predict(size, curve, places, side)) for curve in times]
+    )
     usual = usual[np.isfinite(usual)]
     deviation = max(LEAST_ERROR, _MAD_TO_DEVIATION * float(np.median(usual)) if len(usual) else 0.0)
     missed = misses**2 / (deviation**2 + errors[:, place])
@@ -118,19 +141,24 @@ def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> fl
 
 
 def _predict(size: Array, times: Array, places: NDArray[np.int_], side: int) -> Array:
-    """Logarithm of the time at some places on the line through their neighbours on one side; NaN where that is no time."""
-    near, far = places + side, places + NEIGHBOURS * side
+    """Logarithm of the time at some places on the line through their
+    neighbours on one side; NaN where that is no time.
+    """
+    near = places + side
+    far = places + NEIGHBOURS * side
     slope = (np.exp(times[far]) - np.exp(times[near])) / (size[far] - size[near])
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.log(np.exp(times[near]) + slope * (size[places] - size[near]))
 
 
-#: Quantities of benchmarks in which more than two ranks take part; what switches there may be an algorithm.
+#: Quantities of benchmarks in which more than two ranks take part;
+#: what switches there may be an algorithm.
 COLLECTIVE = ("t_avg_us", "t_ovrl_us", "t_max_us")
 
 
-#: A curve of which some sizes were called: a row per size, with :data:`METRIC`, ``slower`` (a fraction), ``called``, ``margin``
-#: (in log); and slowness of baseline and candidate in log, shape (sizes, units), NaN where a unit lacks one.
+#: A curve of which some sizes were called: a row per size, with :data:`METRIC`, ``slower`` (a
+#: fraction), ``called``, ``margin`` (in log); and slowness of baseline and candidate in log, shape
+#: (sizes, units), NaN where a unit lacks one.
 ChangedCurve = tuple[pl.DataFrame, Array, Array]
 
 
@@ -151,7 +179,11 @@ class MovedSwitch:
 
     @property
     def what(self) -> str:
-        return "algorithm or protocol" if self.metrics["quantity"].is_in(COLLECTIVE).any() else "protocol"
+        return (
+            "algorithm or protocol"
+            if self.metrics["quantity"].is_in(COLLECTIVE).any()
+            else "protocol"
+        )
 
     @property
     def slower(self) -> float:
@@ -160,29 +192,52 @@ class MovedSwitch:
 
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
-    """The moves that explain what changed, those of most metrics first; empty where there is none."""
+    """The moves that explain what changed, those of most metrics
+    first; empty where there is none.
+    """
     found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
     for rows, baseline, candidate in curves:
         first = rows.row(0, named=True)
         sizes = rows["message_bytes"].fill_null(0).to_numpy().astype(float)
         # A bandwidth is sizes per time; the time of a message is what a protocol adds to.
-        more = np.log(np.maximum(sizes, 1.0)) if QUANTITIES[first["quantity"]].unit == "MB/s" else np.zeros(len(sizes))
+        more = (
+            np.log(np.maximum(sizes, 1.0))
+            if QUANTITIES[first["quantity"]].unit == "MB/s"
+            else np.zeros(len(sizes))
+        )
         sides = [side + more[:, None] for side in (baseline, candidate)]
-        move = find_move(sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy())
+        move = find_move(
+            sizes, sides[0], sides[1], rows["called"].to_numpy(), rows["margin"].to_numpy()
+        )
         if move:
             low, high = ((int(sizes[at - 1]), int(sizes[at])) for at in (move.first, move.last + 1))
             old, new = (low, high) if move.upwards else (high, low)
             key = (first["partition"], first["stack"], first["fabric"], old, new)
-            found.setdefault(key, []).append(rows[move.first : move.last + 1].select(*METRIC, "slower"))
+            found.setdefault(key, []).append(
+                rows[move.first : move.last + 1].select(*METRIC, "slower")
+            )
     moves = [MovedSwitch(*key, pl.concat(tables)) for key, tables in found.items()]
-    return sorted(moves, key=lambda move: (-move.metrics.height, move.partition, move.stack, move.fabric, move.old, move.new))
+    return sorted(
+        moves,
+        key=lambda move: (
+            -move.metrics.height,
+            move.partition,
+            move.stack,
+            move.fabric,
+            move.old,
+            move.new,
+        ),
+    )
 
 
-def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.DataFrame) -> Iterator[ChangedCurve]:
+def changed_curves(
+    metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.DataFrame
+) -> Iterator[ChangedCurve]:
     """Curves of two sides of which something was called.
 
     :param metrics: one row per metric: :data:`METRIC`, ``slower``, ``called``, ``margin``.
-    :param baseline: values with :data:`METRIC`, :data:`.session_values.UNIT`, ``direction``, ``value``; so ``candidate``.
+    :param baseline: values with :data:`METRIC`, :data:`.session_values.UNIT`,
+        ``direction``, ``value``; so ``candidate``.
     """
     touched = metrics.filter(pl.col("called")).select(CURVE).unique()
     chosen = metrics.join(touched, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
@@ -192,5 +247,7 @@ def changed_curves(metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.
         sides.append(values.with_columns(slowness(values)).partition_by(CURVE, as_dict=True))
     for key, rows in chosen.partition_by(CURVE, as_dict=True, maintain_order=True).items():
         if all(key in side for side in sides):
-            before, after = (matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides)
+            before, after = (
+                matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides
+            )
             yield rows, before, after

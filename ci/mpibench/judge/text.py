@@ -1,4 +1,6 @@
-"""What is said of the two sides of a comparison and of the verdicts on them: sizes, conditions, changes, whole sentences."""
+"""What is said of the two sides of a comparison and of the verdicts on
+them: sizes, conditions, changes, whole sentences.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,36 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import first_line, plural
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
-from .comparison import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, REPEATS, SESSIONS, Judgement
-from .engine import Outcome
+from .comparison import (
+    ABSENT,
+    IMPROVED,
+    INCONCLUSIVE,
+    MISSING,
+    REGRESSED,
+    REPEATS,
+    SESSIONS,
+    Judgement,
+)
+from .engine import RowOutcome
 from .history import own_programs
 from .switches import MovedSwitch
 
 #: What one sentence is about.
 _SENTENCE = [*CONDITION, "benchmark", "quantity"]
 #: Cases and references that a sentence names; characters of a condition in it.
-MOST_NAMES, LONGEST_WHERE = 3, 160
+MOST_NAMES = 3
+LONGEST_WHERE = 160
 
 
 def sizes_text(sizes: Iterable[int | None]) -> str:
@@ -42,7 +55,9 @@ def sizes_text(sizes: Iterable[int | None]) -> str:
 
 
 def benchmark_text(row: Mapping[str, Any]) -> str:
-    """A benchmark with what distinguishes it from others of its name: suite, variant, ranks, groups."""
+    """A benchmark with what distinguishes it from others of its
+    name: suite, variant, ranks, groups.
+    """
     groups = f" x {row['groups']} groups" if (row["groups"] or 1) > 1 else ""
     ranks = f"{row['ranks']} ranks{groups}" if row["ranks"] else ""
     return f"{row['benchmark']} ({', '.join(filter(None, [row['suite'], row['variant'], ranks]))})"
@@ -52,16 +67,19 @@ def quantity_text(quantity: str) -> str:
     return QUANTITIES[quantity].title
 
 
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'s'[: count != 1]}"
-
-
-# -- sides ---------------------------------------------------------------------------------------------------------------------
+# -- sides
+# --------------------------------------------------------------------------------------------------
 
 
 def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
-    """The sessions of a side: ``session`` (whole id), ``started``, ``age_days``, ``labels``, ``cases``, ``options``."""
-    counted = selection.planned.group_by("session", "started", "labels", "cmdline").agg(pl.len()).sort("started", "session")
+    """The sessions of a side: ``session`` (whole id), ``started``,
+    ``age_days``, ``labels``, ``cases``, ``options``.
+    """
+    counted = (
+        selection.planned.group_by("session", "started", "labels", "cmdline")
+        .agg(pl.len())
+        .sort("started", "session")
+    )
     return [
         {
             "session": session,
@@ -82,8 +100,8 @@ def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
     for row in identities(selection, now):
         labels = ", ".join(f"{key}={value}" for key, value in row["labels"].items()) or "no label"
         lines.append(
-            f"{side}: session {row['session']} of {row['started'][:16].replace('T', ' ')} UTC, {row['age_days']:g} days old, "
-            f"{labels}, {_count(row['cases'], 'case')}"
+            f"{side}: session {row['session']} of {row['started'][:16].replace('T', ' ')} UTC, "
+            f"{row['age_days']:g} days old, {labels}, {plural(row['cases'], 'case')}"
         )
     return lines
 
@@ -94,27 +112,55 @@ def facts(selection: Selection) -> dict[str, list[str]]:
     for text in selection.cases["labels"].unique():
         for key, value in read_labels(text).items():
             labels.setdefault(f"session label {key}", set()).add(str(value))
-    return {**{key: sorted(values) for key, values in sorted(labels.items())}, **session_values.facts(selection.cases)}
+    return {
+        **{key: sorted(values) for key, values in sorted(labels.items())},
+        **session_values.facts(selection.cases),
+    }
 
 
 def unproven_rows(selection: Selection) -> list[dict[str, Any]]:
-    """The cases of a side that were to prove their condition and did not, and why, as plain data."""
-    names = ("session", "case", "name", "stack", "partition", "fabric", "nodes", "ppn", "pinning", "group", "outputdir")
+    """The cases of a side that were to prove their condition
+    and did not, and why, as plain data.
+    """
+    names = (
+        "session",
+        "case",
+        "name",
+        "stack",
+        "partition",
+        "fabric",
+        "nodes",
+        "ppn",
+        "pinning",
+        "group",
+        "outputdir",
+    )
     rows = []
     for row in selection.unproven.sort("started", "stack", "name").to_dicts():
-        reason = next(iter(row["sentences"] or ()), None) or next(iter((row["reason"] or "").splitlines()), None)
+        reason = next(iter(row["sentences"] or ()), None) or next(
+            iter((row["reason"] or "").splitlines()), None
+        )
         phase = f" in phase {row['fail_phase']}" if row["fail_phase"] else ""
-        why = f"{row['evidence'] or 'no evidence'}, {row['result']}{phase}: {reason or 'no reason was stored'}"
+        why = (
+            f"{row['evidence'] or 'no evidence'}, {row['result']}{phase}: "
+            f"{reason or 'no reason was stored'}"
+        )
         if row["result"] == eligibility.INTERRUPTED:
-            why = f"did not run: the session was interrupted ({eligibility.cause_of(row['reason'])})"
-        rows.append({**{name: row[name] for name in names}, "group": row["group"] or "", "why": why})
+            why = (
+                f"did not run: the session was interrupted ({eligibility.cause_of(row['reason'])})"
+            )
+        rows.append(
+            {**{name: row[name] for name in names}, "group": row["group"] or "", "why": why}
+        )
     return rows
 
 
 def unproven_sentences(selection: Selection) -> list[str]:
     """One sentence per reason and condition, most cases first."""
     counted = Counter((describe_condition(row), row["why"]) for row in unproven_rows(selection))
-    return [f"{where}: {_count(count, 'case')} {why}" for (where, why), count in counted.most_common()]
+    return [
+        f"{where}: {plural(count, 'case')} {why}" for (where, why), count in counted.most_common()
+    ]
 
 
 def count_unproven(name: str, selection: Selection) -> str:
@@ -124,7 +170,9 @@ def count_unproven(name: str, selection: Selection) -> str:
 
 
 def part_text(sides: Mapping[str, Selection]) -> str:
-    """Which condition the cases were chosen by, and how many of how many; empty for whole sessions."""
+    """Which condition the cases were chosen by, and how many of
+    how many; empty for whole sessions.
+    """
     where = next((side.where for side in sides.values() if side.where), None)
     if not where:
         return ""
@@ -132,23 +180,31 @@ def part_text(sides: Mapping[str, Selection]) -> str:
     for name, side in sides.items():
         chosen = eligibility.owed_proof(side.planned).height
         counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
-    return f"judged is only a part, {' and '.join(counts)} (--where {first_line(where, LONGEST_WHERE)})"
+    return (
+        f"judged is only a part, {' and '.join(counts)} (--where "
+        f"{first_line(where, LONGEST_WHERE)})"
+    )
 
 
 def failed_text(name: str, selection: Selection) -> str:
-    """How many proven cases of a side failed, which, and how many references they missed; empty for none."""
+    """How many proven cases of a side failed, which, and how many
+    references they missed; empty for none.
+    """
     owed = eligibility.owed_proof(selection.planned).filter(eligibility.OUTCOME == "failed")
     failed = owed.join(selection.unproven, on="case", how="anti", maintain_order="left")
     if not failed.height:
         return ""
     missed = int(failed.select(eligibility.checks(FAIL).sum()).item())
     text = f"{failed.height} of {_cases_of(name, selection)} failed ({_names(failed)})"
-    return f"{text} and missed {_count(missed, 'reference')}" if missed else text
+    return f"{text} and missed {plural(missed, 'reference')}" if missed else text
 
 
 def _names(cases: pl.DataFrame) -> str:
     """Names of some cases, each with its stack."""
-    names = [f"{name} [{stack}]" for name, stack in cases.select("name", "stack").unique(maintain_order=True).iter_rows()]
+    names = [
+        f"{name} [{stack}]"
+        for name, stack in cases.select("name", "stack").unique(maintain_order=True).iter_rows()
+    ]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"{', '.join(names[:MOST_NAMES])}{more}"
 
@@ -158,14 +214,18 @@ def _cases_of(name: str, selection: Selection) -> str:
 
 
 def busy_text(name: str, selection: Selection) -> str:
-    """That the machine was busy, as :func:`.session_values.busy` says it of a side; empty where it was not."""
+    """That the machine was busy, as :func:`.session_values.busy`
+    says it of a side; empty where it was not.
+    """
     text = session_values.busy(selection.cases)
     return f"{name}: {text[:1].lower()}{text[1:]}" if text else ""
 
 
 def troubles(sides: Mapping[str, Selection]) -> list[str]:
-    """What a comparison of two sides must not be read without, a sentence each: a part that was left out, cases without
-    proof, cases that failed, the references they missed, and a busy machine."""
+    """What a comparison of two sides must not be read without, a sentence each: a part that was
+    left out, cases without proof, cases that failed, the references they missed, and a busy
+    machine.
+    """
     found = [part_text(sides)]
     for name, side in sides.items():
         unproven = count_unproven(name, side)
@@ -174,10 +234,26 @@ def troubles(sides: Mapping[str, Selection]) -> list[str]:
         found += [
             f"{unproven} ({_names(side.unproven)})" if unproven else "",
             failed_text(name, side),
+            *(
+                f"the MPI library of {stack} is {fault}"
+                for stack, fault in faulty_libraries(side).items()
+            ),
             *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
             busy_text(name, side),
         ]
     return list(filter(None, found))
+
+
+def faulty_libraries(side: Selection) -> dict[str, str]:
+    """Stacks of a side whose MPI library gives no number worth comparing, with the reason
+    (:func:`compilation.find_fault`).
+    """
+    conditions = [read_condition(text) for text in sorted(side.cases["condition"].unique())]
+    found = {
+        str(row.get("stack")): compilation.find_fault(row.get("compiled") or {})
+        for row in conditions
+    }
+    return {stack: fault for stack, fault in found.items() if fault}
 
 
 def beyond(missed: MissedReference) -> float:
@@ -188,30 +264,48 @@ def beyond(missed: MissedReference) -> float:
 def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tuple[str, ...], str]:
     """What makes the sides unlike as a whole, and what that says of what the candidate lacks.
 
-    :returns: sentences, and the reason for absences without one of their own (empty: none is known).
+    :returns: sentences, and the reason for absences without one of
+        their own (empty: none is known).
     """
-    sentences, reason = [], ""
-    levels: list[set[str]] = []  # at which the cases were measured; the label ``run`` where they do not say
+    sentences = []
+    reason = ""
+    # at which the cases were measured; the label ``run`` where they do not say
+    levels: list[set[str]] = []
     narrowed = {}  # options of each session that made it smaller than a whole one
     for name, side in (("baseline", baseline), ("candidate", candidate)):
         known = side.cases.select("condition", "labels").unique().iter_rows()
-        found = (read_condition(condition).get("depth") or read_labels(labels).get("run") for condition, labels in known)
+        found = (
+            read_condition(condition).get("depth") or read_labels(labels).get("run")
+            for condition, labels in known
+        )
         levels.append({str(level) for level in found if level})
         sessions = side.planned.select("session", "cmdline").unique(maintain_order=True).iter_rows()
-        narrowed[name] = {session: selection_options.narrowing(line) if line else () for session, line in sessions}
+        narrowed[name] = {
+            session: selection_options.narrowing(line) if line else () for session, line in sessions
+        }
     if levels[0] != levels[1] and all(levels):
         before, after = (" and ".join(sorted(several)) for several in levels)
-        lost = f"; {missing} metrics are missing, those among them that {after} does not measure" if missing else ""
+        lost = (
+            f"; {missing} metrics are missing, those among them that {after} does not measure"
+            if missing
+            else ""
+        )
         sentences.append(
-            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
+            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: "
+            "measure both sides alike (--mode)"
         )
         reason = f"it was measured as {after}, the baseline as {before}"
     if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
         for name, options in narrowed.items():
             partial = {session: words for session, words in options.items() if words}
             for session, words in partial.items():
-                sentences.append(f"unlike: {name} session {session} is a partial one, started with {' '.join(words)}")
-            reason = reason or ("its session is a partial one" if partial and name == "candidate" else "")
+                sentences.append(
+                    f"unlike: {name} session {session} is a partial one, started with "
+                    f"{' '.join(words)}"
+                )
+            reason = reason or (
+                "its session is a partial one" if partial and name == "candidate" else ""
+            )
     return tuple(sentences), reason
 
 
@@ -228,15 +322,33 @@ def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
 
 
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
-    """What the locks of the stacks of two sides differ in (:func:`stack_lock.things`); ``None`` if one is not known."""
-    locks = []
-    for side in sides:  # what the lock file of its one stack says: ``build.facts`` of its ``stack.json``
-        built = {json.dumps(read_condition(text).get("built")) for text in side.cases["condition"].unique()}
-        lock = json.loads(built.pop()) if len(built) == 1 else None
-        if not lock or not isinstance(lock, dict):
-            return None
-        locks.append(lock)
-    return stack_lock.things(*locks)
+    """What the stacks of two sides differ in (:func:`stack_lock.things`) by their locks, and by
+    what their MPI libraries say they were compiled with; ``None`` if the lock of one is not known.
+    """
+    locks = [_stored(side, "built") for side in sides]
+    if not all(locks):
+        return None
+    return stack_lock.things(
+        *({**lock, **_compiled(side)} for lock, side in zip(locks, sides, strict=True))
+    )
+
+
+def _stored(side: Selection, key: str) -> dict[str, str]:
+    """What a side's conditions say under a key, where all of them say the
+    same; empty where they do not, or nothing.
+    """
+    found = {
+        json.dumps(read_condition(text).get(key), sort_keys=True)
+        for text in side.cases["condition"].unique()
+    }
+    value = json.loads(found.pop()) if len(found) == 1 else None
+    return value if isinstance(value, dict) else {}
+
+
+def _compiled(side: Selection) -> dict[str, str]:
+    """How a side's MPI library was compiled, as aspects of :func:`stack_lock.things`."""
+    mpis = {str(read_condition(text).get("mpi")) for text in side.cases["condition"].unique()}
+    return compilation.aspects(min(mpis, default=""), _stored(side, "compiled"))
 
 
 #: What compilers of one family are called: by Spack, and by themselves.
@@ -244,14 +356,36 @@ _FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"
 
 
 def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
-    """What both sides say of how their stacks and programs were built, and say differently: what a difference may come from."""
+    """What both sides say of how their stacks and programs were built, and say differently: what a
+    difference may come from; and whose MPI library does not say it.
+    """
+    levels = [_stored(side, "compiled").get("optimisation") for side in sides]
+    silent = [
+        name
+        for name, level in zip((first, second), levels, strict=True)
+        if level == compilation.UNKNOWN
+    ]
+    unknown = (
+        [f"how the MPI library of {' and of '.join(silent)} was compiled is not known"]
+        if silent
+        else []
+    )
     if (things := differing(sides)) is not None:
         texts = "; ".join(things.values())
         if len(things) > 1:
-            return [f"{first} and {second} differ in {len(things)} things, each may be part of the difference: {texts}"]
-        return [
-            f"{first} and {second} differ in {f'{texts} and in nothing else' if texts else 'nothing'} that their locks record"
+            said = f"{len(things)} things, each may be part of the difference: {texts}"
+        else:
+            said = (
+                f"{f'{texts} and in nothing else' if texts else 'nothing'} that their locks record"
+            )
+        names = [] if things else _other_files(sides)
+        other = [
+            f"and yet {' and '.join(names)} of {first} and of {second} are other files: one was "
+            "changed, or put into another store"
         ]
+        return [f"{first} and {second} differ in {said}", *(other if names else []), *unknown]
+    libraries = stack_lock.things(*map(_compiled, sides)).values()
+    unknown += [f"their MPI libraries differ in {'; '.join(libraries)}"] if libraries else []
     reported: list[dict[tuple[str, str], set[str]]] = []
     for side in sides:
         values: dict[tuple[str, str], set[str]] = {}
@@ -260,32 +394,54 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
             for suite in own_programs(group):
                 for what in set(session_values.BUILD_FACTS) & set(suites.get(suite, {})):
                     value = suites[suite][what]
-                    values.setdefault((suite, what), set()).add(_name_compiler(value) if what == "compiler" else value)
+                    values.setdefault((suite, what), set()).add(
+                        _name_compiler(value) if what == "compiler" else value
+                    )
         reported.append(values)
     otherwise: dict[tuple[str, str], list[str]] = {}
     for suite, what in reported[0].keys() & reported[1].keys():
         one, two = (" or ".join(sorted(values[suite, what])) or "none" for values in reported)
         if one != two:
-            otherwise.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(suite)
+            otherwise.setdefault((what, f"{one} in {first} and {two} in {second}"), []).append(
+                suite
+            )
     return [
         f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
         f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
         for (what, text), suites in sorted(otherwise.items())
-    ]
+    ] + unknown
+
+
+def _other_files(sides: Sequence[Selection]) -> list[str]:
+    """Programs and libraries that both sides have run, and with other digests."""
+    found: list[dict[str, set[str]]] = []
+    for side in sides:
+        digests: dict[str, set[str]] = {}
+        for text in side.cases["condition"].unique():
+            for name, digest in (read_condition(text).get("programs") or {}).items():
+                digests.setdefault(name, set()).add(digest)
+        found.append(digests)
+    before, after = found
+    return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
 
 
 def _name_compiler(text: str) -> str:
-    """``gcc 12.2.0`` for what Spack calls ``gcc@12.2.0`` and the compiler ``gcc (Debian 12.2.0-14) 12.2.0``."""
+    """``gcc 12.2.0`` for what Spack calls ``gcc@12.2.0`` and the
+    compiler ``gcc (Debian 12.2.0-14) 12.2.0``.
+    """
     family = next((name for word, name in _FAMILIES.items() if word in text.lower()), "")
     versions = re.findall(r"\d+(?:\.\d+)+", text)
     return f"{family} {versions[-1]}" if family and versions and ", " not in text else text
 
 
-# -- verdicts ------------------------------------------------------------------------------------------------------------------
+# -- verdicts
+# --------------------------------------------------------------------------------------------------
 
 
 def moved_text(move: MovedSwitch) -> str:
-    """Where a switch was and is; sizes in between were not measured, so that each place is one between two sizes."""
+    """Where a switch was and is; sizes in between were not measured, so
+    that each place is one between two sizes.
+    """
     old, new = (" and ".join(map(size_text, ends)) for ends in (move.old, move.new))
     return f"the switch of {move.what} moved from between {old} to between {new}"
 
@@ -293,15 +449,20 @@ def moved_text(move: MovedSwitch) -> str:
 def because_text(move: MovedSwitch) -> str:
     """What became of the sizes between both places."""
     sizes = sizes_text(move.metrics["message_bytes"])
-    count = _count(move.metrics.height, "metric")
+    count = plural(move.metrics.height, "metric")
     return f"{sizes}: {changes_text(move.metrics)} because of it, {count}"
 
 
 def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
-    """One sentence per move, and beneath it what changed because of it, one line per benchmark and condition."""
+    """One sentence per move, and beneath it what changed because of
+    it, one line per benchmark and condition.
+    """
     lines = []
     for move in moves:
-        lines.append(f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; {because_text(move)}")
+        lines.append(
+            f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; "
+            f"{because_text(move)}"
+        )
         for _, rows in move.metrics.group_by(_SENTENCE, maintain_order=True):
             lines.append(f"  {_where(rows)} {_span(rows, max(rows['slower'], key=abs), 'most')}")
     return lines
@@ -324,15 +485,20 @@ def _verb(quantity: str) -> str:
 
 def _where(rows: pl.DataFrame) -> str:
     first = rows.row(0, named=True)
-    return f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
+    return (
+        f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
+    )
 
 
 def sentences(judgement: Judgement) -> list[str]:
     """What stops acceptance, the worst first: one sentence per benchmark and condition."""
-    metrics, bands = judgement.metrics, judgement.bands
+    metrics = judgement.metrics
+    bands = judgement.bands
 
     def groups(table: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
-        return table.filter(pl.col("verdict") == verdict).partition_by(_SENTENCE, maintain_order=True)
+        return table.filter(pl.col("verdict") == verdict).partition_by(
+            _SENTENCE, maintain_order=True
+        )
 
     def because(table: pl.DataFrame, verdict: str) -> list[str]:
         return [f"{verdict}: {_where(rows)}: {rows['why'][0]}" for rows in groups(table, verdict)]
@@ -343,44 +509,58 @@ def sentences(judgement: Judgement) -> list[str]:
         span = _span(rows, worst, "worst")
         if rows.height == 1:
             span = f"{_verb(rows['quantity'][0])} {_with_interval(rows.row(0, named=True))}"
-        slower.append((worst, f"regressed: {_where(rows)} {span}, {_count(rows.height, 'metric')}"))
+        slower.append((worst, f"regressed: {_where(rows)} {span}, {plural(rows.height, 'metric')}"))
     # What rests on no ratio says why.
     unmeasured = metrics.filter(pl.col("ratio").is_null())
     lines = because(unmeasured, REGRESSED)
     lines += [text for _, text in sorted(slower, reverse=True)]
     regressed = metrics.filter(pl.col("verdict") == REGRESSED)
-    lone = bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=_SENTENCE, how="anti", nulls_equal=True)
+    lone = bands.filter(pl.col("verdict") == REGRESSED).join(
+        regressed, on=_SENTENCE, how="anti", nulls_equal=True
+    )
     for row in lone.to_dicts():
-        lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
+        lines.append(
+            f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: "
+            f"{_with_interval(row)}"
+        )
     lines += [*because(metrics, MISSING), *because(unmeasured, INCONCLUSIVE)]
     for rows in groups(bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
         lines.append(
-            f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
-            f"{_with_interval(first)}; {needed_text(first)}"
+            f"inconclusive: {describe_condition(first)}: {first['benchmark']}, "
+            f"{', '.join(rows['band'])} messages: {_with_interval(first)}; {needed_text(first)}"
         )
     return lines
 
 
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
-    """What is to be done where a side has too few values for any verdict; empty where it has enough."""
-    counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
+    """What is to be done where a side has too few values for any
+    verdict; empty where it has enough.
+    """
+    counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select(
+        "baseline_repeats", "candidate_repeats"
+    )
     few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
     if not few.height:
         return ""
     baseline, candidate = few.min().row(0)
     return (
-        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} (candidate) values, and fewer "
-        f"than {minimum} a side are no ground for a verdict; measure again with -S repeats={max(minimum, 5)}"
+        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} "
+        f"(candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
+        f"measure again with -S repeats={max(minimum, 5)}"
     )
 
 
 #: Metrics of a night of which no loss would have been called that anybody would want to know of.
-_NOT_JUDGED = (pl.col("verdict") == INCONCLUSIVE) & pl.col("why").is_in([Outcome.TOO_NOISY.value, Outcome.TOO_FEW.value])
-#: Where the least loss that would be called is one that anybody would call seen: below a fourfold time.
-_SEEN = (pl.col("seen_percent") <= pl.when(pl.col("quantity").is_in(LESS_IS_BETTER)).then(300.0).otherwise(75.0)).fill_null(
-    False
+_NOT_JUDGED = (pl.col("verdict") == INCONCLUSIVE) & pl.col("why").is_in(
+    [RowOutcome.TOO_NOISY.value, RowOutcome.TOO_FEW.value]
 )
+#: Where the least loss that would be called is one that anybody
+#: would call seen: below a fourfold time.
+_SEEN = (
+    pl.col("seen_percent")
+    <= pl.when(pl.col("quantity").is_in(LESS_IS_BETTER)).then(300.0).otherwise(75.0)
+).fill_null(False)
 
 
 def from_to(percents: Iterable[float]) -> str:
@@ -404,7 +584,7 @@ def sight(rows: pl.DataFrame) -> str:
     for (why,), part in rows.filter(_NOT_JUDGED).group_by("why", maintain_order=True):
         least = part.filter(_SEEN)["seen_percent"].min()
         known = f" (loss seen from {least:.0f} %)" if isinstance(least, float) else ""
-        seen.append(f"{_count(part.height, 'metric')} not judged: {why}{known}")
+        seen.append(f"{plural(part.height, 'metric')} not judged: {why}{known}")
     return "; ".join(seen)
 
 
@@ -413,11 +593,13 @@ def sessions_text(judgement: Judgement) -> str:
     rows = judgement.metrics.filter(pl.col("units") == SESSIONS, pl.col("sessions").is_not_null())
     if not rows.height:
         return ""
-    sessions = rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
+    sessions = (
+        rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
+    )
     nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
-    unseen = f"no loss would be called of {_count(nothing, 'metric')}" if nothing else ""
+    unseen = f"no loss would be called of {plural(nothing, 'metric')}" if nothing else ""
     seen = "; ".join(filter(None, [sight(rows), unseen]))
-    return f"against {_count(sessions, 'session')}: {seen}" if seen else ""
+    return f"against {plural(sessions, 'session')}: {seen}" if seen else ""
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -433,17 +615,27 @@ def needed_text(row: Mapping[str, Any]) -> str:
         return str(row["why"])
     known = []
     if row["spread_percent"]:
-        known.append(f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %")
-    if row["seen_percent"] is not None and row["seen_percent"] <= (300 if row["quantity"] in LESS_IS_BETTER else 75):
+        known.append(
+            f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %"
+        )
+    if row["seen_percent"] is not None and row["seen_percent"] <= (
+        300 if row["quantity"] in LESS_IS_BETTER else 75
+    ):
         known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
-        wanted = f"about {_count(row['needed'], 'session')} of the candidate would tell"
+        wanted = f"about {plural(row['needed'], 'session')} of the candidate would tell"
     else:
-        wanted = "a longer history would tell" if row["units"] == SESSIONS else "more jobs a side would tell"
+        wanted = (
+            "a longer history would tell"
+            if row["units"] == SESSIONS
+            else "more jobs a side would tell"
+        )
     return "; ".join(filter(None, [", ".join(known), wanted]))
 
 
 def summary(judgement: Judgement) -> str:
     counts = judgement.counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    return f"{judgement.metrics.height} metrics: {words}" + (" (improved counts as accepted)" if counts[IMPROVED] else "")
+    return f"{judgement.metrics.height} metrics: {words}" + (
+        " (improved counts as accepted)" if counts[IMPROVED] else ""
+    )

@@ -1,13 +1,14 @@
-"""Where bandwidth or latency is lost on the way from the wire over the transport library to the MPI: what a session measured of
-each fabric on each level, and one sentence for each question.
+"""Where bandwidth or latency is lost on the way from the wire over the transport library to the
+MPI: what a session measured of each fabric on each level, and one sentence for each question.
 
-Messages without pause are compared with messages without pause, and one message at a time with one at a time. TCP has no
-messages: what writes into a stream stands beside large ones.
+Messages without pause are compared with messages without pause, and one message at a time with one
+at a time. TCP has no messages: what writes into a stream stands beside large ones.
 
-A step from one level to the next loses something where the repeats of the two do not overlap and the difference is more than
-:data:`LEAST_SHARE` of the line rate (of a latency: of the highest level). Of several steps the one with the largest loss is
-named first. On each level the best program or stack counts. What a higher level reaches, those below it can carry: where an MPI
-is faster than the transport's own program, that program says nothing about what is lost.
+A step from one level to the next loses something where the repeats of the two do not overlap and
+the difference is more than :data:`LEAST_SHARE` of the line rate (of a latency: of the highest
+level). Of several steps the one with the largest loss is named first. On each level the best
+program or stack counts. What a higher level reaches, those below it can carry: where an MPI is
+faster than the transport's own program, that program says nothing about what is lost.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from ..store.sessions import Case, Session
 MPI = "MPI"
 LEVELS = (WIRE, TRANSPORT, MPI)
 #: Sizes in bytes that stand for small and for large messages.
-SMALL_BYTES, LARGE_BYTES = 8, 1 << 20
-#: Smallest part of the line rate, or of the latency, that a step is said to lose: what IMB's PingPong at 1 MiB still waits on a
-#: link of 1 Gbit/s (2 %).
+SMALL_BYTES = 8
+LARGE_BYTES = 1 << 20
+#: Smallest part of the line rate, or of the latency, that a step is said to lose: what IMB's
+#: PingPong at 1 MiB still waits on a link of 1 Gbit/s (2 %).
 LEAST_SHARE = 0.02
 
 
@@ -42,7 +44,8 @@ class CascadeQuestion:
 
     :param quantity: what they measure.
     :param size: bytes of its messages.
-    :param as_bandwidth: times of large messages stand for the bandwidth that one message at a time has.
+    :param as_bandwidth: times of large messages stand for the
+        bandwidth that one message at a time has.
     """
 
     name: str
@@ -63,18 +66,34 @@ class CascadeQuestion:
     def rows(self, level: str) -> list[Benchmark]:
         """What answers it on a level."""
         rows = [row for row in (*ROWS, *READ_ONLY) if self.name in row.cascade]
-        return [row for row in rows if level == (PAIRS[row.group].layer if row.group in PAIRS else MPI)]
+        return [
+            row for row in rows if level == (PAIRS[row.group].layer if row.group in PAIRS else MPI)
+        ]
 
     def size_of(self, row: Benchmark) -> int:
         """Bytes of a row's messages: of a stream without messages those that it writes at once."""
         plans = PAIRS[row.group].plans if row.group in PAIRS else ()
-        sizes = {size for plan in plans if plan.benchmark == row.name for each in plan.sizes.values() for size in each}
+        sizes = {
+            size
+            for plan in plans
+            if plan.benchmark == row.name
+            for each in plan.sizes.values()
+            for size in each
+        }
         return self.size if not sizes or self.size in sizes else max(sizes)
 
 
 QUESTIONS = (
-    CascadeQuestion(STREAM, "bandwidth at 1 MiB, messages without pause", "bandwidth_mb_per_s", LARGE_BYTES),
-    CascadeQuestion(SINGLE, "bandwidth at 1 MiB, one message at a time", "latency_us", LARGE_BYTES, as_bandwidth=True),
+    CascadeQuestion(
+        STREAM, "bandwidth at 1 MiB, messages without pause", "bandwidth_mb_per_s", LARGE_BYTES
+    ),
+    CascadeQuestion(
+        SINGLE,
+        "bandwidth at 1 MiB, one message at a time",
+        "latency_us",
+        LARGE_BYTES,
+        as_bandwidth=True,
+    ),
     CascadeQuestion(SMALL, "latency at 8 B", "latency_us", SMALL_BYTES),
 )
 
@@ -133,7 +152,11 @@ class CascadeAnswer:
                 carried.insert(0, one)
         notes = []
         for slow in (level for level in best if level not in carried):
-            above = next(level.level for level in carried if LEVELS.index(level.level) > LEVELS.index(slow.level))
+            above = next(
+                level.level
+                for level in carried
+                if LEVELS.index(level.level) > LEVELS.index(slow.level)
+            )
             notes.append(f"{above} is better than {slow.name}")
         notes += [f"{level}: {why}" for level, why in self.absent.items()]
         reached = ", ".join(f"{level.level} {self.value_text(level)}" for level in best)
@@ -142,7 +165,9 @@ class CascadeAnswer:
         return f"{self.fabric}, {self.question.title}: {what}{rest}."
 
     def _loss_text(self, carried: list[Reached]) -> str:
-        """The step that loses most, the first of equal ones; the lowest level against what the packets' headers leave."""
+        """The step that loses most, the first of equal ones; the lowest
+        level against what the packets' headers leave.
+        """
         losses: list[tuple[float, str]] = []
         lowest = carried[0]
         if lowest.share is not None and self.limit is not None:
@@ -151,10 +176,12 @@ class CascadeAnswer:
                 amount = f"{100 * gap:.1f} % of the line rate less than packets leave for payload"
                 losses.append((gap, f"below the {lowest.level}: {amount}"))
         for lower, upper in itertools.pairwise(carried):
-            lost, whole = abs(lower.value - upper.value), max(lower.value, upper.value)
+            lost = abs(lower.value - upper.value)
+            whole = max(lower.value, upper.value)
             amount = f"{lost:.3g} {self.question.unit}"
             if lower.share is not None and upper.share is not None:
-                lost, whole = lower.share - upper.share, 1.0
+                lost = lower.share - upper.share
+                whole = 1.0
                 amount = f"{100 * lost:.1f} % of the line rate"
             if self._is_worse(upper, lower) and lost > LEAST_SHARE * whole:
                 losses.append((lost, f"from {lower.level} to {upper.level}: {amount}"))
@@ -162,7 +189,11 @@ class CascadeAnswer:
             what = "is lost" if self.question.more_is_better else "time is added"
             return f"the most {what} {max(losses, key=lambda loss: loss[0])[1]}"
         few = len(self.reached) < 2
-        return "there is nothing to compare it with" if few else "no step loses more than the repeats differ"
+        return (
+            "there is nothing to compare it with"
+            if few
+            else "no step loses more than the repeats differ"
+        )
 
 
 @dataclass(frozen=True)
@@ -179,59 +210,98 @@ class Cascade:
 
 
 def find(session: Session) -> list[Cascade]:
-    """The fabrics of which something was measured below MPI, and not left out, with the levels above from the same session."""
+    """The fabrics of which something was measured below MPI, and not left
+    out, with the levels above from the same session.
+    """
     found = []
-    for partition, fabric in dict.fromkeys((case.partition, case.fabric) for case in session.cases if case.group in PAIRS):
+    for partition, fabric in dict.fromkeys(
+        (case.partition, case.fabric) for case in session.cases if case.group in PAIRS
+    ):
         cases = [
-            case for case in session.cases if (case.partition, case.fabric) == (partition, fabric) and case.nodes in (2, None)
+            case
+            for case in session.cases
+            if (case.partition, case.fabric) == (partition, fabric) and case.nodes in (2, None)
         ]
         below = [case.condition for case in cases if case.group in PAIRS and case.condition]
-        rate = next((row["line_rate_gbit_per_s"] for row in below if row.get("line_rate_gbit_per_s")), None)
+        rate = next(
+            (row["line_rate_gbit_per_s"] for row in below if row.get("line_rate_gbit_per_s")), None
+        )
         limit = next((row["payload_limit"] for row in below if row.get("payload_limit")), None)
         answers = []
         for question in QUESTIONS:
-            reached, absent = dict[str, tuple[Reached, ...]](), dict[str, str]()
+            reached = dict[str, tuple[Reached, ...]]()
+            absent = dict[str, str]()
             for level in LEVELS:
-                rows, best = question.rows(level), dict[str, Reached]()
-                measured = [reached for row in rows for reached in _measured(session, cases, question, row, level)]
+                rows = question.rows(level)
+                best = dict[str, Reached]()
+                measured = [
+                    reached
+                    for row in rows
+                    for reached in _measured(session, cases, question, row, level)
+                ]
                 # Stable: of equal ones the first.
-                for one in sorted(measured, key=lambda one: one.value, reverse=question.more_is_better):
+                for one in sorted(
+                    measured, key=lambda one: one.value, reverse=question.more_is_better
+                ):
                     best.setdefault(one.name, one)
                 if best:
                     reached[level] = tuple(best.values())
                 else:
                     absent[level] = _why_absent(cases, question, rows)
-            answers.append(CascadeAnswer(fabric, question, reached, absent, limit if rate else None))
+            answers.append(
+                CascadeAnswer(fabric, question, reached, absent, limit if rate else None)
+            )
         found.append(Cascade(partition, fabric, rate, tuple(answers)))
     return found
 
 
-def _measured(session: Session, cases: list[Case], question: CascadeQuestion, row: Benchmark, level: str) -> Iterator[Reached]:
+def _measured(
+    session: Session, cases: list[Case], question: CascadeQuestion, row: Benchmark, level: str
+) -> Iterator[Reached]:
     """What proven cases measured of a row; of an MPI, with one rank on each node."""
     wanted = (row.suite, row.name, question.size_of(row), question.quantity)
     program = row.name if row.binary == row.name else f"{row.binary} {row.name}"
     for case in (case for case in cases if case.group in (row.group, CROSS_CHECK)):
-        if case.evidence != PROVEN or case.uuid in session.superseded or (level == MPI and case.ppn != 1):
+        if (
+            case.evidence != PROVEN
+            or case.uuid in session.superseded
+            or (level == MPI and case.ppn != 1)
+        ):
             continue
         # A rank on a node can use one of several rails, unless its messages are striped.
-        rate, devices = case.condition.get("line_rate_gbit_per_s"), case.condition.get("devices")
+        rate = case.condition.get("line_rate_gbit_per_s")
+        devices = case.condition.get("devices")
         if rate and not case.condition.get("striped") and isinstance(devices, list):
             rate = float(rate) / max(len(devices), 1)
         for sample in case.samples:
-            if (sample.suite, sample.benchmark, sample.message_bytes, sample.quantity) != wanted or not sample.measured:
+            if (
+                sample.suite,
+                sample.benchmark,
+                sample.message_bytes,
+                sample.quantity,
+            ) != wanted or not sample.measured:
                 continue
             # Bytes per us are MB/s.
-            values = [question.size / value if question.as_bandwidth else value for value in sample.measured]
+            values = [
+                question.size / value if question.as_bandwidth else value
+                for value in sample.measured
+            ]
             middle = statistics.median(values)
-            share = middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
+            share = (
+                middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
+            )
             name = f"{row.name}, {case.stack}" if level == MPI else program
             yield Reached(level, name, middle, min(values), max(values), share)
 
 
 def _why_absent(cases: list[Case], question: CascadeQuestion, rows: list[Benchmark]) -> str:
-    """Why a level has no number: nothing measures it so, a case was skipped or failed, or none was in the session."""
+    """Why a level has no number: nothing measures it so, a case was
+    skipped or failed, or none was in the session.
+    """
     groups = {row.group for row in rows}
-    transport = next((str(case.condition["transport"]) for case in cases if case.condition.get("transport")), "")
+    transport = next(
+        (str(case.condition["transport"]) for case in cases if case.condition.get("transport")), ""
+    )
     pairs = [PAIRS[group] for group in groups if group in PAIRS]
     if transport and pairs and not any(transport in pair.transports for pair in pairs):
         return f"no program measures it over {transport}"

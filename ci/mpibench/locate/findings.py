@@ -1,4 +1,6 @@
-"""The answer for a map or for ordinary sessions: who is accused, in sentences, JSON, JUnit and commands for Slurm."""
+"""The answer for a map or for ordinary sessions: who is accused, in
+sentences, JSON, JUnit and commands for Slurm.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,25 @@ from reframe_tests.harness.machine.switch_paths import kind_of, node_of
 from reframe_tests.harness.printable import one_line, plain_data
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from .maps import BOTH, LINK, NODE, PAIR, RECEIVES, SENDS, SWITCH, UPLINK, Observations, Places, Suspect
+from .maps import (
+    BOTH,
+    LINK,
+    NODE,
+    PAIR,
+    RECEIVES,
+    SENDS,
+    SWITCH,
+    UPLINK,
+    Observations,
+    Places,
+    Suspect,
+)
 from .search import ALL, Residuals
 
 #: Kinds whose directions are two names; a node, an uplink and a switch are one thing in both.
 FLIPPED = (LINK, PAIR)
-#: What to look at first where all measurements are slow, by kind, direction and whether it is a latency.
+#: What to look at first where all measurements are slow, by kind,
+#: direction and whether it is a latency.
 _CAUSES: Mapping[tuple[str, str, bool], str] = {
     (NODE, SENDS, False): "its transmit side (cable, port, driver)",
     (NODE, RECEIVES, False): "its receive side (cable, the switch's port, interrupts)",
@@ -34,7 +49,11 @@ _CAUSES: Mapping[tuple[str, str, bool], str] = {
     (UPLINK, RECEIVES, False): "its uplink, downwards",
     (UPLINK, BOTH, False): "its uplink",
     (UPLINK, BOTH, True): "its uplink",
-    **{(SWITCH, way, late): "the switch itself" for way in (SENDS, RECEIVES, BOTH) for late in (False, True)},
+    **{
+        (SWITCH, way, late): "the switch itself"
+        for way in (SENDS, RECEIVES, BOTH)
+        for late in (False, True)
+    },
     (PAIR, SENDS, False): "a route or one of several parallel cables",
     (PAIR, BOTH, False): "a route or one of several parallel cables",
     (PAIR, BOTH, True): "a route between them",
@@ -42,20 +61,24 @@ _CAUSES: Mapping[tuple[str, str, bool], str] = {
 _OF_GPUS = "the GPUs' links (NVLink, xGMI, PCIe) or what switches them"
 #: Names of nodes that Slurm takes as one node and no shell takes for anything else.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-#: Characters of a reason that a shell, Slurm's parser and a terminal all take as they are; and so many at most.
-_REASON, _LONGEST = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]"), 160
+#: Characters of a reason that a shell, Slurm's parser and a terminal
+#: all take as they are; and so many at most.
+_REASON = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
+_LONGEST = 160
 
 
 @dataclass(frozen=True)
 class Direction:
     """One accusation in words of the machine.
 
-    :param times: how many times as long it takes as others of its class, or by how much its bandwidth is divided; median of
-        what it is accused by. ``low``, ``high``: its interval.
+    :param times: how many times as long it takes as others of its class, or by how much its
+        bandwidth is divided; median of what it is accused by. ``low``, ``high``: its interval.
     :param added_us: of a latency, what it takes longer, in microseconds.
     :param value: median of the values themselves, in the quantity's unit.
-    :param slow: observations beyond the threshold, of ``count``; ``partners``: nodes at the other end.
-    :param pairs: pairs of nodes it was observed in; ``moments``: how many had slow ones, of ``all_moments``.
+    :param slow: observations beyond the threshold, of ``count``;
+        ``partners``: nodes at the other end.
+    :param pairs: pairs of nodes it was observed in; ``moments``: how
+        many had slow ones, of ``all_moments``.
     :param alike: others that show in just the same observations.
     """
 
@@ -78,7 +101,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Accused:
     """One thing that is accused by one quantity, in all its directions.
 
     :param directions: sending before receiving.
@@ -120,15 +143,26 @@ class Finding:
     @property
     def extent(self) -> str:
         """``all`` if any direction is slow throughout."""
-        return ALL if any(direction.extent == ALL for direction in self.directions) else self.directions[0].extent
+        return (
+            ALL
+            if any(direction.extent == ALL for direction in self.directions)
+            else self.directions[0].extent
+        )
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are accused: itself if it is one and nothing else shows in the same observations."""
-        return self.names if self.kind == NODE and not any(direction.alike for direction in self.directions) else ()
+        """The nodes that are accused: itself if it is one and nothing
+        else shows in the same observations.
+        """
+        return (
+            self.names
+            if self.kind == NODE and not any(direction.alike for direction in self.directions)
+            else ()
+        )
 
     def text(self, line_rate: float | None = None) -> str:
-        """A sentence without a full stop: who, how slow, to whom, what is normal about it, and what that points to.
+        """A sentence without a full stop: who, how slow, to whom, what is
+        normal about it, and what that points to.
 
         :param line_rate: of a link of a node, in MB/s; bandwidths are then held against it.
         """
@@ -136,33 +170,61 @@ class Finding:
             return self.said
         what = self._node_text(line_rate) if self.kind == NODE else self._way_text(line_rate)
         if self.quantity == MEAN and self.kind == NODE:
-            cause = "it stands still now and then: a quota of its processor, other programs on it, or interrupts"
+            cause = (
+                "it stands still now and then: a quota of its processor, other programs on it, "
+                "or interrupts"
+            )
         elif self.extent == ALL:
-            cause = _OF_GPUS if kind_of(self.names) == "GPUs" else _CAUSES[self.kind, self.way, self.is_late]
+            cause = (
+                _OF_GPUS
+                if kind_of(self.names) == "GPUs"
+                else _CAUSES[self.kind, self.way, self.is_late]
+            )
         elif self.kind in (NODE, PAIR):
             cause = "intermittent: a cable, a port, or another program on it"
         else:
             cause = "one of several parallel cables, or others' traffic"
-        # The way between two switches is a part of what either has upwards, and an uplink by how many share it is the same.
-        own = {(UPLINK, (name,)) for name in self.names if self.kind == LINK} | {(self.kind, self.names)}
-        alike = [other for direction in self.directions for other in direction.alike if (other.kind, other.names) not in own]
+        # The way between two switches is a part of what either has upwards, and
+        # an uplink by how many share it is the same.
+        own = {(UPLINK, (name,)) for name in self.names if self.kind == LINK} | {
+            (self.kind, self.names)
+        }
+        alike = [
+            other
+            for direction in self.directions
+            for other in direction.alike
+            if (other.kind, other.names) not in own
+        ]
         names = list(dict.fromkeys(other.text for other in alike))
-        rest = f"; from these pairs it cannot be distinguished from {', '.join(names[:3])}" if names else ""
+        rest = (
+            f"; from these pairs it cannot be distinguished from {', '.join(names[:3])}"
+            if names
+            else ""
+        )
         return f"{what}: {cause}{rest}"
 
     def _way_text(self, line_rate: float | None) -> str:
         """Of what joins nodes, and of pairs."""
-        worst, late, both = self.worst, self.is_late, self.is_two_way or self.is_late
+        worst = self.worst
+        late = self.is_late
+        both = self.is_two_way or self.is_late
         loss = self._loss(worst, line_rate)
         names = self.names if self.is_two_way else worst.suspect.names
         if self.kind == PAIR:
-            return f"{names[0]} {'and' if both else 'to'} {names[1]}: {loss} in {worst.slow} of {worst.count} measurements"
+            return (
+                f"{names[0]} {'and' if both else 'to'} {names[1]}: {loss} in {worst.slow} of "
+                f"{worst.count} measurements"
+            )
         if self.kind == LINK:
             where = f"across {'-'.join(self.names)}" if both else f"from {names[0]} to {names[1]}"
         elif self.kind == UPLINK:
-            where = {SENDS: "out of {}", RECEIVES: "into {}", BOTH: "across the uplink of {}"}[self.way].format(names[0])
+            where = {SENDS: "out of {}", RECEIVES: "into {}", BOTH: "across the uplink of {}"}[
+                self.way
+            ].format(names[0])
         else:
-            where = {SENDS: "that {} sends", RECEIVES: "that {} receives", BOTH: "with {}"}[self.way].format(names[0])
+            where = {SENDS: "that {} sends", RECEIVES: "that {} receives", BOTH: "with {}"}[
+                self.way
+            ].format(names[0])
             where += ", also below it,"
         if worst.suspect.load:
             where += f" with {worst.suspect.load} or more at once"
@@ -172,15 +234,22 @@ class Finding:
         return f"{worst.slow} of {worst.count} measurements {where}, {rounds} {loss}"
 
     def _node_text(self, line_rate: float | None) -> str:
-        node, worst = self.names[0], self.worst
+        node = self.names[0]
+        worst = self.worst
         if self.is_late and worst.extent == ALL:
-            count = f"all {worst.pairs} pairs" if worst.slow == worst.count else f"{worst.slow} of {worst.count} measurements"
+            count = (
+                f"all {worst.pairs} pairs"
+                if worst.slow == worst.count
+                else f"{worst.slow} of {worst.count} measurements"
+            )
             return f"{node}: {self._loss(worst, None)} in {count}"
         rows = []
         for worst in self.directions:
-            verb, to = {SENDS: ("sends", "to"), RECEIVES: ("receives", "from"), BOTH: ("communicates", "with")}[
-                worst.suspect.way
-            ]
+            verb, to = {
+                SENDS: ("sends", "to"),
+                RECEIVES: ("receives", "from"),
+                BOTH: ("communicates", "with"),
+            }[worst.suspect.way]
             loss = self._loss(worst, line_rate)
             if self.extent != ALL:
                 where = f"in {worst.slow} of {worst.count} measurements ({worst.moments} rounds)"
@@ -200,24 +269,27 @@ class Finding:
     def _loss(self, one: Direction, line_rate: float | None) -> str:
         if self.is_late:
             added = one.added_us or 0.0
-            return f"{added:{'.0f' if added >= 10 else '.2g'}} us more {QUANTITIES[self.quantity].title}"
+            return (
+                f"{added:{'.0f' if added >= 10 else '.2g'}} us more "
+                f"{QUANTITIES[self.quantity].title}"
+            )
         if line_rate:
             return f"{100 * one.value / line_rate:.0f} % of line rate"
         return f"{100 / one.times:.0f} % of what others reach"
 
 
 @dataclass(frozen=True)
-class Part:
+class QuantityFindings:
     """What one quantity shows.
 
-    :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of time) that would have been
-        accused; ``None``: none would have been.
+    :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of
+        time) that would have been accused; ``None``: none would have been.
     """
 
     seen: Observations
     residuals: Residuals
     places: Places
-    findings: tuple[Finding, ...]
+    findings: tuple[Accused, ...]
     tests: int
     rate: float
     floor: float | None
@@ -232,19 +304,23 @@ class Part:
             "innocents_per_run_at_most": self.rate,
             "noise_percent": 100 * math.expm1(self.residuals.spread),
             "smallest_loss_accused_times": self.floor,
-            "levels": [{**asdict(level), "value": math.exp(sign * level.slowness)} for level in self.residuals.levels],
+            "levels": [
+                {**asdict(level), "value": math.exp(sign * level.slowness)}
+                for level in self.residuals.levels
+            ],
         }
 
 
 @dataclass(frozen=True)
-class Answer:
+class MapJudgement:
     """The whole answer for one map.
 
     :param findings: who is accused, the worst first.
-    :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
+    :param inconclusive: sentences on what could not be decided: with
+        these nobody can be called healthy.
     :param notes: sentences for the reader.
-    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is set
-        otherwise than all others.
+    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped
+        answering, its link is set otherwise than all others.
     :param facts: of accused nodes, sentences on what else is unlike others.
     :param title: condition it was measured under.
     :param line_rate_mb_per_s: of a node's link; ``None``: not known.
@@ -252,9 +328,9 @@ class Answer:
     :param session: of a stored map the session that measured it; ``started``: when that began.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[QuantityFindings, ...]
     places: Places
-    findings: tuple[Finding, ...]
+    findings: tuple[Accused, ...]
     inconclusive: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     evident: Mapping[str, str] = field(default_factory=dict)
@@ -275,29 +351,41 @@ class Answer:
     @property
     def accused(self) -> tuple[str, ...]:
         """Nodes that are accused, the worst first."""
-        return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
+        return tuple(
+            dict.fromkeys(
+                [*self.evident, *(node for finding in self.findings for node in finding.nodes)]
+            )
+        )
 
     @property
     def status(self) -> int:
-        """Exit status: 1 somebody or something is accused; 3 nobody is, and not all could be decided; else 0."""
+        """Exit status: 1 somebody or something is accused; 3 nobody is,
+        and not all could be decided; else 0.
+        """
         return 1 if self.findings or self.evident else 3 if self.inconclusive else 0
 
     @property
     def headline(self) -> str:
         """In one line."""
         # A node that two quantities accuse is one.
-        count = len({(NODE, (node,)) for node in self.evident} | {(finding.kind, finding.names) for finding in self.findings})
+        count = len(
+            {(NODE, (node,)) for node in self.evident}
+            | {(finding.kind, finding.names) for finding in self.findings}
+        )
         accused = {0: "nobody is", 1: "1 suspect is"}.get(count, f"{count} suspects are")
         but = ", and not all could be decided" if self.inconclusive and not count else ""
         among = f"{len(self.nodes)} {kind_of(self.nodes)}"
-        return f"{accused} accused among {among}{but} (innocents expected per run: at most {self.rate:g})"
+        return (
+            f"{accused} accused among {among}{but} (innocents expected per run: at most "
+            f"{self.rate:g})"
+        )
 
     @property
     def rate(self) -> float:
         """Innocents accused per run, expected at most."""
         return sum(part.rate for part in self.parts)
 
-    def say(self, finding: Finding) -> str:
+    def say(self, finding: Accused) -> str:
         """A finding as a sentence, with what is known of its nodes beside."""
         facts = [fact for node in finding.nodes for fact in self.facts.get(node, ())]
         return "; ".join([finding.text(self.line_rate_mb_per_s), *facts])
@@ -309,14 +397,23 @@ class Answer:
         for part in self.parts:
             if part.floor is not None:
                 late = QUANTITIES[part.seen.quantity].direction == LOWER
-                loss = f"{100 * (part.floor - 1):.0f} % more" if late else f"{100 * (1 - 1 / part.floor):.0f} % less"
+                loss = (
+                    f"{100 * (part.floor - 1):.0f} % more"
+                    if late
+                    else f"{100 * (1 - 1 / part.floor):.0f} % less"
+                )
                 noise = 100 * math.expm1(part.residuals.spread)
                 shown = f"(noise here: {noise:{'.0f' if noise >= 10 else '.2g'}} %)"
-                rows.append(f"a node with {loss} {part.seen.title} in every measurement would be accused {shown}")
+                rows.append(
+                    f"a node with {loss} {part.seen.title} in every measurement would be accused "
+                    f"{shown}"
+                )
         return [*rows, *self.notes]
 
     def drain(self, session: str) -> list[str]:
-        """A command for each node that is accused, to print and never run; a switch or cable is none that Slurm could drain."""
+        """A command for each node that is accused, to print and never run; a
+        switch or cable is none that Slurm could drain.
+        """
         reasons: dict[str, str] = {}
         accused = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)
         for name, why in (*self.evident.items(), *accused):
@@ -324,8 +421,12 @@ class Answer:
         rows = []
         for node, why in reasons.items():
             if NODE_NAME.fullmatch(node):
-                reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[:_LONGEST].strip()
-                rows.append(f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}")
+                reason = _REASON.sub("_", one_line(f"mpibench {session[:8]}: {why}"))[
+                    :_LONGEST
+                ].strip()
+                rows.append(
+                    f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
+                )
             else:
                 refused = "it is not a node name that Slurm would take as one node"
                 rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")
@@ -338,7 +439,10 @@ class Answer:
         yield from (f"  {self.say(finding)}" for finding in self.findings)
         yield from (f"  inconclusive: {text}" for text in self.inconclusive)
         yield from (f"  note: {text}" for text in self.remarks)
-        commands = {"take them out of service": self.drain(session), "measure their links without MPI": self.wires}
+        commands = {
+            "take them out of service": self.drain(session),
+            "measure their links without MPI": self.wires,
+        }
         for title, rows in commands.items():
             yield from [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
 
@@ -365,7 +469,11 @@ class Answer:
                         "switch_level": finding.level,
                         "extent": finding.extent,
                         "accused_nodes": list(finding.nodes),
-                        "facts": [sentence for node in finding.nodes for sentence in self.facts.get(node, ())],
+                        "facts": [
+                            sentence
+                            for node in finding.nodes
+                            for sentence in self.facts.get(node, ())
+                        ],
                         "directions": [
                             {
                                 **asdict(direction),
@@ -386,8 +494,10 @@ class Answer:
         return data
 
 
-def junit(answers: Sequence[Answer], system: str) -> str:
-    """A test suite for each map: a test case for each node, each other suspect that is accused, and what is inconclusive."""
+def junit(answers: Sequence[MapJudgement], system: str) -> str:
+    """A test suite for each map: a test case for each node, each other
+    suspect that is accused, and what is inconclusive.
+    """
     root = ElementTree.Element("testsuites")
     for answer in answers:
         accused = {node: [text] for node, text in answer.evident.items()}
@@ -395,7 +505,8 @@ def junit(answers: Sequence[Answer], system: str) -> str:
             for name in finding.nodes or (" and ".join(finding.names),):
                 accused.setdefault(name, []).append(answer.say(finding))
         cases: list[tuple[str, str, str, Sequence[str]]] = [
-            (name, "failure", "accused", accused.get(name, ())) for name in dict.fromkeys([*answer.nodes, *accused])
+            (name, "failure", "accused", accused.get(name, ()))
+            for name in dict.fromkeys([*answer.nodes, *accused])
         ]
         cases.append(("everything could be decided", "error", "inconclusive", answer.inconclusive))
         suite = ElementTree.SubElement(
@@ -407,7 +518,9 @@ def junit(answers: Sequence[Answer], system: str) -> str:
             tests=str(len(cases)),
         )
         for name, element, kind, said in cases:
-            case = ElementTree.SubElement(suite, "testcase", classname="locate", name=one_line(name))
+            case = ElementTree.SubElement(
+                suite, "testcase", classname="locate", name=one_line(name)
+            )
             if said:
                 text = one_line("; ".join(said))
                 ElementTree.SubElement(case, element, type=kind, message=text).text = text

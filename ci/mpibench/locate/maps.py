@@ -1,8 +1,9 @@
-"""What is judged: times between nodes on the log scale, where the nodes are plugged in, and who may be at fault.
+"""What is judged: times between nodes on the log scale, where the
+nodes are plugged in, and who may be at fault.
 
-Of a stored map of pairs there is one value for each pair, direction and round: of a bandwidth the median of its repeats, of a
-latency the least of both directions, as of one round trip it means nothing which node began, and what other programs do to one
-of them can only add.
+Of a stored map of pairs there is one value for each pair, direction and round: of a bandwidth the
+median of its repeats, of a latency the least of both directions, as of one round trip it means
+nothing which node began, and what other programs do to one of them can only add.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
+from reframe_tests.harness.instruments.pairs.pair_values import (
+    BANDWIDTH,
+    LATENCY,
+    MEAN,
+    PairMap,
+    PairValue,
+)
 from reframe_tests.harness.machine.switch_paths import kind_of
 from reframe_tests.harness.machine.switches import GUESSED, SwitchTree
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
@@ -27,9 +34,15 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-SENDS, RECEIVES, BOTH = "sends", "receives", "both"
+SENDS = "sends"
+RECEIVES = "receives"
+BOTH = "both"
 #: Kinds in the order in which one is named where several would show in the same observations.
-NODE, LINK, UPLINK, SWITCH, PAIR = "node", "link", "uplink", "switch", "pair"
+NODE = "node"
+LINK = "link"
+UPLINK = "uplink"
+SWITCH = "switch"
+PAIR = "pair"
 KINDS = (NODE, LINK, UPLINK, SWITCH, PAIR)
 #: Order in which quantities are judged and shown.
 _ORDER = (BANDWIDTH, LATENCY, MEAN)
@@ -38,13 +51,14 @@ _ORDER = (BANDWIDTH, LATENCY, MEAN)
 class Suspect(NamedTuple):
     """One that may be at fault.
 
-    :param kind: one of :data:`KINDS`: a node; the way from one switch to another; all ways of a switch to others; a switch with
-        what is below it; a pair of nodes.
-    :param names: its name; of a link and a pair both ends, the sending one first where there is a direction.
+    :param kind: one of :data:`KINDS`: a node; the way from one switch to another; all ways of a
+        switch to others; a switch with what is below it; a pair of nodes.
+    :param names: its name; of a link and a pair both ends, the sending
+        one first where there is a direction.
     :param way: :data:`SENDS`, :data:`RECEIVES` or, of a quantity without a direction, :data:`BOTH`.
     :param level: of a switch: 0 a leaf, 1 what is above it.
-    :param load: of a link between switches: only where so many or more messages shared it, as a slow one carries one of them
-        as fast as a good one does; 0: all.
+    :param load: of a link between switches: only where so many or more messages shared it, as a
+        slow one carries one of them as fast as a good one does; 0: all.
     """
 
     kind: str
@@ -61,7 +75,7 @@ class Suspect(NamedTuple):
             return f"the way from {name} to {self.names[1]}"
         if self.kind == UPLINK:
             return f"the uplink of {name}"
-        name = f"the switch {name}" if self.kind == SWITCH else name
+        name = f"{name} as a whole" if self.kind == SWITCH else name
         return name if self.way == BOTH else f"what {name} {self.way}"
 
 
@@ -69,12 +83,16 @@ class Suspect(NamedTuple):
 class Observations:
     """Measurements of one quantity between two nodes each.
 
-    :param quantity: what was measured, a name of :data:`reframe_tests.harness.vocabulary.QUANTITIES`.
+    :param quantity: what was measured, a name of
+        :data:`reframe_tests.harness.vocabulary.QUANTITIES`.
     :param nodes: names; ``source`` and ``target`` are places in it.
-    :param slowness: natural logarithm, turned so that more is worse: of a latency, or minus that of a bandwidth.
+    :param slowness: natural logarithm, turned so that more is worse: of a
+        latency, or minus that of a bandwidth.
     :param moment: in which round: disturbances of one round are one event.
-    :param together: what ran at the same time and shares the links between switches: a round's one direction.
-    :param directed: source sends and target receives; else both ends do both, and their order means nothing.
+    :param together: what ran at the same time and shares the links
+        between switches: a round's one direction.
+    :param directed: source sends and target receives; else both ends do
+        both, and their order means nothing.
     """
 
     quantity: str
@@ -89,12 +107,16 @@ class Observations:
     def __post_init__(self) -> None:
         if not np.isfinite(self.slowness).all():
             raise BadInput(
-                "map-value", f"the map of {self.quantity} has a value that is not a positive number: measure it again."
+                "output-damaged",
+                f"the map of {self.quantity} has a value that is not a positive number: measure "
+                "it again.",
             )
         if (self.source == self.target).any():
             name = self.nodes[int(self.source[self.source == self.target][0])]
             raise BadInput(
-                "map-self-pair", f"the map of {self.quantity} has {name} measured against itself: measure pairs of nodes."
+                "output-damaged",
+                f"the map of {self.quantity} has {name} measured against itself: measure pairs "
+                "of nodes.",
             )
 
     def __len__(self) -> int:
@@ -107,10 +129,15 @@ class Observations:
     @property
     def ends(self) -> tuple[tuple[str, Integers], ...]:
         """What either end does, with the node of each observation."""
-        return (SENDS if self.directed else BOTH, self.source), (RECEIVES if self.directed else BOTH, self.target)
+        return (SENDS if self.directed else BOTH, self.source), (
+            RECEIVES if self.directed else BOTH,
+            self.target,
+        )
 
     def pairs(self, first: Integers, second: Integers, many: int) -> Integers:
-        """A number for each two of so many things at the ends; without a direction their order does not count."""
+        """A number for each two of so many things at the ends; without a
+        direction their order does not count.
+        """
         if not self.directed:
             first, second = np.minimum(first, second), np.maximum(first, second)
         return first * many + second
@@ -120,7 +147,8 @@ class Observations:
 class Places:
     """Where each node is plugged in.
 
-    :param switches: node to its switches, the leaf first, then what is above it (a pod, a group of a dragonfly).
+    :param switches: node to its switches, the leaf first, then what is
+        above it (a pod, a group of a dragonfly).
     :param origin: where that is written: ``topology.conf``, ...; ``""``: nothing is known.
     :param guessed: found in the map itself and written nowhere.
     """
@@ -130,10 +158,14 @@ class Places:
     guessed: bool = False
 
     def levels(self, nodes: Sequence[str]) -> list[list[str]]:
-        """For each level, the leaves first, the switch of each node; empty where a node has none."""
+        """For each level, the leaves first, the switch of each
+        node; empty where a node has none.
+        """
         paths = [self.switches.get(node, ()) for node in nodes]
         depth = max(map(len, paths), default=0)
-        return [[path[level] if level < len(path) else "" for path in paths] for level in range(depth)]
+        return [
+            [path[level] if level < len(path) else "" for path in paths] for level in range(depth)
+        ]
 
     def leaf(self, node: str) -> str:
         """The switch a node is plugged into; empty where that is not known."""
@@ -148,7 +180,9 @@ def numbered(names: Sequence[Any]) -> tuple[list[Any], Integers]:
 
 
 def grouped(key: Integers, value: Floats) -> tuple[Integers, Integers, Integers, Floats]:
-    """Keys, where in the values each begins, how many it has, and the values, in order within each key."""
+    """Keys, where in the values each begins, how many it has, and
+    the values, in order within each key.
+    """
     order = np.lexsort((value, key))
     return *np.unique(key[order], return_index=True, return_counts=True), value[order]
 
@@ -159,20 +193,34 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def prepare(pair_map: PairMap) -> tuple[list[Observations], list[str], list[str]]:
-    """Observations of each quantity and size; sentences on what was to be measured and was not; and on how it was measured.
+    """Observations of each quantity and size; sentences on what was to be
+    measured and was not; and on how it was measured.
 
     :raises BadInput: there are not two nodes, or no value that can be used.
     """
     if len(pair_map.nodes) < 2:
-        raise BadInput("map-too-small", "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.")
-    usable = [row for row in pair_map.values if row.value is not None and row.value > 0 and row.counted is not False]
+        raise BadInput(
+            "nothing-measured",
+            "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.",
+        )
+    usable = [
+        row
+        for row in pair_map.values
+        if row.value is not None and row.value > 0 and row.counted is not False
+    ]
     if not usable:
-        raise BadInput("map-empty", "the map of pairs holds no value that can be used: measure it again.")
+        raise BadInput(
+            "session-missing", "the map of pairs holds no value that can be used: measure it again."
+        )
     kinds: dict[tuple[str, int], list[PairValue]] = {}
     for row in usable:
         kinds.setdefault((row.quantity, row.message_bytes), []).append(row)
     order = sorted(kinds, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
-    return [_observations(pair_map.nodes, kinds[kind]) for kind in order], _missing(pair_map), _notes(pair_map, usable, kinds)
+    return (
+        [_observations(pair_map.nodes, kinds[kind]) for kind in order],
+        _missing(pair_map),
+        _notes(pair_map, usable, kinds),
+    )
 
 
 def _observations(nodes: tuple[str, ...], rows: Sequence[PairValue]) -> Observations:
@@ -185,23 +233,34 @@ def _observations(nodes: tuple[str, ...], rows: Sequence[PairValue]) -> Observat
         values.setdefault(key, []).append(row.value or math.nan)
     slowness = np.log([min(found) if lower else median(found) for found in values.values()])
     source, target = np.array([key[2:4] for key in values], dtype=np.intp).T
-    moment, together = numbered([key[:2] for key in values])[1], numbered([(*key[:2], key[4]) for key in values])[1]
+    moment = numbered([key[:2] for key in values])[1]
+    together = numbered([(*key[:2], key[4]) for key in values])[1]
     return Observations(
-        rows[0].quantity, nodes, source, target, slowness if lower else -slowness, moment, together, directed=not lower
+        rows[0].quantity,
+        nodes,
+        source,
+        target,
+        slowness if lower else -slowness,
+        moment,
+        together,
+        directed=not lower,
     )
 
 
 def _missing(pair_map: PairMap) -> list[str]:
     found = []
-    silent, rows = set(pair_map.silent), pair_map.values
+    silent = set(pair_map.silent)
+    rows = pair_map.values
     lost = sorted({tuple(sorted((row.source, row.target))) for row in rows if row.value is None})
     if others := ["-".join(pair) for pair in lost if not silent & set(pair)]:
         found.append(f"{len(others)} pairs were to be measured and were not: {listed(others, 5)}")
-    if uncounted := sorted({tuple(sorted((row.source, row.target))) for row in rows if row.counted is False}):
+    if uncounted := sorted(
+        {tuple(sorted((row.source, row.target))) for row in rows if row.counted is False}
+    ):
         shown = listed(["-".join(pair) for pair in uncounted], 5)
         found.append(
-            f"of {len(uncounted)} pairs the nodes did not count the bytes that were sent on the fabric, so these are not used: "
-            f"{shown}"
+            f"of {len(uncounted)} pairs the nodes did not count the bytes that were sent on the "
+            f"fabric, so these are not used: {shown}"
         )
     seen = {node for row in rows if row.value is not None for node in (row.source, row.target)}
     if unseen := [node for node in pair_map.nodes if node not in seen | silent]:
@@ -211,28 +270,36 @@ def _missing(pair_map: PairMap) -> list[str]:
     return found
 
 
-def _notes(pair_map: PairMap, rows: Sequence[PairValue], kinds: Mapping[tuple[str, int], object]) -> list[str]:
-    sizes = ", ".join(f"{QUANTITIES[quantity].title} at {size_text(size)}" for quantity, size in kinds)
+def _notes(
+    pair_map: PairMap, rows: Sequence[PairValue], kinds: Mapping[tuple[str, int], object]
+) -> list[str]:
+    sizes = ", ".join(
+        f"{QUANTITIES[quantity].title} at {size_text(size)}" for quantity, size in kinds
+    )
     what = "each pair with each" if pair_map.design == "all" else "a sample of the pairs"
     passes = len({row.order for row in rows})
     rounds = f"{len({row.round for row in rows})} rounds in {passes} pass{'es' * (passes != 1)}"
     found = [f"{what} of {len(pair_map.nodes)} {kind_of(pair_map.nodes)}, {rounds}: {sizes}"]
     if any(row.counted is None for row in rows):
-        found.append("of some values it is not known whether the nodes counted their bytes on the fabric")
+        found.append(
+            "of some values it is not known whether the nodes counted their bytes on the fabric"
+        )
     return [*found, *(pair_map.tree.notes if pair_map.tree else ())]
 
 
 def places_of(tree: SwitchTree | None, nodes: Sequence[str]) -> tuple[Places, list[str]]:
-    """Where the nodes are plugged in, and sentences where the description contradicts the nodes that were measured."""
-    if tree is None:
+    """Where the nodes are plugged in, and sentences where the
+    description contradicts the nodes that were measured.
+    """
+    if tree is None or not tree.leaf_of:
         return Places({}), []
     described = {node: tuple(reversed(tree.path(node))) for node in nodes if tree.path(node)}
     unknown = [node for node in nodes if node not in described]
     if not described:
         others = ", ".join(sorted(tree.leaf_of)[:3])
         return Places({}), [
-            f"the switches ({tree.origin}) have none of the nodes that were measured, but {others}, ...: "
-            "its names contradict the host names, and it is not used"
+            f"the switches ({tree.origin}) have none of the nodes that were measured, but "
+            f"{others}, ...: its names contradict the host names, and it is not used"
         ]
     said = [f"the switches ({tree.origin}) lack {listed(unknown, 10)}"] if unknown else []
     return Places(described, tree.origin, tree.origin == GUESSED), said

@@ -1,7 +1,8 @@
-"""The stored maps of several nights: suspects beside curves that miss, new ones after an upgrade, each node over the nights.
+"""The stored maps of several nights: suspects beside curves that miss, new
+ones after an upgrade, each node over the nights.
 
-A map is used where its case is proven. It is not said that the suspect is the cause: a curve was measured on some nodes, a map
-on others, and both are named.
+A map is used where its case is proven. It is not said that the suspect is the cause: a curve was
+measured on some nodes, a map on others, and both are named.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from reframe_tests.harness.samples import PROVEN
 
 from ..store.store import Store
 from .answers import judge_map
-from .findings import Answer, Part
+from .findings import MapJudgement, QuantityFindings
 from .maps import NODE, PAIR, Floats, grouped
 
 #: Days for which a map of before is worth naming: what is a month old has been seen to since.
 DAYS = 31
 #: Sentences of one map, at most.
 _MOST = 3
-#: Nodes with a line of their own, at most: those accused in any night first, then those that were slowest.
+#: Nodes with a line of their own, at most: those accused in any
+#: night first, then those that were slowest.
 MOST_NODES = 8
 #: Quantiles of all nodes of a night, between which most lie.
 BAND = (0.05, 0.95)
 
 
-def stored(store: Store, system: str, sessions: Collection[str] | None = None) -> list[Answer]:
+def stored(
+    store: Store, system: str, sessions: Collection[str] | None = None
+) -> list[MapJudgement]:
     """Answers of the proven maps of a dataset, oldest first.
 
     :param sessions: only these session ids.
@@ -51,77 +55,120 @@ def stored(store: Store, system: str, sessions: Collection[str] | None = None) -
     ]
 
 
-def _condition(answer: Answer) -> tuple[str, str]:
+def _condition(answer: MapJudgement) -> tuple[str, str]:
     """What maps are held against each other by."""
     return answer.stack, answer.fabric
 
 
-def _nobody(answer: Answer) -> str:
+def _nobody(answer: MapJudgement) -> str:
     """What is said where it accuses nobody, which is not always that all are healthy."""
-    unclear = f", and not all could be decided (mpibench locate --session {answer.session[:8]})" if answer.inconclusive else ""
+    unclear = (
+        f", and not all could be decided (mpibench locate --session {answer.session[:8]})"
+        if answer.inconclusive
+        else ""
+    )
     return f"accuses nobody among {len(answer.nodes)} {kind_of(answer.nodes)}{unclear}"
 
 
-def _things(answer: Answer) -> dict[tuple[str, ...], str]:
+def _things(answer: MapJudgement) -> dict[tuple[str, ...], str]:
     """Sentence of each thing that is accused, by its kind and names."""
-    found: dict[tuple[str, ...], str] = {(NODE, node): text for node, text in answer.evident.items()}
+    found: dict[tuple[str, ...], str] = {
+        (NODE, node): text for node, text in answer.evident.items()
+    }
     for finding in answer.findings:
         found.setdefault((finding.kind, *finding.names), finding.text())
     return found
 
 
-def newest_before(store: Store, system: str, until: datetime) -> list[Answer]:
+def newest_before(store: Store, system: str, until: datetime) -> list[MapJudgement]:
     """The newest map of each stack and fabric of the last :data:`DAYS` days before a time."""
     wanted: dict[tuple[Any, ...], str] = {}
     for row in store.pair_map_cases(system).iter_rows(named=True):
         if until - timedelta(days=DAYS) <= row["started"] < until and row["evidence"] == PROVEN:
             wanted[row["stack"], row["fabric"]] = row["session"]
     found = stored(store, system, set(wanted.values())) if wanted else []
-    return [stored_map for stored_map in found if wanted.get(_condition(stored_map)) == stored_map.session]
+    return [
+        stored_map
+        for stored_map in found
+        if wanted.get(_condition(stored_map)) == stored_map.session
+    ]
 
 
-def suspects(store: Store, system: str, sessions: Sequence[str], began: datetime, *, accused_only: bool = False) -> list[str]:
-    """Sentences beside the curves of sessions that miss; none where no map is younger than :data:`DAYS` days.
+def suspects(
+    store: Store,
+    system: str,
+    sessions: Sequence[str],
+    began: datetime,
+    *,
+    accused_only: bool = False,
+) -> list[str]:
+    """Sentences beside the curves of sessions that miss; none where
+    no map is younger than :data:`DAYS` days.
 
     :param began: of the first of the sessions.
     :param accused_only: no curve misses: only what their own maps accuse.
     """
-    own = [session for session in stored(store, system, sessions) if not accused_only or _things(session)]
+    own = [
+        session
+        for session in stored(store, system, sessions)
+        if not accused_only or _things(session)
+    ]
     there = {_condition(stored_map) for stored_map in own}
     before = [] if accused_only else newest_before(store, system, began)
     others = [stored_map for stored_map in before if _condition(stored_map) not in there]
     said_of = [(stored_map, "of this session") for stored_map in own]
-    said_of += [(stored_map, f"of {stored_map.started:%Y-%m-%d}, session {stored_map.session[:8]}") for stored_map in others]
+    said_of += [
+        (stored_map, f"of {stored_map.started:%Y-%m-%d}, session {stored_map.session[:8]}")
+        for stored_map in others
+    ]
     rows = []
     for answer, when in said_of:
         where = f"the map {when} ({answer.stack} on {answer.fabric})"
         accused = list(_things(answer).values())
         rest = len(accused) - _MOST
-        more = f" and {rest} more (mpibench locate --session {answer.session[:8]})" if rest > 0 else ""
+        more = (
+            f" and {rest} more (mpibench locate --session {answer.session[:8]})" if rest > 0 else ""
+        )
         said = f"accuses: {'; '.join(accused[:_MOST])}{more}" if accused else _nobody(answer)
         rows.append(f"suspects: {where} {said}")
     return rows
 
 
-def newly_accused(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[list[str], list[str]]:
-    """Sentences on what maps of a candidate accuse and those of the baseline do not, then notes on the rest.
+def newly_accused(
+    before: Sequence[MapJudgement], after: Sequence[MapJudgement]
+) -> tuple[list[str], list[str]]:
+    """Sentences on what maps of a candidate accuse and those of the
+    baseline do not, then notes on the rest.
 
     What the baseline did not measure, or accuses as well, is a note: it is not the upgrade's.
     """
-    new, notes = [], []
+    new = []
+    notes = []
     for mine in after:
-        earlier = [_things(stored_map) for stored_map in before if _condition(stored_map) == _condition(mine)]
-        there = [set(stored_map.nodes) for stored_map in before if _condition(stored_map) == _condition(mine)]
+        earlier = [
+            _things(stored_map)
+            for stored_map in before
+            if _condition(stored_map) == _condition(mine)
+        ]
+        there = [
+            set(stored_map.nodes)
+            for stored_map in before
+            if _condition(stored_map) == _condition(mine)
+        ]
         where = f"the map ({mine.stack} on {mine.fabric})"
         accused = _things(mine)
         if not accused:
             notes.append(f"{where} {_nobody(mine)}")
         for thing, text in accused.items():
             if not earlier:
-                notes.append(f"{where} accuses, and the baseline has no map to hold that against: {text}")
+                notes.append(
+                    f"{where} accuses, and the baseline has no map to hold that against: {text}"
+                )
             elif any(thing in earlier_things for earlier_things in earlier):
                 notes.append(f"{where} accuses, as the baseline's does: {text}")
-            elif thing[0] in (NODE, PAIR) and not any(nodes.issuperset(thing[1:]) for nodes in there):
+            elif thing[0] in (NODE, PAIR) and not any(
+                nodes.issuperset(thing[1:]) for nodes in there
+            ):
                 notes.append(f"{where} accuses, and the baseline's did not measure it: {text}")
             else:
                 new.append(f"{where} accuses what the baseline's does not: {text}")
@@ -134,7 +181,8 @@ class Trend:
 
     :param way: sends, receives or, of a latency, both.
     :param nights: start of each map and its session, oldest first.
-    :param percent: of what others of the class reach, median of the pairs of each node that has a line; ``nan``: not measured.
+    :param percent: of what others of the class reach, median of the pairs of
+        each node that has a line; ``nan``: not measured.
     :param low: band of all nodes; ``high`` likewise.
     """
 
@@ -149,13 +197,15 @@ class Trend:
     high: Floats
 
 
-def trends(answers: Sequence[Answer]) -> list[Trend]:
+def trends(answers: Sequence[MapJudgement]) -> list[Trend]:
     """Trends of what two maps or more measured, the oldest map first."""
-    kinds: dict[tuple[str, str, str, str], list[tuple[Answer, Part]]] = {}
+    kinds: dict[tuple[str, str, str, str], list[tuple[MapJudgement, QuantityFindings]]] = {}
     for answer in answers:
         for part in answer.parts:
             for way in dict.fromkeys(way for way, _ in part.seen.ends):
-                kinds.setdefault((*_condition(answer), part.seen.quantity, way), []).append((answer, part))
+                kinds.setdefault((*_condition(answer), part.seen.quantity, way), []).append(
+                    (answer, part)
+                )
     found = []
     for (stack, fabric, quantity, way), maps in kinds.items():
         if len(maps) < 2:
@@ -172,11 +222,17 @@ def trends(answers: Sequence[Answer]) -> list[Trend]:
             table[row, [place[part.seen.nodes[at]] for at in which]] = 100 * np.exp(-middle)
         accused = {node for stored_map, _ in maps for node in stored_map.accused}
         worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
-        order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[:MOST_NODES]
+        order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[
+            :MOST_NODES
+        ]
         there = np.isfinite(table).any(axis=1)
         band = np.full((2, len(maps)), np.nan)
         band[:, there] = np.nanquantile(table[there], BAND, axis=1)
-        starts_of = tuple((stored_map.started, stored_map.session) for stored_map, _ in maps if stored_map.started)
+        starts_of = tuple(
+            (stored_map.started, stored_map.session) for stored_map, _ in maps if stored_map.started
+        )
         shown = tuple(nodes[at] for at in order)
-        found.append(Trend(stack, fabric, quantity, way, starts_of, shown, table[:, order], band[0], band[1]))
+        found.append(
+            Trend(stack, fabric, quantity, way, starts_of, shown, table[:, order], band[0], band[1])
+        )
     return found

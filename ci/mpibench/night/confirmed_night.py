@@ -1,7 +1,9 @@
-"""A night, measured again where it missed a reference or is slower than the nights before it that measured the same.
+"""A night, measured again where it missed a reference or is slower than
+the nights before it that measured the same.
 
-What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights has lasted three of them.
-What measuring again says of a reference follows the rule of :mod:`mpibench.store.confirmations`, which states its error rates.
+What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights
+has lasted three of them. What measuring again says of a reference follows the rule of
+:mod:`mpibench.store.confirmations`, which states its error rates.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ from ..judge import nights
 from ..judge import policy as verdict_policy
 from ..judge.comparison import SESSIONS
 from ..judge.nights import NightJudgement
-from ..store import confirmations
-from ..store.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MissedReference
+from ..store import confirmations, selectors
+from ..store.confirmations import (
+    BUSY,
+    NOT_MEASURED_AGAIN,
+    NOT_SEEN_AGAIN,
+    SEEN_TWICE,
+    MissedReference,
+)
 from ..store.session_values import CURVE
 from ..store.sessions import PAIRED, Session
 from ..store.store import Store
@@ -31,24 +39,34 @@ from .remeasuring import CalledCase, Workspace, of_checks, of_metrics, worst_fir
 
 @dataclass(frozen=True)
 class ReferenceAnswer:
-    """On one case that missed references; one that ran several times in its session has an answer for each run that did.
+    """On one case that missed references; one that ran several times in its
+    session has an answer for each run that did.
 
     :param uuid: of the case in its session.
-    :param excused: measured again it was proven, passed, and reached each reference it had missed.
+    :param outcome: one of :data:`~mpibench.store.confirmations.WORST_FIRST`, the worst of its
+        references.
     :param sentence: both measurements.
     """
 
     case: CalledCase
     uuid: str
-    excused: bool
+    outcome: str
     sentence: str
+
+    @property
+    def excused(self) -> bool:
+        """Whether it passed when it was measured again, was proven, and
+        reached each reference it had missed.
+        """
+        return self.outcome == NOT_SEEN_AGAIN
 
 
 @dataclass(frozen=True)
 class StoredAnswers:
     """What a dataset says of cases that missed references.
 
-    :param answers: the worst first; nothing where no session that can be read measured this one again.
+    :param answers: the worst first; nothing where no session that
+        can be read measured this one again.
     :param unreadable: sentences on sessions that may have done so, and cannot be read.
     """
 
@@ -62,15 +80,19 @@ class NightAnswer:
 
     :param notes: sentences on what is no problem of the night; what the gate judges is among them.
     :param problems: missed references that stay missed, or could not be measured again.
+    :param unjudged: what a busy machine made slow, and nothing measured again on a quiet one.
     :param references: on each case that missed a reference and was to be measured again.
-    :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
+    :param all_excused: all cases that ReFrame counts as failed missed references
+        alone, and did not miss them again or were busy.
     :param stopped: the signal that ended it.
-    :param slower: cases that are slower than the nights before, but for those that were not when they were measured again;
-        ``None`` where that is not known of all systems, or nothing was measured often enough to be held against them.
+    :param slower: cases that are slower than the nights before, but for those that were not when
+        they were measured again; ``None`` where that is not known of all systems, or nothing was
+        measured often enough to be held against them.
     """
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
     references: Sequence[ReferenceAnswer] = ()
     all_excused: bool = False
     stopped: supervision.Interrupted | None = None
@@ -78,7 +100,11 @@ class NightAnswer:
 
 
 def confirm(
-    session: Session, place: Workspace, minutes: float, say: Callable[[str], None], show: Callable[[str], bool]
+    session: Session,
+    place: Workspace,
+    minutes: float,
+    say: Callable[[str], None],
+    show: Callable[[str], bool],
 ) -> NightAnswer:
     """Measure again what was called in a night.
 
@@ -88,6 +114,9 @@ def confirm(
     answer = NightAnswer()
     slower = _slower(session, place.store, answer)
     if not minutes:
+        answer.references = stored_answers(place.store, session.uuid).answers
+        answer.unjudged += [one.sentence for one in answer.references if one.outcome == BUSY]
+        answer.all_excused = all_excused(session, answer.references)
         return answer
     missed: list[CalledCase] = []
     try:
@@ -95,7 +124,10 @@ def confirm(
             rows = place.store.scan("cases", system, [session.uuid]).collect()
             missed += of_checks(system, confirmations.missed_references(rows, rows.clear()))
     except BadInput as error:
-        answer.problems.append(f"which references were missed is not known, and nothing of it was measured again: {error}")
+        answer.problems.append(
+            "which references were missed is not known, and nothing of it was measured again: "
+            f"{error}"
+        )
     missed = worst_first(missed)
     cases = worst_first([*missed, *(case for judged in slower for case in _cases_of(judged))])
     if not cases:
@@ -103,11 +135,13 @@ def confirm(
     try:
         late = confirmations.lateness(session.started, datetime.now(timezone.utc))
         if late:
-            raise BadInput("night-too-long", f"{late}: measure the night in fewer hours, or in parts")
+            raise BadInput("too-large", f"{late}: measure the night in fewer hours, or in parts")
         again = remeasuring.measure_again(cases, place, minutes, say, show)
     except BadInput as error:
         what = (
-            f"{len(missed)} cases missed a reference" if missed else f"{len(cases)} cases are slower than in the nights before"
+            f"{len(missed)} cases missed a reference"
+            if missed
+            else f"{len(cases)} cases are slower than in the nights before"
         )
         sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
         (answer.problems if missed else answer.notes).append(sentence)
@@ -115,13 +149,17 @@ def confirm(
     place.store.reread()
     answer.references = stored_answers(place.store, session.uuid, again.left).answers
     answer.notes += [reference.sentence for reference in answer.references if reference.excused]
-    answer.problems += [reference.sentence for reference in answer.references if not reference.excused]
+    answer.problems += [
+        one.sentence for one in answer.references if one.outcome not in confirmations.EXCUSED
+    ]
+    answer.unjudged += [one.sentence for one in answer.references if one.outcome == BUSY]
     twice = []
     for judged in slower:
         rows = confirmations.confirming(place.store.cases(judged.tonight.system), session.uuid)
         twice.append(judged.measured_again(place.store, rows))
         for finding in nights.findings(twice[-1]):
-            answer.notes.append(f"{'' if finding.outcome == NOT_SEEN_AGAIN else 'for the gate, '}{finding.text}")
+            excused = finding.outcome in confirmations.EXCUSED
+            answer.notes.append(finding.text if excused else f"for the gate, {finding.text}")
     if answer.slower is not None:
         answer.slower = [case for judged in twice for case in _cases_of(judged)]
     answer.all_excused = all_excused(session, answer.references)
@@ -130,14 +168,24 @@ def confirm(
 
 
 def all_excused(session: Session, references: Sequence[ReferenceAnswer]) -> bool:
-    """Whether every case of the session that ReFrame counts as failed is excused."""
-    own = [case for case in session.cases if not case.uuid.endswith(PAIRED) and case.uuid not in session.superseded]
+    """Whether every case of the session that ReFrame counts as failed
+    is excused, or was slow on a busy machine.
+    """
+    own = [
+        case
+        for case in session.cases
+        if not case.uuid.endswith(PAIRED) and case.uuid not in session.superseded
+    ]
     failed = {case.uuid for case in own if case.result not in ("pass", "skip", "xfail")}
-    return bool(failed) and failed <= {reference.uuid for reference in references if reference.excused}
+    return bool(failed) and failed <= {
+        one.uuid for one in references if one.outcome in confirmations.EXCUSED
+    }
 
 
 def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJudgement]:
-    """Where the session is slower than the nights before it; a judgement for each of its systems."""
+    """Where the session is slower than the nights before it; a
+    judgement for each of its systems.
+    """
     called = []
     complete = True
     for system in session.systems:
@@ -151,28 +199,35 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
         if judged is None:
             continue
         units = set(judged.first.metrics["units"])
-        complete = complete and (not units or SESSIONS in units)  # a night of too few repeats is held against none
+        # a night of too few repeats is held against none
+        complete = complete and (not units or SESSIONS in units)
         called += [judged] if judged.called().height else []
     answer.slower = [case for judged in called for case in _cases_of(judged)] if complete else None
     return called
 
 
 def _cases_of(judged: NightJudgement) -> list[CalledCase]:
-    """The cases of a night that measured what is slower than in the nights before it, the worst first.
+    """The cases of a night that measured what is slower than in
+    the nights before it, the worst first.
 
     Not those whose curves were not slower when they were measured again.
     """
     held = [part for outcome, part in judged.outcomes().items() if outcome != NOT_SEEN_AGAIN]
     tables = [table.select(CURVE) for part in held for table in (part.metrics, part.bands)]
     curves = pl.concat([judged.called().select(CURVE).clear(), *tables]).unique()
-    return of_metrics(judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True))
+    return of_metrics(
+        judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True)
+    )
 
 
-def stored_answers(store: Store, session: str, left: Mapping[CalledCase, str] = MappingProxyType({})) -> StoredAnswers:
-    """What the sessions say that measured a session again in time.
+def stored_answers(
+    store: Store, session: str, left: Mapping[CalledCase, str] = MappingProxyType({})
+) -> StoredAnswers:
+    """What the sessions say that measured a session again in time, and
+    what a busy machine missed that none did.
 
-    Of each case the first one counts that proved its condition. A session that cannot be read may have been the first, so that
-    what follows it confirms nothing.
+    Of each case the first one counts that proved its condition. A session that cannot be read may
+    have been the first, so that what follows it confirms nothing.
 
     :param left: why cases were not measured again, where that is known.
     :raises BadInput: the dataset cannot be read.
@@ -182,23 +237,35 @@ def stored_answers(store: Store, session: str, left: Mapping[CalledCase, str] = 
     for system in store.session_systems.get(session, ()):
         cases = store.scan("cases", system)
         own = cases.filter(pl.col("session") == session).collect()
-        began, again = own["started"][0], confirmations.confirming(cases, session, store.withdrawn)
-        lost = [unread for unread in store.lost(system) if began <= unread.started <= began + confirmations.WITHIN]
+        began = own["started"][0]
+        again = confirmations.confirming(cases, session, store.withdrawn)
+        lost = [
+            unread
+            for unread in store.lost(system)
+            if began <= unread.started <= began + confirmations.WITHIN
+        ]
         again = again.filter(pl.col("started") < lost[0].started) if lost else again
         by_case: dict[str, list[MissedReference]] = {}
-        for missed in confirmations.missed_references(own, again):
+        for missed in confirmations.missed_references(
+            own, again, selectors.earlier_cases(store.cases(system, withdrawn_too=True), session)
+        ):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [
-            f"session {unread.session[:8]} cannot be read and may have measured this one again; what follows it confirms "
-            f"nothing: {unread.why}"
+            f"session {unread.session[:8]} cannot be read and may have measured this one again; "
+            f"what follows it confirms nothing: {unread.why}"
             for unread in (lost if by_case else ())
         ]
-        if again.height or left:
-            answers += [_answer(worst_first(of_checks(system, missed))[0], missed, left) for missed in by_case.values()]
-    return StoredAnswers(tuple(sorted(answers, key=lambda one: (-one.case.slower, str(one.case)))), tuple(unreadable))
+        for several in by_case.values():
+            if again.height or left or {one.outcome for one in several} == {BUSY}:
+                answers.append(_answer(worst_first(of_checks(system, several))[0], several, left))
+    return StoredAnswers(
+        tuple(sorted(answers, key=lambda one: (-one.case.slower, str(one.case)))), tuple(unreadable)
+    )
 
 
-def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping[CalledCase, str]) -> ReferenceAnswer:
+def _answer(
+    called: CalledCase, missed: Sequence[MissedReference], left: Mapping[CalledCase, str]
+) -> ReferenceAnswer:
     """What both measurements say of a case.
 
     :param missed: its references, with what came of each.
@@ -207,16 +274,30 @@ def _answer(called: CalledCase, missed: Sequence[MissedReference], left: Mapping
     outcomes = {reference.outcome or NOT_MEASURED_AGAIN for reference in missed}
     outcome = next(name for name in confirmations.WORST_FIRST if name in outcomes)
     if not any(reference.second for reference in missed):
-        reasons = (left.get(called), *(miss.why for miss in missed), "no session measured it again as it was, with proof")
-        return ReferenceAnswer(called, case, False, f"{called}: {outcome}: {next(filter(None, reasons))}")
+        reasons = (
+            left.get(called),
+            *(miss.why for miss in missed),
+            "no session measured it again as it was, with proof",
+        )
+        busy = "machine busy, " if outcome == BUSY else ""
+        return ReferenceAnswer(
+            called, case, outcome, f"{called}: {busy}{outcome}: {next(filter(None, reasons))}"
+        )
     values = ", ".join(
-        f"{miss.check['metric']} {confirmations.value_text(miss.check['value'], miss.check)} and again "
-        f"{confirmations.value_text(miss.again, miss.check)}"
+        f"{miss.check['metric']} {confirmations.value_text(miss.check['value'], miss.check)} and "
+        f"again {confirmations.value_text(miss.again, miss.check)}"
         for miss in missed
         if miss.outcome == outcome
     )
-    failed = next((miss.second for miss in missed if miss.second.get("result") not in ("pass", "xfail")), None)
+    failed = next(
+        (miss.second for miss in missed if miss.second.get("result") not in ("pass", "xfail")), None
+    )
     if outcome == NOT_SEEN_AGAIN and failed:
-        values += f"; but the case failed again: {first_line(failed['reason'] or '') or 'no reason'}"
+        values += (
+            f"; but the case failed again: {first_line(failed['reason'] or '') or 'no reason'}"
+        )
         outcome = SEEN_TWICE
-    return ReferenceAnswer(called, case, outcome == NOT_SEEN_AGAIN, f"missed reference {outcome}: {called}: {values}")
+    busy = ", machine busy both times" if outcome == BUSY else ""
+    return ReferenceAnswer(
+        called, case, outcome, f"missed reference {outcome}{busy}: {called}: {values}"
+    )

@@ -1,4 +1,6 @@
-"""Before a night: is each node set as it should be? A session of its own, label ``run=preflight``, of the nodes' test only."""
+"""Before a night: is each node set as it should be? A session of its own,
+label ``run=preflight``, of the nodes' test only.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from ..store.sessions import Case, Session, read_report
 from . import supervision
 from .settings import places
 
-#: What ``PREFLIGHT`` may be: nothing is looked at; odd nodes are named; they are named and nothing is measured on them.
+#: What ``PREFLIGHT`` may be: nothing is looked at; odd nodes are named;
+#: they are named and nothing is measured on them.
 CHOICES = NO, YES, EXCLUDE = ("no", "yes", "exclude")
 #: Nobody asked: they are looked at where there is a way to, as with ``yes``.
 DEFAULT = ""
@@ -32,13 +35,16 @@ LIMIT_MINUTES = 15.0
 FEW = 5
 #: What to do where nodes cannot be looked at, as with a scheduler that the test does not know.
 WITHOUT = "PREFLIGHT=no measures without"
-LOG, REPORT = "preflight.log", "preflight.json"
-#: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``; and that this holds for all of them.
+LOG = "preflight.log"
+REPORT = "preflight.json"
+#: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``; and that
+#: this holds for all of them.
 _LEFT_OUT = re.compile(rf"([^\s@]+: {re.escape(NO_LAUNCHER)} \w+)")
 _NONE_LEFT = "nothing is measured, because no test case fits all options together"
 
 
-#: An option of Slurm's that leaves nodes out, in a partition's ``access`` or behind ``-J`` (sbatch(1)).
+#: An option of Slurm's that leaves nodes out, in a partition's
+#: ``access`` or behind ``-J`` (sbatch(1)).
 _EXCLUDE_OPTION = re.compile(r"(?:(?:--)?exclude=|-?x[= ]|-x)(.+)")
 
 
@@ -46,7 +52,8 @@ _EXCLUDE_OPTION = re.compile(r"(?:(?:--)?exclude=|-?x[= ]|-x)(.+)")
 class PreflightAnswer:
     """What came of it.
 
-    :param problems: one sentence for each thing that is odd, or why the nodes could not be looked at.
+    :param problems: one sentence for each thing that is odd, or why
+        the nodes could not be looked at.
     :param notes: what else is to be known.
     :param excluded: nodes that nothing is to be measured on.
     :param kept_out: nodes that the site's or the night's own options leave out.
@@ -59,8 +66,14 @@ class PreflightAnswer:
 
     @property
     def options(self) -> list[str]:
-        """ReFrame's options that leave these nodes out (``sbatch --exclude``, of which the last counts alone)."""
-        return [f"--job-option=exclude={','.join([*self.kept_out, *self.excluded])}"] if self.excluded else []
+        """ReFrame's options that leave these nodes out (``sbatch
+        --exclude``, of which the last counts alone).
+        """
+        return (
+            [f"--job-option=exclude={','.join([*self.kept_out, *self.excluded])}"]
+            if self.excluded
+            else []
+        )
 
 
 def choice(text: str | None, mode: str = "nightly") -> str:
@@ -72,11 +85,17 @@ def choice(text: str | None, mode: str = "nightly") -> str:
     if text is None:
         return NO if mode == "smoke" else DEFAULT
     if text not in CHOICES:
-        raise BadInput("preflight-choice", f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
+        raise BadInput("bad-option", f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
     return text
 
 
-def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str], None], lock: Sequence[int]) -> PreflightAnswer:
+def look(
+    options: Sequence[str],
+    wanted: str,
+    folder: Path,
+    say: Callable[[str], None],
+    lock: Sequence[int],
+) -> PreflightAnswer:
     """Look at all idle nodes.
 
     :param options: the night's own for ReFrame; its system counts here, too.
@@ -87,29 +106,59 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
     if wanted == NO:
         return PreflightAnswer()
     words = [
-        *("reframe", "--nocolor", "-v", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *places(options)),
-        *("--session-extras", f"run={RUN}", f"--report-file={folder / REPORT}"),
+        "reframe",
+        "--nocolor",
+        "-v",
+        "-c",
+        "reframe_tests",
+        "-r",
+        "-n",
+        "^NodePreflight$",
+        *places(options),
+        "--session-extras",
+        f"run={RUN}",
+        f"--report-file={folder / REPORT}",
     ]
     say(f"looking at the nodes first (session label run={RUN}); log: {folder / LOG}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)
     try:
-        supervision.run(words, folder / LOG, lambda _: False, environ, lock, limit_s=60 * LIMIT_MINUTES)
+        supervision.run(
+            words, folder / LOG, lambda _: False, environ, lock, limit_s=60 * LIMIT_MINUTES
+        )
         session = read_report(folder / REPORT)
     except supervision.OutOfTime:
         return PreflightAnswer(
-            [f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: see {folder / LOG}"]
+            [
+                f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: "
+                f"see {folder / LOG}"
+            ]
         )
     except BadInput:
         text, reasons = _left_out(folder / LOG)
         if _NONE_LEFT not in text or not reasons:
-            return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; {WITHOUT}"])
+            return PreflightAnswer(
+                [
+                    f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; "
+                    f"{WITHOUT}"
+                ]
+            )
         sentence = f"preflight: no node was looked at: {'; '.join(reasons)}"
-        return PreflightAnswer(notes=[sentence]) if wanted == DEFAULT else PreflightAnswer([f"{sentence}; {WITHOUT}"])
+        return (
+            PreflightAnswer(notes=[sentence])
+            if wanted == DEFAULT
+            else PreflightAnswer([f"{sentence}; {WITHOUT}"])
+        )
     answer = judge(session, exclude=wanted == EXCLUDE)
-    access = (row.get("access", ()) for name in session.systems for row in (systems.find(name) or {}).get("partitions", ()))
+    access = (
+        row.get("access", ())
+        for name in session.systems
+        for row in (systems.find(name) or {}).get("partitions", ())
+    )
     own = [option.removeprefix("--job-option=") for option in places(options)]
-    answer.kept_out = [found[1] for word in (*chain(*access), *own) if (found := _EXCLUDE_OPTION.fullmatch(word))]
+    answer.kept_out = [
+        found[1] for word in (*chain(*access), *own) if (found := _EXCLUDE_OPTION.fullmatch(word))
+    ]
     answer.notes += [f"preflight: not looked at: {reason}" for reason in _left_out(folder / LOG)[1]]
     return answer
 
@@ -131,12 +180,16 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         if case.result == "skip":
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
         elif NEVER_STARTED in case.reason:
-            answer.notes.append(f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}")
+            answer.notes.append(
+                f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}"
+            )
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
         others = case.entry.get("not_idle")
         if isinstance(others, dict) and all(isinstance(count, int) for count in others.values()):
-            answer.notes += [f"{where}: {sentence}" for sentence in node_answers.describe_others(others)]
+            answer.notes += [
+                f"{where}: {sentence}" for sentence in node_answers.describe_others(others)
+            ]
         gone = node_answers.read_out_of_service(case.entry.get("out_of_service"))
         answer.notes += [f"{where}: {sentence}" for sentence in node_answers.others(gone)]
         # Also where the case failed for too many reasons to name, or its job never started.
@@ -150,7 +203,9 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
 
 
 def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) -> None:
-    sentences = list(case.proof.sentences if case.proof else ()) or [first_line(case.reason) or "failed without a reason"]
+    sentences = list(case.proof.sentences if case.proof else ()) or [
+        first_line(case.reason) or "failed without a reason"
+    ]
     answer.problems += [f"{where}: {sentence.rstrip('.')}" for sentence in sentences[:FEW]]
     if len(sentences) > FEW:
         answer.problems.append(f"{where}: and {len(sentences) - FEW} more: see its session")
@@ -159,11 +214,18 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
         silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
         failing = [row for row in case.entry.get("odd_nodes") or () if not row.get("note")]
         rows = [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
-    except (AttributeError, KeyError, TypeError):  # another release wrote it otherwise: no node is left out
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+    ):  # another release wrote it otherwise: no node is left out
         return
-    odd, asked = list(dict.fromkeys([*silent, *rows])), (case.nodes or 0) + len(silent)
+    odd = list(dict.fromkeys([*silent, *rows]))
+    asked = (case.nodes or 0) + len(silent)
     if exclude and odd and 2 * len(odd) < asked:
         answer.excluded += odd
         answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
     elif exclude and odd:
-        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer")
+        answer.notes.append(
+            f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer"
+        )

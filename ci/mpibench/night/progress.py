@@ -1,4 +1,6 @@
-"""How far a night is, and how long it will still take: ReFrame prints what is done, plan or last night what the rest costs."""
+"""How far a night is, and how long it will still take: ReFrame prints what
+is done, plan or last night what the rest costs.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,26 @@ from ..judge.plan import making, record
 from ..judge.plan.record import ListedCase
 from ..store.store import Store
 
-#: Seconds between two sentences, at least.
+#: Seconds between two sentences.
 EVERY_S = 60.0
 #: ReFrame 4.10, ``frontend/executors/__init__.py``: a case begins.
 _BEGUN = re.compile(r"\[ RUN  ")
 #: ReFrame 4.10, ``frontend/executors/policies.py``: a case that ended, its number and that of all.
 _ENDED = re.compile(
-    r"\[ +(?:OK|FAIL|XFAIL|XPASS|ABORT|SKIP) *\] \( *(?P<done>\d+)/(?P<all>\d+)\) (?P<name>.+) /[0-9a-f]+ "
+    r"\[ +(?P<status>OK|FAIL|XFAIL|XPASS|ABORT"
+    r"|SKIP) *\] \( *(?P<done>\d+)/(?P<all>\d+)\) (?P<name>.+) /[0-9a-f]+ "
     r"@(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)"
 )
 
 
 class Progress:
-    """Reads the lines of a session and says now and then what is left of it.
+    """Reads the lines of a session, and says each minute what is left of it.
 
-    :param seconds_of: seconds that each case of a system is expected to take; empty where nothing is known.
+    What the cases that ended took, as a share of what they were expected to take, is what the
+    others will. Skipped cases take nothing.
+
+    :param seconds_of: seconds that each case of a system is expected
+        to take; empty where nothing is known.
     :param say: takes a sentence.
     :param clock: seconds since any moment.
     """
@@ -40,21 +47,24 @@ class Progress:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._seconds_of, self._say, self._clock = seconds_of, say, clock
+        self._seconds_of = seconds_of
+        self._say = say
+        self._clock = clock
+        self._said_at = clock()
         self._began: float | None = None
-        self._said_at = 0.0
         self._costs: Mapping[ListedCase, float] | None = None
         self._left: dict[ListedCase, float] = {}
         self._spent = 0.0
-        self._pending = ""
+        #: Cases of which nothing was known: those that ended, and
+        #: those of them that were not skipped.
+        self._new = self._new_ran = 0
+        #: Cases that ended and all, when the last one ended, and seconds that were left then.
+        self._at: tuple[int, int, float, float | None] | None = None
 
     def read(self, line: str) -> None:
-        """Take the next line; a sentence that was due comes before it."""
-        if self._pending:
-            self._say(self._pending)
-            self._pending = ""
+        """Take the next line."""
         if self._began is None and _BEGUN.match(line):
-            self._began = self._said_at = self._clock()
+            self._began = self._clock()
         match = _ENDED.match(line)
         if not match or self._began is None:
             return
@@ -63,18 +73,48 @@ class Progress:
             self._left = dict(self._costs)
         # What a case takes of which nothing is known; all alike where nothing is known of any.
         usual = statistics.fmean(self._costs.values()) if self._costs else 1.0
-        self._spent += self._left.pop(ListedCase(match["partition"], match["stack"], match["name"]), usual)
-        done, total = int(match["done"]), int(match["all"])
+        cost = self._left.pop(ListedCase(match["partition"], match["stack"], match["name"]), None)
+        ran = match["status"] != "SKIP"
+        if cost is None:
+            self._new, self._new_ran = self._new + 1, self._new_ran + ran
+        if ran:
+            self._spent += usual if cost is None else cost
+        done = int(match["done"])
+        total = int(match["all"])
         now = self._clock()
-        if done == total or now - self._said_at < EVERY_S:
-            return
-        known, left = list(self._left.values()), total - done
+        known = list(self._left.values())
+        left = total - done
         new = left - len(known)
-        # Below none: some of the earlier night's are not measured tonight, and which these are is not known.
-        cost = sum(known) + new * usual if new >= 0 else statistics.fmean(known) * left
-        rest = duration(cost * (now - self._began) / self._spent) if self._spent else "an unknown time"
+        each = usual * (self._new_ran / self._new if self._new else 1.0)
+        # Below none: some of the earlier night's are not measured
+        # tonight, and which these are is not known.
+        ahead = sum(known) + new * each if new >= 0 else statistics.fmean(known) * left
+        self._at = (
+            done,
+            total,
+            now,
+            ahead * (now - self._began) / self._spent if self._spent else None,
+        )
+
+    def tell(self) -> None:
+        """Say what is left where nothing was said for a minute; to be called every second or so."""
+        now = self._clock()
+        at = self._at
+        if now - self._said_at < EVERY_S or (at and at[0] == at[1]):
+            return
+        self._said_at = now
+        if at is None:
+            self._say("no case has begun yet" if self._began is None else "no case has ended yet")
+            return
+        done, total, ended, left_s = at
         basis = "" if self._costs else " (no earlier night says what they cost)"
-        self._said_at, self._pending = now, f"{done} of {total} cases; about {rest} left{basis}"
+        if left_s is None:
+            rest = "an unknown time left"
+        elif (still := left_s - (now - ended)) >= 0:
+            rest = f"about {duration(still)} left"
+        else:
+            rest = "what runs now takes longer than expected"
+        self._say(f"{done} of {total} cases; {rest}{basis}")
 
 
 def duration(seconds: float) -> str:
@@ -85,18 +125,23 @@ def duration(seconds: float) -> str:
 
 
 def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[ListedCase, float]]:
-    """What each case of the newest night of a label took, by system; nothing where there is none, or it cannot be read.
+    """What each case of the newest night of a label took, by system;
+    nothing where there is none, or it cannot be read.
 
     :param folder: of the dataset.
     """
 
     def seconds_of(system: str) -> Mapping[ListedCase, float]:
         try:
-            earlier = record.read_past(Store(folder), system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
+            earlier = record.read_past(
+                Store(folder), system, label, datetime.now(timezone.utc).date() + timedelta(days=1)
+            )
         except BadInput:  # what is wrong with it, other steps of the night say
             return {}
         ran = earlier.ran.get(earlier.nights[0], frozenset()) if earlier.nights else frozenset()
         histories = {case: earlier.cases[case].seconds for case in ran if case in earlier.cases}
-        return {case: making.likely_seconds(seconds) for case, seconds in histories.items() if seconds}
+        return {
+            case: making.likely_seconds(seconds) for case, seconds in histories.items() if seconds
+        }
 
     return seconds_of

@@ -1,24 +1,28 @@
-"""Measuring again, in fresh jobs, just what was called slower: which cases, ReFrame's command line, and what became of each.
+"""Measuring again, in fresh jobs, just what was called slower: which cases,
+ReFrame's command line, and what became of each.
 
-Nothing here decides anything. What did not fit, did not run, was interrupted or did not prove its condition has a reason in
-:attr:`Remeasured.left`, and confirms nothing.
+Nothing here decides anything. What did not fit, did not run, was interrupted or did not prove its
+condition has a reason in :attr:`Remeasured.left`, and confirms nothing.
 
-Why a session of its own with ``-n``, and none of ReFrame's facilities for repeating (manual of 4.10, "Options controlling
-ReFrame execution", "Test filtering"; ``frontend/cli.py``, ``frontend/executors/__init__.py``):
+Why a session of its own with ``-n``, and none of ReFrame's facilities for repeating (manual of
+4.10, "Options controlling ReFrame execution", "Test filtering"; ``frontend/cli.py``,
+``frontend/executors/__init__.py``):
 
 ``--max-retries N``
-    repeats at once what failed, also without evidence, and forgets the first run; what a verdict calls later it cannot know.
+    repeats at once what failed, also without evidence, and forgets the first
+    run; what a verdict calls later it cannot know.
 ``--restore-session REPORT --failed``
-    selects what failed, also without evidence, and nothing that passed in ReFrame and was called by a verdict.
+    selects what failed, also without evidence, and nothing that passed
+    in ReFrame and was called by a verdict.
 ``--reruns N``, ``--duration T``
     repeat a whole session.
 ``-n /HASH``
     as exact as a name, but a hash is in no dataset, and one that is gone says nothing to a reader.
 
-The names are anchored and stand in one alternation: a case that does not exist any more is not selected, and the others are.
-ReFrame selects the product of names, environments (``-p``) and one partition (``--system``), so cases are grouped until each
-product holds nothing that was not called. Whatever else the first session's command line has stays: levels, repeats,
-parameters, job options.
+The names are anchored and stand in one alternation: a case that does not exist any more is not
+selected, and the others are. ReFrame selects the product of names, environments (``-p``) and one
+partition (``--system``), so cases are grouped until each product holds nothing that was not called.
+Whatever else the first session's command line has stays: levels, repeats, parameters, job options.
 """
 
 from __future__ import annotations
@@ -57,21 +61,53 @@ from .settings import of_mode
 
 #: Minutes that measuring again may take.
 BUDGET_MINUTES = 30.0
-REPORT, LOG = "run-report.json", "reframe.log"
+REPORT = "run-report.json"
+LOG = "reframe.log"
 #: Value of the label ``run``: these sessions are no nights of any series.
 RUN = "confirmation"
-#: What two measurements must have in common, besides the case's name: of its condition, and its level.
-ALIKE = ("level", "mpi_version", "lock_hash", "fabric", "nodes", "ppn", "pinning", *confirmations.APART)
-#: ReFrame's options with a value that select cases, bound or repeat a session, or say where its report goes.
+#: What two measurements must have in common, besides the case's
+#: name: of its condition, and its level.
+ALIKE = (
+    "level",
+    "mpi_version",
+    "lock_hash",
+    "fabric",
+    "nodes",
+    "ppn",
+    "pinning",
+    *confirmations.APART,
+)
+#: ReFrame's options with a value that select cases, bound or repeat
+#: a session, or say where its report goes.
 _DROPPED = (
-    *("-n --name", "-x --exclude", "-t --tag", "-T --exclude-tag", "-p --prgenv", "-E --filter-expr", "--maintainer"),
-    *("--system", "--session-extras", "--report-file", "--report-junit", "--timestamp"),
-    *("--max-retries", "--retries-threshold", "--maxfail", "--reruns", "--duration"),
+    "-n --name",
+    "-x --exclude",
+    "-t --tag",
+    "-T --exclude-tag",
+    "-p --prgenv",
+    "-E --filter-expr",
+    "--maintainer",
+    "--system",
+    "--session-extras",
+    "--report-file",
+    "--report-junit",
+    "--timestamp",
+    "--max-retries",
+    "--retries-threshold",
+    "--maxfail",
+    "--reruns",
+    "--duration",
 )
 #: Those without a value, and how much is said.
 _DROPPED_FLAGS = (
-    *("-r --run", "--dry-run", "--cpu-only", "--gpu-only", "--failed"),
-    *("-v --verbose", "-q --quiet", "--nocolor"),
+    "-r --run",
+    "--dry-run",
+    "--cpu-only",
+    "--gpu-only",
+    "--failed",
+    "-v --verbose",
+    "-q --quiet",
+    "--nocolor",
 )
 #: What ReFrame says where it ends before it runs anything: its own errors, and ours.
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
@@ -79,12 +115,14 @@ _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class CalledCase:
-    """One test case in ReFrame's sense, on one partition with one environment, that measured something called slower.
+    """One test case in ReFrame's sense, on one partition with one
+    environment, that measured something called slower.
 
     :param session: that measured it.
     :param stack: ReFrame's environment.
     :param name: ReFrame's display name.
-    :param slower: the largest change for the worse that was called, as a fraction; infinite where it has no ratio.
+    :param slower: the largest change for the worse that was called, as a
+        fraction; infinite where it has no ratio.
     :param on: the nodes that measured it: on others it is another case.
     """
 
@@ -112,7 +150,10 @@ def of_metrics(candidate: Selection, called: pl.DataFrame) -> list[CalledCase]:
 
     :param called: :data:`METRIC` and ``slower``.
     """
-    nodes = [MeasuredOn.of_row(row) for row in candidate.planned.select("nodelist", "condition").iter_rows(named=True)]
+    nodes = [
+        MeasuredOn.of_row(row)
+        for row in candidate.planned.select("nodelist", "condition").iter_rows(named=True)
+    ]
     distinct = list(dict.fromkeys(nodes))
     places = {nodes_of: place for place, nodes_of in enumerate(distinct)}
     on = pl.Series("on", [places[nodes_of] for nodes_of in nodes], dtype=pl.Int64)
@@ -120,16 +161,37 @@ def of_metrics(candidate: Selection, called: pl.DataFrame) -> list[CalledCase]:
     rows = (
         candidate.measured.select(*METRIC, "session", "case", "started")
         .unique()
-        .join(called.select(*METRIC, pl.col("slower").cast(pl.Float64)), on=METRIC, how="inner", nulls_equal=True)
+        .join(
+            called.select(*METRIC, pl.col("slower").cast(pl.Float64)),
+            on=METRIC,
+            how="inner",
+            nulls_equal=True,
+        )
         .with_columns(pl.col("case").str.strip_suffix(PAIRED), pl.col("slower").fill_null(math.inf))
-        .join(cases.select("case", "on", at="partition", environ="stack", test="name"), on="case", how="inner")
+        .join(
+            cases.select("case", "on", at="partition", environ="stack", test="name"),
+            on="case",
+            how="inner",
+        )
         .sort("started", "session", "case")
         .unique([*METRIC, "on"], keep="last", maintain_order=True)
     )
     key = ["at", "environ", "test", "on"]
-    worst = rows.group_by(key).agg(pl.col("slower").max(), pl.col("session").last()).sort("slower", *key, descending=True)
+    worst = (
+        rows.group_by(key)
+        .agg(pl.col("slower").max(), pl.col("session").last())
+        .sort("slower", *key, descending=True)
+    )
     return [
-        CalledCase(row["session"], candidate.system, row["at"], row["environ"], row["test"], row["slower"], distinct[row["on"]])
+        CalledCase(
+            row["session"],
+            candidate.system,
+            row["at"],
+            row["environ"],
+            row["test"],
+            row["slower"],
+            distinct[row["on"]],
+        )
         for row in worst.to_dicts()
     ]
 
@@ -139,7 +201,11 @@ def of_checks(system: str, missed: Iterable[MissedReference]) -> list[CalledCase
     checks = [reference.check for reference in missed]
     return [
         CalledCase(
-            *(check["session"], system, check["partition"], check["stack"], check["name"]),
+            check["session"],
+            system,
+            check["partition"],
+            check["stack"],
+            check["name"],
             confirmations.distance(check["value"], check["lower"], check["upper"]),
             MeasuredOn.of_row(check),
         )
@@ -157,13 +223,15 @@ def fit(
 ) -> tuple[list[CalledCase], list[CalledCase]]:
     """The cases that fit into a time, the worst first, and those that do not.
 
-    The jobs are taken to run one after the other and as long as they did. One whose time is not known counts as the longest
-    of the others.
+    The jobs are taken to run one after the other and as long as they did. One whose time is not
+    known counts as the longest of the others.
 
     :param took_s: of each case.
     """
     longest = max((seconds for seconds in took_s if seconds is not None), default=0.0)
-    chosen, left, used = [], [], 0.0
+    chosen = []
+    left = []
+    used = 0.0
     for case, known in sorted(zip(cases, took_s, strict=True), key=lambda pair: -pair[0].slower):
         needs = longest if known is None else known
         if used + needs > limit_s:
@@ -177,11 +245,14 @@ def fit(
 def group(cases: Iterable[CalledCase]) -> list[tuple[CalledCase, ...]]:
     """The fewest groups that one ReFrame can select exactly; those with the worst cases first.
 
-    A group is of one session, partition and set of nodes, and has all its names with all its stacks.
+    A group is of one session, partition and set of nodes, and has
+    all its names with all its stacks.
     """
     by_stack: dict[tuple[object, ...], list[CalledCase]] = {}
     for case in cases:
-        by_stack.setdefault((case.session, case.system, case.partition, case.on.job, case.stack), []).append(case)
+        by_stack.setdefault(
+            (case.session, case.system, case.partition, case.on.job, case.stack), []
+        ).append(case)
     groups: dict[tuple[object, ...], list[CalledCase]] = {}
     for (*place, _), held in by_stack.items():
         groups.setdefault((*place, frozenset(case.name for case in held)), []).extend(held)
@@ -196,7 +267,8 @@ class _Parser(argparse.ArgumentParser):
 def kept_options(command_line: str) -> list[str]:
     """Options of a session's command line that say how it measured.
 
-    A mode becomes its options: ReFrame 4.10 forgets ``-p`` beside ``--mode`` (:func:`.settings.of_mode`).
+    A mode becomes its options: ReFrame 4.10 forgets ``-p`` beside
+    ``--mode`` (:func:`.settings.of_mode`).
 
     :param command_line: ReFrame's, quoted as for a shell.
     :raises BadInput: no shell would take it, or it names a mode that does not exist.
@@ -217,33 +289,52 @@ def kept_options(command_line: str) -> list[str]:
             known.recursive |= again.recursive
     except (ValueError, argparse.ArgumentError) as error:
         raise BadInput(
-            "command-line-unreadable",
-            f"how the session was measured cannot be read from its command line {command_line!r}: {error}.",
+            "output-unknown",
+            "how the session was measured cannot be read from its command line "
+            f"{command_line!r}: {error}.",
         ) from None
     return [*kept, *(["-R"] if known.recursive else [])]
 
 
-def words(cases: Sequence[CalledCase], command_line: str, report: Path, scheduler: str = "") -> list[str]:
+def words(
+    cases: Sequence[CalledCase], command_line: str, report: Path, scheduler: str = ""
+) -> list[str]:
     """The command line that measures a group of cases again.
 
     :param command_line: of the session that is confirmed.
     :param report: where the run report goes, from which the new session's id is read.
-    :param scheduler: of its jobs, as ReFrame calls it; the nodes are asked for where that takes their names.
+    :param scheduler: of its jobs, as ReFrame calls it; the nodes are
+        asked for where that takes their names.
     :raises BadInput: as :func:`kept_options`.
     """
     first = cases[0]
     # ReFrame as a night finds it, or that of our own Python where that was not activated.
     program = shutil.which("reframe") or str(Path(sys.executable).with_name("reframe"))
     return [
-        *(program, "--nocolor", "-r", *kept_options(command_line), f"--system={first.system}:{first.partition}"),
-        *(["-J", option] if (option := batch_systems.ask_for_nodes(scheduler, first.on.job)) else []),
-        *("-p", _any_of(case.stack for case in cases), "-n", _any_of(case.name.replace(" ", "") for case in cases)),
-        *("--session-extras", f"run={RUN},{CONFIRMS}={first.session}", f"--report-file={report}"),
+        program,
+        "--nocolor",
+        "-r",
+        *kept_options(command_line),
+        f"--system={first.system}:{first.partition}",
+        *(
+            ["-J", option]
+            if (option := batch_systems.ask_for_nodes(scheduler, first.on.job))
+            else []
+        ),
+        "-p",
+        _any_of(case.stack for case in cases),
+        "-n",
+        _any_of(case.name.replace(" ", "") for case in cases),
+        "--session-extras",
+        f"run={RUN},{CONFIRMS}={first.session}",
+        f"--report-file={report}",
     ]
 
 
 def _any_of(names: Iterable[str]) -> str:
-    """A regular expression that fits each of some names and nothing else; ReFrame takes an ``@`` for something else."""
+    """A regular expression that fits each of some names and nothing else;
+    ReFrame takes an ``@`` for something else.
+    """
     escaped = (re.escape(name).replace("@", ".") for name in sorted(set(names)))
     return f"^(?:{'|'.join(escaped)})$"
 
@@ -265,7 +356,8 @@ class Workspace:
 
 
 def check_database(database: Path) -> None:
-    """Make sure that ReFrame will be able to store a session; it only warns if it was not, after it has measured.
+    """Make sure that ReFrame will be able to store a session; it only
+    warns if it was not, after it has measured.
 
     :raises BadInput: it will not.
     """
@@ -277,15 +369,18 @@ def check_database(database: Path) -> None:
             probe.unlink(missing_ok=True)
         (database.parent / ".db.lock").open("a").close()
         if database.exists():
-            with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)) as connection:
-                # BEGIN IMMEDIATE alone reads where it may not write (SQLite, build.c, sqlite3BeginTransaction).
+            with closing(
+                sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)
+            ) as connection:
+                # BEGIN IMMEDIATE alone reads where it may not write (SQLite,
+                # build.c, sqlite3BeginTransaction).
                 connection.isolation_level = None
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("CREATE TABLE mpibench_can_write(x)")
                 connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error) as error:
         raise BadInput(
-            "database-not-writable",
+            "cannot-write",
             f"{database} cannot be written ({error}), so the session would be lost: "
             "correct its rights or its file system, or move it away.",
         ) from None
@@ -297,7 +392,8 @@ class Remeasured:
 
     :param cases: all called cases.
     :param sessions: the new sessions, in order.
-    :param measured: cases that were measured again as before and proved their condition, each with the new case's id.
+    :param measured: cases that were measured again as before and proved
+        their condition, each with the new case's id.
     :param left: why each of the others was not.
     :param stopped: the signal that ended it.
     """
@@ -323,7 +419,8 @@ def measure_again(
 
     :param say: takes a sentence on what is being done.
     :param show: which of ReFrame's lines are shown.
-    :raises BadInput: the dataset does not hold a case's session, or how it was measured; or nothing can be written.
+    :raises BadInput: the dataset does not hold a case's session, or how it
+        was measured; or nothing can be written.
     """
     found = Remeasured(tuple(cases), minutes)
     known: dict[str, Session] = {}
@@ -332,11 +429,16 @@ def measure_again(
         known[uuid] = session = place.store.session(uuid)
         if not session.command_line:
             raise BadInput(
-                "command-line-unknown",
-                f"session {uuid} does not say how ReFrame was started, so nothing can be measured again as it was.",
+                "unknown-name",
+                f"session {uuid} does not say how ReFrame was started, so nothing can be "
+                "measured again as it was.",
             )
         seconds = session.job_seconds
-        took |= {(uuid, ListedCase.of(case)): seconds[case.uuid] for case in session.cases if case.uuid in seconds}
+        took |= {
+            (uuid, ListedCase.of(case)): seconds[case.uuid]
+            for case in session.cases
+            if case.uuid in seconds
+        }
     took_s = [took.get((case.session, case.place)) for case in cases]
     chosen, late = fit(cases, took_s, 60 * minutes)
     known_s = dict(zip(cases, took_s, strict=True))
@@ -345,16 +447,30 @@ def measure_again(
         found.left[case] = f"no room in the budget of {minutes:g} min{lasted}"
     commands = []
     for number, held in enumerate(group(chosen), 1):
-        source, folder = known[held[0].session], place.folder / str(number)
-        schedulers = (case.entry.get("scheduler") for case in source.cases if case.partition == held[0].partition)
+        source = known[held[0].session]
+        folder = place.folder / str(number)
+        schedulers = (
+            case.entry.get("scheduler")
+            for case in source.cases
+            if case.partition == held[0].partition
+        )
         scheduler = str(next(schedulers, "") or "")
-        commands.append((held, source, folder, words(held, source.command_line or "", folder / REPORT, scheduler)))
+        commands.append(
+            (
+                held,
+                source,
+                folder,
+                words(held, source.command_line or "", folder / REPORT, scheduler),
+            )
+        )
     try:
         shutil.rmtree(place.folder, ignore_errors=True)
         place.folder.mkdir(parents=True)
     except OSError as error:
         raise BadInput(
-            "cannot-write", f"cannot write {place.folder} ({error.strerror}): correct its rights or its file system."
+            "cannot-write",
+            f"cannot write {place.folder} ({error.strerror}): correct its rights or its file "
+            "system.",
         ) from None
     deadline = time.monotonic() + 60 * minutes
     try:
@@ -366,8 +482,14 @@ def measure_again(
                 found.left.update(dict.fromkeys(held, why))
     except supervision.Interrupted as signal:
         found.stopped = signal
-    ended = f"interrupted by {found.stopped.name}" if found.stopped else f"the budget of {minutes:g} min was used up before"
-    found.left.update((case, ended) for case in chosen if case not in found.measured and case not in found.left)
+    ended = (
+        f"interrupted by {found.stopped.name}"
+        if found.stopped
+        else f"the budget of {minutes:g} min was used up before"
+    )
+    found.left.update(
+        (case, ended) for case in chosen if case not in found.measured and case not in found.left
+    )
     return found
 
 
@@ -383,19 +505,34 @@ def _run(
     show: Callable[[str], bool],
 ) -> str:
     """Run the session of a group; why none of its cases was measured, or empty."""
-    first, log = cases[0], folder / LOG
+    first = cases[0]
+    log = folder / LOG
     before = set(place.store.session_systems)
     stacks = ", ".join(dict.fromkeys(case.stack for case in cases))
-    where = f"{first.system}:{first.partition}" + (f", {confirmations.named(first.on.job)}" if first.on.job else "")
+    where = f"{first.system}:{first.partition}" + (
+        f", {confirmations.named(first.on.job)}" if first.on.job else ""
+    )
     count = f"{len(cases)} case{'s' if len(cases) > 1 else ''} of {stacks} on {where}"
     say(f"measuring again what was called slower: {count}; log: {log}")
-    # With a run report, folders of its own and the settings of the first session, whose JUnit file stays its own.
-    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes", session_folder.CONFIRMING: source.uuid}
+    # With a run report, folders of its own and the settings of the first
+    # session, whose JUnit file stays its own.
+    environ = {
+        **os.environ,
+        "RFM_GENERATE_FILE_REPORTS": "yes",
+        session_folder.CONFIRMING: source.uuid,
+    }
     for name in (session_folder.VARIABLE, "RFM_REPORT_JUNIT"):
         environ.pop(name, None)
-    files, workdir = source.info.get("config_files"), source.info.get("workdir")
-    own = [str(name) for name in files if Path(str(name)).is_file()] if isinstance(files, list) else []
-    environ["RFM_CONFIG_FILES"] = ":".join(own) or environ.get("RFM_CONFIG_FILES", str(ROOT / "site_configs" / "settings.py"))
+    files = source.info.get("config_files")
+    workdir = source.info.get("workdir")
+    own = (
+        [str(name) for name in files if Path(str(name)).is_file()]
+        if isinstance(files, list)
+        else []
+    )
+    environ["RFM_CONFIG_FILES"] = ":".join(own) or environ.get(
+        "RFM_CONFIG_FILES", str(ROOT / "site_configs" / "settings.py")
+    )
     # Paths on its command line count from where it was started.
     start = Path(workdir) if isinstance(workdir, str) and Path(workdir).is_dir() else ROOT
     end = ""
@@ -403,20 +540,25 @@ def _run(
         folder.mkdir()
         supervision.run(command, log, show, environ, place.lock, start, limit_s)
     except supervision.OutOfTime:
-        end = f"not done on {where} when the budget of {found.minutes:g} min was used up, the queue's time included"
+        end = (
+            f"not done on {where} when the budget of {found.minutes:g} min was used up, the "
+            "queue's time included"
+        )
     except supervision.Interrupted as signal:
-        found.stopped, end = signal, f"interrupted by {signal.name}"
+        found.stopped = signal
+        end = f"interrupted by {signal.name}"
     except OSError as error:
         return f"ReFrame could not be started ({error.strerror})"
     try:
         if not (folder / REPORT).exists():
-            raise BadInput("run-report-missing", "ReFrame ended before it could write its run report")
+            raise BadInput("file-missing", "ReFrame ended before it could write its run report")
         session = read_report(folder / REPORT)
         if session.uuid in before:
-            raise BadInput("session-not-new", f"session {session.uuid} was there before and is not new")
+            raise BadInput("name-taken", f"session {session.uuid} was there before and is not new")
         if session.labels.get(CONFIRMS) != source.uuid:
             raise BadInput(
-                "session-confirms-another", f"session {session.uuid} does not say that it confirms session {source.uuid}"
+                "not-comparable",
+                f"session {session.uuid} does not say that it confirms session {source.uuid}",
             )
         place.store.export(place.database, [session.uuid])
     except BadInput as error:
@@ -424,13 +566,16 @@ def _run(
         reason = end or (first_line(errors[0]) if errors else str(error))
         return f"{reason.rstrip('., ')}; see {log}"
     found.sessions.append(session)
-    both = place.store.scan("cases", first.system, [source.uuid, session.uuid]).filter(~pl.col("case").str.ends_with(PAIRED))
+    both = place.store.scan("cases", first.system, [source.uuid, session.uuid]).filter(
+        ~pl.col("case").str.ends_with(PAIRED)
+    )
     rows = both.with_columns(why=eligibility.WHY_NOT).collect().to_dicts()
     for case in cases:
         again = _last_run(rows, session.uuid, case)
         if again is None:
             found.left[case] = (
-                f"no longer among the tests here, or left out when they were loaded: see the log of session {session.uuid}"
+                "no longer among the tests here, or left out when they were loaded: see the log "
+                f"of session {session.uuid}"
             )
         elif why := why_not(_last_run(rows, source.uuid, case), again, end):
             found.left[case] = why
@@ -440,7 +585,8 @@ def _run(
 
 
 def why_not(first: Mapping[str, Any] | None, again: Mapping[str, Any], end: str = "") -> str:
-    """Why a case that was measured again confirms nothing; empty where it was as before and proved its condition.
+    """Why a case that was measured again confirms nothing; empty where
+    it was as before and proved its condition.
 
     :param first: the row of the case that is confirmed.
     :param again: with ``why`` it is not eligible.
@@ -452,16 +598,26 @@ def why_not(first: Mapping[str, Any] | None, again: Mapping[str, Any], end: str 
         return f"session {session[:8]}: it {again['why']}" + (f": {reason}" if reason else "")
     conditions = (read_condition(row["condition"]) if row else {} for row in (first, again))
     before, after = ({**condition, "level": condition.get("depth")} for condition in conditions)
-    unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in ALIKE if before.get(name) != after.get(name)]
+    unlike = [
+        f"{name} {before.get(name)} and now {after.get(name)}"
+        for name in ALIKE
+        if before.get(name) != after.get(name)
+    ]
     if unlike:
         return f"session {session[:8]} is another measurement: {', '.join(unlike)}"
     return MeasuredOn.of_row(first).unlike(MeasuredOn.of_row(again), session) if first else ""
 
 
-def _last_run(rows: Sequence[Mapping[str, Any]], session: str, case: CalledCase) -> Mapping[str, Any] | None:
-    """The last run of a case in a session: on its nodes, where these are known, or, of one that measured again, on any."""
+def _last_run(
+    rows: Sequence[Mapping[str, Any]], session: str, case: CalledCase
+) -> Mapping[str, Any] | None:
+    """The last run of a case in a session: on its nodes, where these are
+    known, or, of one that measured again, on any.
+    """
     own = [row for row in rows if row["session"] == session]
-    runs = [row for row in reversed(own) if (row["partition"], row["stack"], row["name"]) == case.place]
+    runs = [
+        row for row in reversed(own) if (row["partition"], row["stack"], row["name"]) == case.place
+    ]
     if session == case.session and case.on != MeasuredOn():
         runs = [row for row in runs if MeasuredOn.of_row(row) == case.on]
     return next(iter(runs), None)

@@ -1,4 +1,6 @@
-"""What a night is asked for: ReFrame's options as it takes them, its variables, and the plan of one that has a budget."""
+"""What a night is asked for: ReFrame's options as it takes them, its
+variables, and the plan of one that has a budget.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness import command_line
 from reframe_tests.harness.sites import planned_cases, site, systems
@@ -19,14 +22,25 @@ from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..judge.plan import making, record
-from ..judge.plan.making import NightPlan, Request
-from ..judge.plan.record import ListedCase
+from ..judge.plan.making import NightPlan, PlanRequest
+from ..judge.plan.record import ListedCase, PlanRecord
 from ..store import selection_options
 from ..store.sessions import PAIRED, Session
 
 #: ReFrame's options that change neither which cases are selected nor how they are measured.
 _NEUTRAL = (
-    ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
+    (
+        "--report-junit",
+        "--session-extras",
+        "--system",
+        "--prefix",
+        "-o",
+        "--output",
+        "-s",
+        "--stage",
+        "-J",
+        "--job-option",
+    ),
     ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--keep-stage-files", "--save-log-files"),
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
@@ -39,17 +53,17 @@ _OWN = {
     "--report-file": "results/tonight/run-report.json is the run report",
 }
 #: Variables of ``ci/nightly``: the budget, nights in which each pair comes, jobs at once.
-BUDGET, NIGHTS, MAX_JOBS = "BUDGET", "NIGHTS", "MAX_JOBS"
-#: What a night may take on a batch system where :data:`BUDGET` is not set, and the word for no bound: seven such nights measure
-#: each pair of values of a site of 8,000 cases (docs/how-to/budget.md).
-USUAL, UNBOUNDED = "8h", "none"
-NOT_SET = f"{BUDGET} is not set, and {USUAL} is taken; {BUDGET}={UNBOUNDED} measures everything"
-#: Mode of such a night.
-USUAL_MODE = "nightly"
+BUDGET = "BUDGET"
+NIGHTS = "NIGHTS"
+MAX_JOBS = "MAX_JOBS"
+#: Word for no bound.
+UNBOUNDED = "none"
 
 
 def changing(options: Sequence[str]) -> list[str]:
-    """Those of ReFrame's options that change what is selected or how it is measured; an unknown one counts as such."""
+    """Those of ReFrame's options that change what is selected or how it
+    is measured; an unknown one counts as such.
+    """
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
     for name in _NEUTRAL[0]:
         parser.add_argument(name, action="append")
@@ -78,43 +92,82 @@ def confirm_minutes(text: str) -> float:
         if 0 <= float(text) < math.inf:
             return float(text)
     raise BadInput(
-        "confirm-minutes", f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more."
+        "bad-option",
+        f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured "
+        "again) or more.",
     )
 
 
 def check(options: Sequence[str]) -> None:
     """Refuse what would make a night something else, before anything is measured.
 
-    :raises BadInput: an option that a night sets itself, a bad label, or suite options that ReFrame would take in part.
+    :raises BadInput: an option that a night sets itself, a bad label, or
+        suite options that ReFrame would take in part.
     """
     for word in options:
         name = word.partition("=")[0]
         # Long options may be cut short; one that is short for two is refused by ReFrame anyway.
-        own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
+        own = next(
+            (
+                option
+                for option in _OWN
+                if name.startswith("--") and len(name) > 2 and option.startswith(name)
+            ),
+            None,
+        )
         if own:
-            raise BadInput("option-not-taken", f"ci/nightly does not take {own}: {_OWN[own]}.")
+            raise BadInput("options-exclude", f"ci/nightly does not take {own}: {_OWN[own]}.")
     session_folder.check_labels(options)
     if record.LABEL in [name for name, *_ in session_folder.labels(options)]:
         raise BadInput(
-            "label-reserved",
-            f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
-            "not measured by; set BUDGET= for a planned night.",
+            "name-taken",
+            f"the label '{record.LABEL}' is not for anybody to give: with it a session would be "
+            "excused by a plan that it was not measured by; set BUDGET= for a planned night.",
         )
     command_line.check_settings(options)
 
 
-def of_mode(mode: str) -> list[str]:
-    """Options of a mode.
-
-    Beside ``-p`` they must be given one by one, because ReFrame 4.10 forgets it beside ``--mode`` (``frontend/argparse.py``:
-    the default of an option that may be repeated is added to what was given).
+def mode_of(name: str) -> Mapping[str, Any]:
+    """A row of :data:`.site.MODES`.
 
     :raises BadInput: no such mode.
     """
-    modes = {row["name"]: row["options"] for row in site.MODES}
-    if mode not in modes:
-        raise BadInput("mode-unknown", f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
-    return [word for option in modes[mode] for word in shlex.split(option)]
+    modes = {row["name"]: row for row in site.MODES}
+    if name not in modes:
+        raise BadInput("unknown-name", f"MODE={name} is not a mode; there are {', '.join(modes)}.")
+    return modes[name]
+
+
+def of_mode(mode: str, *, batch: bool = False) -> list[str]:
+    """Options of a mode.
+
+    Beside ``-p`` they must be given one by one, because ReFrame 4.10 forgets it beside ``--mode``
+    (``frontend/argparse.py``: the default of an option that may be repeated is added to what was
+    given).
+
+    :param batch: whether a batch system runs the jobs.
+    :raises BadInput: no such mode.
+    """
+    return [
+        word
+        for option in site.options_of_mode(mode_of(mode), batch)
+        for word in shlex.split(option)
+    ]
+
+
+def on_batch(
+    options: Sequence[str], environ: Mapping[str, str] = os.environ, root: Path = ROOT
+) -> bool:
+    """Whether a batch system runs the jobs of the system that
+    ReFrame's options and variables select.
+
+    :raises BadInput: no such system.
+    """
+    named = [
+        *command_line.arguments(options, {"--system": "system"})["system"][-1:],
+        environ.get("RFM_SYSTEM", ""),
+    ]
+    return site.on_batch(systems.select(named[0].partition(":")[0] or None, root))
 
 
 def request(
@@ -128,7 +181,7 @@ def request(
     nights: str = "",
     max_jobs: str = "",
     root: Path = ROOT,
-) -> Request:
+) -> PlanRequest:
     """What a plan is asked for, from texts.
 
     :param options: for ReFrame, besides those of the mode.
@@ -137,24 +190,28 @@ def request(
     """
     check(options)
     if nights and not re.fullmatch(r"[1-9][0-9]{0,3}", nights):
-        raise BadInput("nights-range", f"NIGHTS={nights} is no number of nights: give 1 to {making.MOST_NIGHTS}.")
-    return Request(
+        raise BadInput(
+            "bad-option", f"NIGHTS={nights} is no number of nights: give 1 to {making.MOST_NIGHTS}."
+        )
+    return PlanRequest(
         mode=mode,
         label=label,
-        words=[*of_mode(mode), *options],
+        words=[*of_mode(mode, batch=on_batch(options, root=root)), *options],
         budget=making.Budget.parse(budget),
         day=day or datetime.now(timezone.utc).date(),
         dataset=dataset,
-        nights=int(nights or making.NIGHTS),
+        nights=int(nights) if nights else None,
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         root=root,
     )
 
 
-def budget_of(environ: Mapping[str, str], mode: str, options: Sequence[str], root: Path = ROOT) -> str:
+def budget_of(
+    environ: Mapping[str, str], mode: str, options: Sequence[str], root: Path = ROOT
+) -> str:
     """The budget of a night; empty where it has none: it measures everything.
 
-    Without :data:`BUDGET` that is :data:`USUAL` for a whole night whose jobs a batch system runs.
+    Without :data:`BUDGET` that is the mode's own for a whole night whose jobs a batch system runs.
 
     :param options: for ReFrame, besides those of the mode.
     :raises BadInput: no such system.
@@ -162,12 +219,18 @@ def budget_of(environ: Mapping[str, str], mode: str, options: Sequence[str], roo
     given = environ.get(BUDGET, "")
     if given:
         return "" if given == UNBOUNDED else given
-    if mode != USUAL_MODE or selection_options.narrowing(shlex.join(["reframe", *options])):
+    usual: str = mode_of(mode).get("budget", "")
+    if not usual or selection_options.narrowing(shlex.join(["reframe", *options])):
         return ""
-    named = [*command_line.arguments(options, {"--system": "system"})["system"], environ.get("RFM_SYSTEM", "")]
-    system = systems.select(named[0].partition(":")[0] or None, root)
-    measured = [row for row in system["partitions"] if row["extras"].get("fabrics")]
-    return USUAL if any(row["scheduler"] != "local" for row in measured) else ""
+    return usual if on_batch(options, environ, root) else ""
+
+
+def not_set(plan: PlanRecord) -> str:
+    """What a night says of a budget that nobody gave."""
+    return (
+        f"{BUDGET} is not set, and {plan.budget} is taken; {BUDGET}={UNBOUNDED} measures "
+        f"everything of mode {plan.mode}"
+    )
 
 
 @dataclass(frozen=True)
@@ -181,17 +244,27 @@ class PlannedNight:
     def environ(self) -> dict[str, str]:
         """Variables by which ReFrame makes the planned cases and no others."""
         most = self.plan.request.max_jobs
-        return {planned_cases.VARIABLE: str(self.file), **({site.MOST_JOBS: str(most)} if most else {})}
+        return {
+            planned_cases.VARIABLE: str(self.file),
+            **({site.MOST_JOBS: str(most)} if most else {}),
+        }
 
     def extra(self, session: Session) -> list[str]:
-        """One sentence on what ran and was not planned; none where nothing did. What did not run is reported as missing."""
-        ran = [case for case in session.cases if case.result != "skip" and not case.uuid.endswith(PAIRED)]
+        """One sentence on what ran and was not planned; none where nothing
+        did. What did not run is reported as missing.
+        """
+        ran = [
+            case
+            for case in session.cases
+            if case.result != "skip" and not case.uuid.endswith(PAIRED)
+        ]
         beyond = sorted(set(map(ListedCase.of, ran)) - self.plan.record.planned)
         if not beyond:
             return []
         return [
-            f"{len(beyond)} cases ran that were not planned ({record.few(beyond)}): tests that are not "
-            "made of the harness's base classes cannot be left out; measure them by themselves"
+            f"{len(beyond)} cases ran that were not planned ({record.few(beyond)}): tests that "
+            "are not made of the harness's base classes cannot be left out; measure them by "
+            "themselves"
         ]
 
     def took(self, session: Session) -> str:
@@ -199,28 +272,45 @@ class PlannedNight:
         seconds = session.job_seconds
         nodes = {case.uuid: case.nodes or 1 for case in session.cases}
         node_seconds = sum(took * nodes[uuid] for uuid, took in seconds.items())
-        return f"plan: {making.difference(self.plan.record, len(seconds), session.seconds, node_seconds)}"
+        return (
+            "plan: "
+            f"{making.difference(self.plan.record, len(seconds), session.seconds, node_seconds)}"
+        )
 
 
-def plan_night(environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path) -> PlannedNight | None:
+def plan_night(
+    environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path
+) -> PlannedNight | None:
     """Plan the night, and write its plan; ``None`` where it has no budget.
 
-    :raises BadInput: the budget is no budget, or too small for what is measured every night; nothing can be planned.
+    :raises BadInput: the budget is no budget, or too small for what is
+        measured every night; nothing can be planned.
     """
     budget = budget_of(environ, mode, options)
     if not budget:
         given = [name for name in (NIGHTS, MAX_JOBS) if environ.get(name)]
         if given:
             raise BadInput(
-                "planned-night-only",
-                f"{given[0]}={environ[given[0]]} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.",
+                "bad-option",
+                f"{given[0]}={environ[given[0]]} is of a planned night: set {BUDGET}, too, as in "
+                f"{BUDGET}=30m.",
             )
         return None
-    asked = request(budget, mode, label, options, dataset, nights=environ.get(NIGHTS, ""), max_jobs=environ.get(MAX_JOBS, ""))
+    asked = request(
+        budget,
+        mode,
+        label,
+        options,
+        dataset,
+        nights=environ.get(NIGHTS, ""),
+        max_jobs=environ.get(MAX_JOBS, ""),
+    )
     plan = making.make(asked)
     if plan.misfit:
         raise BadInput(
-            "budget-too-small", f"{plan.misfit}{'' if environ.get(BUDGET) else f' ({NOT_SET})'}; nothing is measured."
+            "too-large",
+            f"{plan.misfit}{'' if environ.get(BUDGET) else f' ({not_set(plan.record)})'}; "
+            "nothing is measured.",
         )
     return PlannedNight(plan, plan.record.write(dataset))
 

@@ -1,4 +1,6 @@
-"""Runs a long program so that its output is kept and none of its processes outlives us, however it or we end."""
+"""Runs a long program so that its output is kept and none of its
+processes outlives us, however it or we end.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ from typing import TextIO
 
 from reframe_tests.harness import process_stat
 
-#: Signals that end a night: the terminal's, the one of CI servers and systemd, and a terminal that is gone.
+from ..exit_status import Interrupted as Interrupted
+
+#: Signals that end a night: the terminal's, the one of CI servers
+#: and systemd, and a terminal that is gone.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Seconds ReFrame has after each signal to cancel its jobs and store what it has; it gives a local job 2 s
-#: (``core/schedulers/local.py``).
+#: Seconds ReFrame has after each signal to cancel its jobs and store what it has; it gives a local
+#: job 2 s (``core/schedulers/local.py``).
 GRACE_S = 30.0
 #: Seconds a process has between SIGTERM and SIGKILL.
 _TERM_S = 5.0
@@ -35,18 +40,10 @@ class OutOfTime(Exception):
     """The program was interrupted because it was not done within its limit."""
 
 
-class Interrupted(BaseException):
-    """One of :data:`SIGNALS` came; no ``except Exception`` may swallow it."""
-
-    def __init__(self, number: int) -> None:
-        self.name = signal.Signals(number).name
-        #: Exit status as a shell gives it to a program that a signal ended.
-        self.status = 128 + number
-        super().__init__(self.name)
-
-
 def heed_signals() -> None:
-    """Raise :class:`Interrupted` in the main thread at the first signal; later ones are ignored, so that cleaning up ends."""
+    """Raise :class:`Interrupted` in the main thread at the first signal;
+    later ones are ignored, so that cleaning up ends.
+    """
 
     def interrupt(number: int, _: object) -> None:
         for signal_number in SIGNALS:
@@ -77,14 +74,18 @@ def run(
     held: Sequence[int] = (),
     cwd: Path | None = None,
     limit_s: float = math.inf,
+    tell: Callable[[], None] = lambda: None,
 ) -> int:
     """Run a program; exit status as ``subprocess`` has it.
 
-    Both its streams go to ``log``, and to our standard output the lines that ``show`` is true for. What it leaves running when
-    it ends is ended, too. Where we are killed, the program is interrupted.
+    Both its streams go to ``log``, and to our standard output the lines that ``show`` is true for.
+    What it leaves running when it ends is ended, too. Where we are killed, the program is
+    interrupted.
 
-    :param held: descriptors of files whose locks (``flock(2)``) last as long as the program does, even if we are killed.
+    :param held: descriptors of files whose locks (``flock(2)``) last as long
+        as the program does, even if we are killed.
     :param limit_s: seconds after which it is interrupted as by a signal to us.
+    :param tell: called each second; a terminal that is gone does not stop the program.
     :raises Interrupted: after the program and all its processes have ended.
     :raises OutOfTime: likewise.
     """
@@ -111,12 +112,16 @@ def run(
             if _wait(program.pid, 1):
                 return program.wait()
             _bury(program.pid)
+            with contextlib.suppress(OSError, ValueError):
+                tell()
         raise OutOfTime(f"not done after {limit_s:.0f} s")
     except (Interrupted, OutOfTime):
-        # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which logging swallows if it comes
-        # while a line is written (logging/__init__.py, Handler.emit), and then ReFrame goes on.
+        # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which
+        # logging swallows if it comes while a line is written (logging/__init__.py, Handler.emit),
+        # and then ReFrame goes on.
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):  # ended by itself, and collected already
+            # ended by itself, and collected already
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(program.pid, number)
                 if not _wait(program.pid, GRACE_S):
                     continue
@@ -132,8 +137,8 @@ def run(
 def _wait(pid: int, seconds: float) -> bool:
     """Whether a child ends within that time; it is left to be collected.
 
-    Not ``Popen.wait(timeout)``: a signal handler that raises between its ``acquire`` and its ``try`` leaves the lock held, and
-    the next ``wait()`` never ends.
+    Not ``Popen.wait(timeout)``: a signal handler that raises between its ``acquire`` and its
+    ``try`` leaves the lock held, and the next ``wait()`` never ends.
     """
     deadline = time.monotonic() + seconds
     while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -144,7 +149,9 @@ def _wait(pid: int, seconds: float) -> bool:
 
 
 def _copy(program: subprocess.Popen[str], log: Path, show: Callable[[str], bool]) -> None:
-    """Read to the end whatever happens: a full disk or a terminal that is gone must not stop the program."""
+    """Read to the end whatever happens: a full disk or a terminal
+    that is gone must not stop the program.
+    """
     assert program.stdout
     with contextlib.suppress(OSError), contextlib.ExitStack() as files:
         copy: TextIO | None = None
@@ -168,13 +175,17 @@ def _interrupt_when_orphaned() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes below a process, zombies included, from their parents in ``/proc/<pid>/stat`` (``proc(5)``, field 4)."""
+    """Processes below a process, zombies included, from their parents in
+    ``/proc/<pid>/stat`` (``proc(5)``, field 4).
+    """
     children: dict[int, list[int]] = {}
-    # Not with glob, which looks whether each file is there: of a process that ends meanwhile that is an error.
+    # Not with glob, which looks whether each file is there: of a
+    # process that ends meanwhile that is an error.
     for pid_below in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
         with contextlib.suppress(OSError, ValueError):
             children.setdefault(process_stat.read(pid_below).parent, []).append(pid_below)
-    found, waiting = [], [pid]
+    found = []
+    waiting = [pid]
     while waiting:
         below = children.get(waiting.pop(), [])
         found += below

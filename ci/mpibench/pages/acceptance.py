@@ -1,8 +1,10 @@
 """The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs
 (:class:`..answers.Accept`), ``accept.xml`` (JUnit) for CI.
 
-The JSON carries the SHA-256 of all values judged, so that a record can be checked against the dataset later. A record is
-written whole or not at all, and one that is there is moved aside and kept: it may be signed."""
+The JSON carries the SHA-256 of all values judged, so that a record can be checked against the
+dataset later. A record is written whole or not at all, and one that is there is moved aside and
+kept: it may be signed.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,27 @@ def page(record: Mapping[str, Any]) -> str:
     sides = {side: record[side] for side in SIDES}
     changed = [(row["what"], row["before"], row["after"]) for row in record["changed"]]
     known = [record[side]["facts"] for side in SIDES]
-    facts = [(name, *(", ".join(fact.get(name, ["-"])) for fact in known)) for name in sorted({*known[0], *known[1]})]
+    facts = [
+        (name, *(", ".join(fact.get(name, ["-"])) for fact in known))
+        for name in sorted({*known[0], *known[1]})
+    ]
     content: list[Section] = [
         ("Sessions", [_sessions(sides)]),
         ("Why", [Block("items", record["sentences"])]),
-        *((f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"])) for side in reversed(SIDES)),
+        *(
+            (f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"]))
+            for side in reversed(SIDES)
+        ),
         (
             "What changed between the sides",
             [Table(("what", "before", "after"), changed) if changed else "No recorded difference."],
         ),
         ("Not used", [Block("items", record["remarks"])]),
         ("Bands", [Table(BANDS, [_band(row) for row in record["bands"]], (4, 5, 6, 7, 8), 9)]),
-        ("Metrics", [Table(METRICS, [_metric(row) for row in record["metrics"]], (3, 4, 5, 7, 8, 9), 10)]),
+        (
+            "Metrics",
+            [Table(METRICS, [_metric(row) for row in record["metrics"]], (3, 4, 5, 7, 8, 9), 10)],
+        ),
         ("Jobs", [job_table({name: side["jobs"] for name, side in sides.items()})]),
         ("Versions on both sides", [Table(("what", "before", "after"), facts)]),
         ("Signed off", [_signing(record, sides)]),
@@ -59,18 +70,26 @@ def page(record: Mapping[str, Any]) -> str:
 
 
 def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> Table:
-    head = ("side", "asked for", "session", "started, UTC", "age, days", "labels", "cases", "narrowed by")
+    head = (
+        "side",
+        "asked for",
+        "session",
+        "started, UTC",
+        "age, days",
+        "labels",
+        "cases",
+        "narrowed by",
+    )
     rows = [
         (
-            *(
-                name,
-                side["selector"],
-                identity["session"],
-                identity["started"][:16].replace("T", " "),
-                f"{identity['age_days']:g}",
-            ),
+            name,
+            side["selector"],
+            identity["session"],
+            identity["started"][:16].replace("T", " "),
+            f"{identity['age_days']:g}",
             ", ".join(f"{key}={value}" for key, value in identity["labels"].items()),
-            *(identity["cases"], " ".join(identity["options"])),
+            identity["cases"],
+            " ".join(identity["options"]),
         )
         for name, side in sides.items()
         for identity in side["identities"]
@@ -83,11 +102,17 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _why(row: Mapping[str, Any]) -> str:
-    return str(row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else ""))
+    return str(
+        row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
+    )
 
 
 def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    return describe_condition(row), verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
+    return (
+        describe_condition(row),
+        verdict_text.benchmark_text(row),
+        verdict_text.quantity_text(row["quantity"]),
+    )
 
 
 _WHAT = ("condition", "benchmark", "quantity")
@@ -98,30 +123,49 @@ METRICS = (*_WHAT, "size", *SIDES, "unit", "ratio", "95 % interval", "repeats", 
 def _band(row: Mapping[str, Any]) -> tuple[object, ...]:
     limits = number(row["margin_percent"], 0), number(row["spread_percent"], 1)
     ratio = number(row["ratio"]), _interval(row)
-    return (*_what(row), row["band"], row["sizes"] or "", *ratio, *limits, row["verdict"], _why(row))
+    return (
+        *_what(row),
+        row["band"],
+        row["sizes"] or "",
+        *ratio,
+        *limits,
+        row["verdict"],
+        _why(row),
+    )
 
 
 def _metric(row: Mapping[str, Any]) -> tuple[object, ...]:
     values = (number(row.get(side), 2) for side in SIDES)
     repeats = f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}"
     ratio = number(row["ratio"]), _interval(row)
-    size, unit = size_text(row["message_bytes"]), row.get("unit") or ""
+    size = size_text(row["message_bytes"])
+    unit = row.get("unit") or ""
     return (*_what(row), size, *values, unit, *ratio, repeats, row["verdict"], _why(row))
 
 
 def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[Table]:
-    cells = [(row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or "") for row in rows]
+    cells = [
+        (row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or "")
+        for row in rows
+    ]
     return [Table(("session", "case", "condition", "why", "folder"), cells)] if cells else []
 
 
 def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> Table:
     asked = ", ".join(f"{name} {value}" for name, value in record["options"].items() if value)
     rows = [
-        ("decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"),
+        (
+            "decided",
+            f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}",
+        ),
         ("asked for", asked or "everything both sides have"),
         ("policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"),
         *(
-            (name, f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 {side['values_sha256']}")
+            (
+                name,
+                f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 "
+                f"{side['values_sha256']}",
+            )
             for name, side in sides.items()
         ),
         ("name, date, signature", "." * 72),
@@ -129,7 +173,9 @@ def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) 
     return Table(("", ""), rows)
 
 
-JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"
+JSON = "accept.json"
+JUNIT = "accept.xml"
+PAGE = "accept.html"
 FILES = (JSON, JUNIT, PAGE)
 #: Folder, inside the one for the record, of the records before it.
 EARLIER = "earlier"
@@ -137,11 +183,17 @@ EARLIER = "earlier"
 
 def _fingerprint(values: pl.DataFrame) -> str:
     rows = values.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
-    return hashlib.sha256(rows.write_csv(float_scientific=True, float_precision=17).encode()).hexdigest()
+    return hashlib.sha256(
+        rows.write_csv(float_scientific=True, float_precision=17).encode()
+    ).hexdigest()
 
 
-def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
-    first, last = selection.planned.select(pl.min("started").alias("first"), pl.max("started").alias("last")).row(0)
+def _side(
+    acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]
+) -> dict[str, Any]:
+    first, last = selection.planned.select(
+        pl.min("started").alias("first"), pl.max("started").alias("last")
+    ).row(0)
     return {
         "selector": selection.selector,
         "sessions": list(selection.sessions),
@@ -160,7 +212,9 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
 
 
 def as_dict(acceptance: Acceptance) -> dict[str, Any]:
-    """The record as plain data: what is not a finite number is ``None``, and texts have no control characters."""
+    """The record as plain data: what is not a finite number is
+    ``None``, and texts have no control characters.
+    """
     judgement = acceptance.judgement
     data: dict[str, Any] = plain_data(
         {
@@ -174,7 +228,9 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "system": acceptance.baseline.system,
             "options": {**vars(acceptance.options)},
             "policy": {**vars(acceptance.policy)},
-            "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
+            "changed": [
+                {"what": name, "before": old, "after": new} for name, old, new in acceptance.changed
+            ],
             "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
             "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
             "history": {
@@ -188,45 +244,74 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "bands": with_own_loss(judgement.bands).to_dicts(),
             "metrics": with_own_loss(judgement.metrics).to_dicts(),
             "new": judgement.new.to_dicts(),
-            "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
+            "measured_again_before": [
+                {"session": first, "by": again} for first, again in acceptance.measured_again
+            ],
         }
     )
     return data
 
 
-#: Class, name, tag (``failure``, ``skipped`` or, for output, empty), type and message of a JUnit test.
+#: Class, name, tag (``failure``, ``skipped`` or, for output,
+#: empty), type and message of a JUnit test.
 _JUnitTest = tuple[str, str, str, str, str]
 
 
 def _suite(root: ElementTree.Element, name: str, tests: Sequence[_JUnitTest]) -> None:
     tags = [tag for _, _, tag, _, _ in tests]
-    counts = {"tests": len(tests), "failures": tags.count("failure"), "errors": 0, "skipped": tags.count("skipped")}
+    counts = {
+        "tests": len(tests),
+        "failures": tags.count("failure"),
+        "errors": 0,
+        "skipped": tags.count("skipped"),
+    }
     counted = {key: str(count) for key, count in counts.items()}
     suite = ElementTree.SubElement(root, "testsuite", {"name": printable(name), **counted})
     for group, title, tag, kind, message in tests:
-        test = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
+        test = ElementTree.SubElement(
+            suite, "testcase", classname=printable(group), name=printable(title)
+        )
         if tag:
             words = {"type": kind, "message": printable(message)}
-            ElementTree.SubElement(test, tag, {name: word for name, word in words.items() if word or name == "message"})
+            ElementTree.SubElement(
+                test, tag, {name: word for name, word in words.items() if word or name == "message"}
+            )
         elif message:
             ElementTree.SubElement(test, "system-out").text = printable(message)
 
 
 def junit(acceptance: Acceptance) -> str:
-    """JUnit XML: one suite per condition, one test per metric; the candidate's unproven cases and the decision likewise.
+    """JUnit XML: one suite per condition, one test per metric; the
+    candidate's unproven cases and the decision likewise.
 
-    An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
+    An inconclusive metric is skipped with the repeats it needs; the
+    decision fails unless accepted: CI does not go green.
     """
-    root = ElementTree.Element("testsuites", name=printable(f"acceptance of {acceptance.baseline.system}"))
+    root = ElementTree.Element(
+        "testsuites", name=printable(f"acceptance of {acceptance.baseline.system}")
+    )
     unproven = verdict_text.unproven_rows(acceptance.candidate)
     if unproven:
-        tag, kind = ("skipped", "") if acceptance.options.allow_unproven else ("failure", "unproven")
+        tag, kind = (
+            ("skipped", "") if acceptance.options.allow_unproven else ("failure", "unproven")
+        )
         _suite(
             root,
             "the candidate's cases without proof",
-            [(row["group"], f"{row['name']} [{row['stack']}]", tag, kind, f"not proven: {row['why']}") for row in unproven],
+            [
+                (
+                    row["group"],
+                    f"{row['name']} [{row['stack']}]",
+                    tag,
+                    kind,
+                    f"not proven: {row['why']}",
+                )
+                for row in unproven
+            ],
         )
-    for _, rows in acceptance.judgement.metrics.group_by(session_values.CONDITION, maintain_order=True):
+    for _, rows in acceptance.judgement.metrics.group_by(
+        session_values.CONDITION, maintain_order=True
+    ):
         dicts = rows.to_dicts()
         _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
     decision = acceptance.decision
@@ -243,12 +328,19 @@ def _test(row: Mapping[str, Any]) -> _JUnitTest:
         text = row["why"] if row["slower"] is None else change_text(row["slower"], row["quantity"])
         return row["benchmark"], title, "failure", verdict, f"{verdict}: {text}"
     if verdict == INCONCLUSIVE:
-        return row["benchmark"], title, "skipped", "", f"inconclusive: {verdict_text.needed_text(row)}"
+        return (
+            row["benchmark"],
+            title,
+            "skipped",
+            "",
+            f"inconclusive: {verdict_text.needed_text(row)}",
+        )
     return row["benchmark"], title, "", "", ""
 
 
 def move_aside(out: Path) -> Path | None:
-    """Move a record that is already there into ``earlier/<when it was decided>``, so that nobody takes it for today's.
+    """Move a record that is already there into ``earlier/<when it was
+    decided>``, so that nobody takes it for today's.
 
     :returns: where it went; ``None`` if there was none.
     :raises BadInput: it cannot be moved.
@@ -272,7 +364,9 @@ def move_aside(out: Path) -> Path | None:
         for path in there:
             path.rename(target / path.name)
     except OSError as error:
-        raise BadInput("cannot-write", f"cannot move the record in {out} aside: {error.strerror}.") from None
+        raise BadInput(
+            "cannot-write", f"cannot move the record in {out} aside: {error.strerror}."
+        ) from None
     return target
 
 
@@ -291,5 +385,7 @@ def write(acceptance: Acceptance, out: Path) -> list[Path]:
         out.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as files:  # all are written before the first takes its place
             for name, text in content.items():
-                files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
+                files.enter_context(whole_file.replacing(out / name)).write_text(
+                    text, encoding="utf-8"
+                )
     return [out / name for name in content]

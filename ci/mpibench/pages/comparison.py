@@ -1,7 +1,8 @@
-"""The page of ``mpibench compare`` and what the terminal shows of it: who wins where and by how much first, then every
-benchmark under the heading of its condition.
+"""The page of ``mpibench compare`` and what the terminal shows of it: who wins where and by how
+much first, then every benchmark under the heading of its condition.
 
-There is one direction: "1.25 times faster", for times and bandwidths alike, of the side that is ahead.
+There is one direction: "1.25 times faster", for times and
+bandwidths alike, of the side that is ahead.
 """
 
 from __future__ import annotations
@@ -29,18 +30,28 @@ from .page import Block, Cell, Section, Table, number, sections
 
 
 def job_table(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table:
-    """Every job of each side, with a link to the folder of its script, outputs and evidence where that is an absolute path.
+    """Every job of each side, with a link to the folder of its script,
+    outputs and evidence where that is an absolute path.
 
     :param sides: name to rows of ``cases``.
     """
     rows = []
     for side, cases in sides.items():
         for row in cases:
-            job = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            job = (
+                side,
+                row["session"],
+                str(row["started"])[:16],
+                row["job_id"] or "",
+                row["nodelist"] or "",
+            )
             folder = row["outputdir"] or ""
             link = Cell("link", folder, Path(folder).as_uri()) if folder.startswith("/") else folder
             rows.append((*job, describe_condition(row), link))
-    return Table(("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence"), rows)
+    return Table(
+        ("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence"),
+        rows,
+    )
 
 
 #: Terminal columns where the output is not a terminal.
@@ -69,10 +80,11 @@ def times_text(times: float) -> str:
 
 
 def mean_text(rows: pl.DataFrame, first: str, second: str) -> str:
-    """Geometric mean of who is how many times faster, of rows that have an interval; empty without any.
+    """Geometric mean of who is how many times faster, of rows that
+    have an interval; empty without any.
 
-    A tie where the geometric means of both ends of the intervals have 1 between them. That interval is the widest: rows of the
-    same jobs may all err in one direction.
+    A tie where the geometric means of both ends of the intervals have 1 between them. That interval
+    is the widest: rows of the same jobs may all err in one direction.
     """
     known = rows.filter(pl.col("times_low").is_not_null())
     if not known.height:
@@ -90,11 +102,25 @@ def mean_text(rows: pl.DataFrame, first: str, second: str) -> str:
 
 
 def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Head and one row per band: curves won by either, ties, not compared, geometric mean, largest difference."""
-    head = ("messages", *_sides(comparison), TIE, UNKNOWN, "geometric mean", "largest difference that is no tie")
+    """Head and one row per band: curves won by either, ties, not
+    compared, geometric mean, largest difference.
+    """
+    head = (
+        "messages",
+        *_sides(comparison),
+        TIE,
+        UNKNOWN,
+        "geometric mean",
+        "largest difference that is no tie",
+    )
     sides = comparison.first, comparison.second
     return head, [
-        [str(band[0]), *_counts(part, comparison), mean_text(part, *sides), _largest(part, comparison)]
+        [
+            str(band[0]),
+            *_counts(part, comparison),
+            mean_text(part, *sides),
+            _largest(part, comparison),
+        ]
         for band, part in comparison.bands.group_by("band", maintain_order=True)
     ]
 
@@ -104,8 +130,14 @@ def _sides(comparison: Comparison) -> tuple[str, str]:
 
 
 def _counts(rows: pl.DataFrame, comparison: Comparison) -> list[str]:
-    counted = [rows.filter(pl.col("winner") == winner).height for winner in (comparison.first, comparison.second, TIE, UNKNOWN)]
-    return [f"{count} of {rows.height}" if place < 2 else str(count) for place, count in enumerate(counted)]
+    counted = [
+        rows.filter(pl.col("winner") == winner).height
+        for winner in (comparison.first, comparison.second, TIE, UNKNOWN)
+    ]
+    return [
+        f"{count} of {rows.height}" if place < 2 else str(count)
+        for place, count in enumerate(counted)
+    ]
 
 
 def _largest(rows: pl.DataFrame, comparison: Comparison) -> str:
@@ -114,33 +146,57 @@ def _largest(rows: pl.DataFrame, comparison: Comparison) -> str:
         return ""
     row = won.row(0, named=True)
     where = condition_text(row, comparison.subject)
-    return f"{row['winner']} {times_text(row['times'])}: {verdict_text.benchmark_text(row)}, {where}"
+    return (
+        f"{row['winner']} {times_text(row['times'])}: {verdict_text.benchmark_text(row)}, {where}"
+    )
 
 
 def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Head and one row per condition: curves won by either, ties, not compared, geometric mean of each band."""
+    """Head and one row per condition: curves won by either, ties, not
+    compared, geometric mean of each band.
+    """
     bands = list(dict.fromkeys(comparison.bands["band"]))
     head = ("condition", *_sides(comparison), TIE, UNKNOWN, *(f"{band} messages" for band in bands))
     sides = comparison.first, comparison.second
     return head, [
-        [heading, *_counts(part, comparison), *(mean_text(part.filter(pl.col("band") == band), *sides) for band in bands)]
+        [
+            heading,
+            *_counts(part, comparison),
+            *(mean_text(part.filter(pl.col("band") == band), *sides) for band in bands),
+        ]
         for heading, part in by_condition(comparison.bands, comparison.subject)
     ]
 
 
 def every_pair(compared: Sequence[Comparison | str]) -> Iterator[TerminalTable | Text]:
-    """Of each pair of stacks: what it differs in, who is how many times faster in each band; then what was not compared."""
+    """Of each pair of stacks: what it differs in, who is how many times
+    faster in each band; then what was not compared.
+    """
     pairs = [pair for pair in compared if not isinstance(pair, str)]
     bands = list(dict.fromkeys(band for pair in pairs for band in pair.bands["band"]))
-    yield from (_text(line) for line in dict.fromkeys(line for pair in pairs for line in pair.troubles))
+    yield from (
+        _text(line) for line in dict.fromkeys(line for pair in pairs for line in pair.troubles)
+    )
     rows = []
     for pair in pairs:
-        means = [mean_text(pair.bands.filter(pl.col("band") == band), pair.first, pair.second) for band in bands]
+        means = [
+            mean_text(pair.bands.filter(pl.col("band") == band), pair.first, pair.second)
+            for band in bands
+        ]
         things = pair.things
         said = "not known of both" if things is None else "; ".join(things.values()) or "nothing"
         rows.append([f"{pair.first}, {pair.second}", *_counts(pair.bands, pair)[:3], *means, said])
-    head = ("stacks", "first wins", "second wins", TIE, *(f"{band} messages" for band in bands), "their locks differ in")
-    yield from _table("Pairs of stacks, those that differ in one thing first (geometric means)", head, rows)
+    head = (
+        "stacks",
+        "first wins",
+        "second wins",
+        TIE,
+        *(f"{band} messages" for band in bands),
+        "their locks differ in",
+    )
+    yield from _table(
+        "Pairs of stacks, those that differ in one thing first (geometric means)", head, rows
+    )
     yield from (_text(sentence) for sentence in compared if isinstance(sentence, str))
 
 
@@ -153,11 +209,15 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
-    """What the terminal shows: the summary, where who wins, a table per condition, and what is to be known of them."""
-    curves, conditions = comparison.bands.height, comparison.bands.select(CONDITION).n_unique()
+    """What the terminal shows: the summary, where who wins, a table per
+    condition, and what is to be known of them.
+    """
+    curves = comparison.bands.height
+    conditions = comparison.bands.select(CONDITION).n_unique()
     yield _text(
-        f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} comparisons (a curve in a band of "
-        f"message sizes) under {conditions} condition{'' if conditions == 1 else 's'}"
+        f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} "
+        f"comparisons (a curve in a band of message sizes) under {conditions} "
+        f"condition{'' if conditions == 1 else 's'}"
     )
     yield from map(_text, comparison.troubles)
     yield from _table("Summary", *summary(comparison))
@@ -165,27 +225,46 @@ def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
     bands = list(dict.fromkeys(comparison.bands["band"]))
     for heading, part in by_condition(comparison.bands, comparison.subject):
         lines = []
-        for _, curve in part.group_by("suite", "benchmark", "variant", "ranks", "groups", "quantity", maintain_order=True):
+        for _, curve in part.group_by(
+            "suite", "benchmark", "variant", "ranks", "groups", "quantity", maintain_order=True
+        ):
             row = curve.row(0, named=True)
             cells = {band_row["band"]: _cell(band_row) for band_row in curve.to_dicts()}
-            name, quantity = verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
+            name = verdict_text.benchmark_text(row)
+            quantity = verdict_text.quantity_text(row["quantity"])
             lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
-        yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)
+        yield from _table(
+            f"{heading}: who is how many times faster (95 % interval)",
+            ("benchmark", "quantity", *bands),
+            lines,
+        )
     yield from map(_text, notes(comparison))
 
 
 #: What the answer says of a band of sizes and of a single size, beside its condition.
 _CURVE = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
 _OUTCOME = ("winner", "ahead", "times", "times_low", "times_high")
-_SIZE = ("message_bytes", "unit", "baseline", "candidate", "baseline_repeats", "candidate_repeats", "why")
+_SIZE = (
+    "message_bytes",
+    "unit",
+    "baseline",
+    "candidate",
+    "baseline_repeats",
+    "candidate_repeats",
+    "why",
+)
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
-    """The whole answer: who is how many times faster, by band and by size, and what is to be known of it."""
+    """The whole answer: who is how many times faster, by band and
+    by size, and what is to be known of it.
+    """
 
     def rows(table: pl.DataFrame, *more: str) -> list[dict[str, Any]]:
         shared = [name for name in CONDITION if name != comparison.subject]
-        shown = table.select(*shared, *_CURVE, *more, *_OUTCOME).with_columns(selectors.float().fill_nan(None))
+        shown = table.select(*shared, *_CURVE, *more, *_OUTCOME).with_columns(
+            selectors.float().fill_nan(None)
+        )
         return shown.rename({"baseline": "first", "candidate": "second"}, strict=False).to_dicts()
 
     return {
@@ -205,13 +284,18 @@ def notes(comparison: Comparison) -> list[str]:
     found = []
     paired = comparison.bands.filter(pl.col("units") == "pairs").height
     if paired:
-        found.append(f"{paired} of {comparison.bands.height} were measured interleaved in the same jobs and compared in pairs")
+        found.append(
+            f"{paired} of {comparison.bands.height} were measured interleaved in the same jobs "
+            "and compared in pairs"
+        )
     metrics = comparison.metrics
     zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
     for row in zero.to_dicts():
         where = f"{verdict_text.benchmark_text(row)} at {size_text(row['message_bytes'])}"
         why = row["why"].partition(":")[0]
-        why = why.replace("the baseline", comparison.first).replace("the candidate", comparison.second)
+        why = why.replace("the baseline", comparison.first).replace(
+            "the candidate", comparison.second
+        )
         found.append(f"{UNKNOWN}: {where}, {condition_text(row, comparison.subject)}: {why}")
     for name, count in (
         (comparison.first, metrics.filter(pl.col("verdict") == "missing").height),
@@ -219,12 +303,17 @@ def notes(comparison: Comparison) -> list[str]:
     ):
         if count:
             found.append(f"{UNKNOWN}: {count} metrics only {name} has")
-    unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
+    unlike = [
+        f"{comparison.first} is unlike its history: {text}"
+        for text in comparison.judgement.unlike_past.values()
+    ]
     unequal = [f"not equal: {text}" for text in comparison.unequal]
     return [*comparison.built, *found, *comparison.past.sentences(), *unlike, *unequal]
 
 
-def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[TerminalTable | Text]:
+def _table(
+    heading: str, head: tuple[str, ...], rows: list[list[str]]
+) -> Iterator[TerminalTable | Text]:
     table = TerminalTable(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(_text(name), overflow="fold")
@@ -243,8 +332,17 @@ def _band_cells(row: Mapping[str, Any]) -> list[object]:
 
 def _metric_cells(row: Mapping[str, Any]) -> list[object]:
     values = (number(row[side], 2) for side in ("baseline", "candidate"))
-    size, repeats = size_text(row["message_bytes"]), f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
-    return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
+    size = size_text(row["message_bytes"])
+    repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
+    return [
+        *_names(row),
+        size,
+        *values,
+        row["unit"] or "",
+        *_difference(row),
+        repeats,
+        row["why"] or "",
+    ]
 
 
 def best_tables(table: pl.DataFrame, subject: str) -> list[Table]:
@@ -253,14 +351,22 @@ def best_tables(table: pl.DataFrame, subject: str) -> list[Table]:
     :param table: of :func:`figures.best_of_all`.
     """
     tables = []
-    for _, part in table.group_by([name for name in CONDITION if name != subject], maintain_order=True):
+    for _, part in table.group_by(
+        [name for name in CONDITION if name != subject], maintain_order=True
+    ):
         rows: list[list[object]] = []
-        for _, ranked in part.group_by([name for name in METRIC if name != subject], maintain_order=True):
+        for _, ranked in part.group_by(
+            [name for name in METRIC if name != subject], maintain_order=True
+        ):
             best, *others = ranked.to_dicts()
-            behind = "; ".join(f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others)
+            behind = "; ".join(
+                f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others
+            )
             rows.append([*_names(best), size_text(best["message_bytes"]), best[subject], behind])
         title = condition_text({**dict.fromkeys(CONDITION, ""), **part.row(0, named=True)}, subject)
-        tables.append(Table(("benchmark", "quantity", "size", "best", "by how much"), rows, (2,), title=title))
+        tables.append(
+            Table(("benchmark", "quantity", "size", "best", "by how much"), rows, (2,), title=title)
+        )
     return tables
 
 
@@ -271,7 +377,12 @@ def _names(row: Mapping[str, Any]) -> list[str]:
 def _difference(row: Mapping[str, Any]) -> list[object]:
     if row["winner"] == UNKNOWN:
         return ["", "", "", UNKNOWN]
-    return [row["ahead"], number(row["times"]), f"{number(row['times_low'])} to {number(row['times_high'])}", row["winner"]]
+    return [
+        row["ahead"],
+        number(row["times"]),
+        f"{number(row['times_low'])} to {number(row['times_high'])}",
+        row["winner"],
+    ]
 
 
 #: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.
@@ -285,11 +396,19 @@ def drawings(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[g
     """
     kiviats = [figure for size in sizes if (figure := figures.kiviat(values, subject, size))]
     maps = [figure for size in sizes for figure in figures.pinning_maps(values, size)]
-    return [*kiviats, *figures.best_stacks(values, subject), *maps, *figures.curves(values, subject)]
+    return [
+        *kiviats,
+        *figures.best_stacks(values, subject),
+        *maps,
+        *figures.curves(values, subject),
+    ]
 
 
-def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
-    subject, names = comparison.subject, (comparison.first, comparison.second)
+def page(
+    comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES
+) -> str:
+    subject = comparison.subject
+    names = (comparison.first, comparison.second)
     now = datetime.now(timezone.utc)
     meant = [
         line
@@ -298,10 +417,16 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
     ]
 
     def tables(
-        head: Sequence[str], numeric: Sequence[int], rows: pl.DataFrame, cells: Callable[[Mapping[str, Any]], list[object]]
+        head: Sequence[str],
+        numeric: Sequence[int],
+        rows: pl.DataFrame,
+        cells: Callable[[Mapping[str, Any]], list[object]],
     ) -> list[Table]:
         parts = by_condition(rows, subject)
-        return [Table(head, [cells(row) for row in part.to_dicts()], numeric, title=title) for title, part in parts]
+        return [
+            Table(head, [cells(row) for row in part.to_dicts()], numeric, title=title)
+            for title, part in parts
+        ]
 
     difference = ("ahead", "times faster", "95 % interval", "winner")
     of_band = ("benchmark", "quantity", "messages", *difference)
@@ -310,10 +435,16 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
     content: list[Section] = [
         ("Summary", [Table(*summary(comparison), (1, 2, 3, 4))]),
         ("Where", [Table(*where(comparison), (1, 2, 3, 4))]),
-        ("Sessions and what is not equal or not compared", [Block("items", [*meant, *notes(comparison)])]),
+        (
+            "Sessions and what is not equal or not compared",
+            [Block("items", [*meant, *notes(comparison)])],
+        ),
         ("Charts", [Block("charts", drawings(values, subject, kiviat_bytes))]),
         ("Curves by band of sizes", tables(of_band, (4, 5), comparison.bands, _band_cells)),
-        (f"Which {subject} for which call and size", best_tables(figures.best_of_all(values, subject), subject)),
+        (
+            f"Which {subject} for which call and size",
+            best_tables(figures.best_of_all(values, subject), subject),
+        ),
         ("Jobs", [jobs]),
         ("Metrics", tables(of_metric, (2, 3, 4, 7, 8, 10), comparison.metrics, _metric_cells)),
     ]

@@ -16,7 +16,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..judge import text as verdict_text
 from ..locate.cascade import LEVELS, Cascade, CascadeAnswer
-from ..locate.findings import Answer, Part
+from ..locate.findings import MapJudgement, QuantityFindings
 from ..locate.maps import BOTH, LINK, NODE, UPLINK, numbered
 from ..locate.nights import Trend
 from ..store.quantity_text import nodes_text, size_text, unit_text
@@ -35,19 +35,33 @@ def colour(place: int) -> str:
 
 
 def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
-    """Which one for which call and size: per benchmark and size the best and how far the others are behind.
+    """Which one for which call and size: per benchmark and size the
+    best and how far the others are behind.
 
     :param values: values of a selection. Conditions other than the subject are kept apart.
     """
     keys = [name for name in METRIC if name != subject]
-    medians = values.group_by([*keys, subject, "direction"], maintain_order=True).agg(pl.col("value").median())
-    best = pl.when(pl.col("direction") == LOWER).then(pl.col("value").min()).otherwise(pl.col("value").max()).over(keys)
-    behind = pl.when(pl.col("direction") == LOWER).then(pl.col("value") / best).otherwise(best / pl.col("value"))
+    medians = values.group_by([*keys, subject, "direction"], maintain_order=True).agg(
+        pl.col("value").median()
+    )
+    best = (
+        pl.when(pl.col("direction") == LOWER)
+        .then(pl.col("value").min())
+        .otherwise(pl.col("value").max())
+        .over(keys)
+    )
+    behind = (
+        pl.when(pl.col("direction") == LOWER)
+        .then(pl.col("value") / best)
+        .otherwise(best / pl.col("value"))
+    )
     return medians.with_columns(behind=behind - 1).sort([*keys, "behind"])
 
 
 def _labels(rows: pl.DataFrame) -> pl.Series:
-    """Name of each row's benchmark; with suite, ranks and quantity where there are several of that name."""
+    """Name of each row's benchmark; with suite, ranks and quantity
+    where there are several of that name.
+    """
     kinds: dict[str, set[tuple[object, ...]]] = {}
     for kind in rows.select(BENCHMARK).unique().to_dicts():
         kinds.setdefault(kind["benchmark"], set()).add(tuple(kind.values()))
@@ -55,25 +69,43 @@ def _labels(rows: pl.DataFrame) -> pl.Series:
         [
             row["benchmark"]
             if len(kinds[row["benchmark"]]) == 1
-            else f"{verdict_text.benchmark_text(row)}, {verdict_text.quantity_text(row['quantity'])}"
+            else f"{verdict_text.benchmark_text(row)}, "
+            f"{verdict_text.quantity_text(row['quantity'])}"
             for row in rows.to_dicts()
         ],
         dtype=pl.String,
     )
 
 
-def radar(title: str, names: Sequence[str], speeds: Mapping[str, Mapping[str, float]], height: int, each: int = 1) -> go.Figure:
-    """Speed of each line relative to the best, which is the rim; ``each``: lines of one colour, the first of them dotted."""
+def radar(
+    title: str,
+    names: Sequence[str],
+    speeds: Mapping[str, Mapping[str, float]],
+    height: int,
+    each: int = 1,
+) -> go.Figure:
+    """Speed of each line relative to the best, which is the rim; ``each``:
+    lines of one colour, the first of them dotted.
+    """
     figure = go.Figure()
     for place, (label, speed) in enumerate(speeds.items()):
-        line = {"color": colour(place // each), "dash": "dot" if each > 1 and place % each == 0 else "solid"}
+        line = {
+            "color": colour(place // each),
+            "dash": "dot" if each > 1 and place % each == 0 else "solid",
+        }
         axis = [*names, names[0]]
-        figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=label, line=line)
-    return figure.update_layout(title=title, polar_radialaxis_range=[0, 1], height=height, legend=BELOW)
+        figure.add_scatterpolar(
+            r=[speed.get(name) for name in axis], theta=axis, name=label, line=line
+        )
+    return figure.update_layout(
+        title=title, polar_radialaxis_range=[0, 1], height=height, legend=BELOW
+    )
 
 
 def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure | None:
-    """Speed relative to the best (1 is the rim) of each collective at one size; ``None`` with fewer than 3 benchmarks."""
+    """Speed relative to the best (1 is the rim) of each collective at one
+    size; ``None`` with fewer than 3 benchmarks.
+    """
     table = best_of_all(values.filter(pl.col("message_bytes") == message_bytes), subject)
     names = sorted(set(table["benchmark"]))
     if len(names) < FEWEST_AXES:
@@ -85,26 +117,44 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
     }
     conditions = table.select(name for name in CONDITION if name != subject).n_unique()
     over = f", mean over {conditions} conditions" if conditions > 1 else ""
-    return radar(f"{size_text(message_bytes)}: speed relative to the best{over}", names, speeds, 480)
+    return radar(
+        f"{size_text(message_bytes)}: speed relative to the best{over}", names, speeds, 480
+    )
 
 
 def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
-    """Map of which one is best for which call and size: one map per remaining condition; colour says who, text by how much."""
+    """Map of which one is best for which call and size: one map per
+    remaining condition; colour says who, text by how much.
+    """
     table = best_of_all(values, subject)
     names = sorted({str(value) for value in table[subject]})
-    keys = [name for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning") if name != subject]
+    keys = [
+        name
+        for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
+        if name != subject
+    ]
     for key, part in table.group_by(keys, maintain_order=True):
         part = part.with_columns(call=_labels(part))
         calls = sorted(set(part["call"]))
         sizes = sorted(set(part["message_bytes"].drop_nulls()))
         if not sizes or part[subject].n_unique() < 2:
             continue
-        best = {(row["call"], row["message_bytes"]): row for row in part.filter(pl.col("behind") == 0).to_dicts()}
+        best = {
+            (row["call"], row["message_bytes"]): row
+            for row in part.filter(pl.col("behind") == 0).to_dicts()
+        }
         second = {
-            (row["call"], row["message_bytes"]): row["behind"] for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
+            (row["call"], row["message_bytes"]): row["behind"]
+            for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
         }
         cells = [[best.get((call, size)) for size in sizes] for call in calls]
-        ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
+        ahead = [
+            [
+                100 * second.get((call, size), 0.0) if (call, size) in best else None
+                for size in sizes
+            ]
+            for call in calls
+        ]
         yield _heat_map(
             f"best {subject}: {', '.join(str(value) for value in key)}",
             [size_text(size) for size in sizes],
@@ -113,37 +163,68 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             300 + 26 * len(calls),
             zmin=-0.5,
             zmax=len(names) - 0.5,
-            colorscale=[((place + end) / len(names), colour(place)) for place in range(len(names)) for end in (0, 1)],
+            colorscale=[
+                ((place + end) / len(names), colour(place))
+                for place in range(len(names))
+                for end in (0, 1)
+            ],
             colorbar={
-                **{"tickvals": list(range(len(names))), "ticktext": names, "orientation": "h", "thickness": 12},
-                **{"y": 0, "ypad": 50, "yanchor": "top"},
+                "tickvals": list(range(len(names))),
+                "ticktext": names,
+                "orientation": "h",
+                "thickness": 12,
+                "y": 0,
+                "ypad": 50,
+                "yanchor": "top",
             },
-            text=[["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
+            text=[
+                ["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row]
+                for row in ahead
+            ],
             texttemplate="%{text}",
             textfont_size=9,
             hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
         ).update_layout(margin_b=150)
 
 
-def _heat_map(title: str, x: Sequence[str], y: Sequence[str], z: Any, height: int, **trace: Any) -> go.Figure:
+def _heat_map(
+    title: str, x: Sequence[str], y: Sequence[str], z: Any, height: int, **trace: Any
+) -> go.Figure:
     cells = go.Heatmap(x=list(x), y=list(y), z=z, **{"xgap": 1, "ygap": 1, **trace})
     return go.Figure(cells).update_layout(title=title, height=height)
 
 
 def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
-    """Pinning x ppn: median of each benchmark at one size, where there are at least two of either."""
-    keys = ["partition", "stack", "fabric", "nodes", "suite", "benchmark", "variant", "quantity", "direction", "unit"]
+    """Pinning x ppn: median of each benchmark at one size, where
+    there are at least two of either.
+    """
+    keys = [
+        "partition",
+        "stack",
+        "fabric",
+        "nodes",
+        "suite",
+        "benchmark",
+        "variant",
+        "quantity",
+        "direction",
+        "unit",
+    ]
     chosen = values.filter(pl.col("message_bytes") == message_bytes)
     for key, part in chosen.group_by(keys, maintain_order=True):
         shown = dict(zip(keys, key, strict=True))
-        policies, counts = sorted(set(part["pinning"])), sorted(set(part["ppn"]))
+        policies = sorted(set(part["pinning"]))
+        counts = sorted(set(part["ppn"]))
         if len(policies) < 2 and len(counts) < 2:
             continue
         middle = {
             (row["pinning"], row["ppn"]): row["value"]
             for row in part.group_by("pinning", "ppn").agg(pl.col("value").median()).to_dicts()
         }
-        where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {nodes_text(shown['nodes'])}"
+        where = (
+            f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, "
+            f"{nodes_text(shown['nodes'])}"
+        )
         yield _heat_map(
             f"{shown['benchmark']}, {size_text(message_bytes)}: {where}",
             [f"{count} per node" for count in counts],
@@ -158,8 +239,12 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
 
 
 def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
-    """One figure per benchmark: median over size with the range of the repeats, one line per subject and condition."""
-    for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
+    """One figure per benchmark: median over size with the range of the
+    repeats, one line per subject and condition.
+    """
+    for (benchmark, quantity), part in values.group_by(
+        "benchmark", "quantity", maintain_order=True
+    ):
         figure = go.Figure()
         keys = list(dict.fromkeys([*CURVE, subject]))
         labels = ["stack", "fabric", "nodes", "ppn", "pinning"]
@@ -167,7 +252,9 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         for place, (key, rows) in enumerate(part.group_by(keys, maintain_order=True)):
             shown = dict(zip(keys, key, strict=True))
             line = rows.group_by("message_bytes").agg(
-                pl.col("value").median().alias("middle"), low=pl.col("value").min(), high=pl.col("value").max()
+                pl.col("value").median().alias("middle"),
+                low=pl.col("value").min(),
+                high=pl.col("value").max(),
             )
             line = line.sort("message_bytes")
             middle, low, high = (line[name].to_numpy() for name in ("middle", "low", "high"))
@@ -179,8 +266,13 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 line_color=colour(place),
             )
         figure.update_xaxes(type="log", title="message, bytes")
-        figure.update_yaxes(type="log", title=f"{QUANTITIES[str(quantity)].title}, {unit_text(QUANTITIES[str(quantity)].unit)}")
-        figure.update_layout(title=f"{benchmark}, {QUANTITIES[str(quantity)].title}", height=420, legend=BELOW)
+        figure.update_yaxes(
+            type="log",
+            title=f"{QUANTITIES[str(quantity)].title}, {unit_text(QUANTITIES[str(quantity)].unit)}",
+        )
+        figure.update_layout(
+            title=f"{benchmark}, {QUANTITIES[str(quantity)].title}", height=420, legend=BELOW
+        )
         yield figure
 
 
@@ -189,11 +281,13 @@ MOST_NODES = 200
 #: Switches of a larger map that are shown with their nodes: those of accused nodes and links.
 _MOST_DETAILS = 6
 #: Nodes that the tree is drawn with; those beside each other that all have their names in it.
-_MOST_IN_TREE, _MOST_NAMED = 64, 20
-_GOOD, _BAD = PALETTE["light"][6], PALETTE["light"][1]
+_MOST_IN_TREE = 64
+_MOST_NAMED = 20
+_GOOD = PALETTE["light"][6]
+_BAD = PALETTE["light"][1]
 
 
-def map_figures(answer: Answer) -> Iterator[go.Figure]:
+def map_figures(answer: MapJudgement) -> Iterator[go.Figure]:
     tree = _tree(answer)
     if tree:
         yield tree
@@ -207,7 +301,8 @@ def map_figures(answer: Answer) -> Iterator[go.Figure]:
 
 def node_trend(trend: Trend) -> go.Figure:
     days = [began.isoformat(timespec="minutes") for began, _ in trend.nights]
-    figure, edge = go.Figure(), {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    figure = go.Figure()
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
     figure.add_scatter(x=days, y=trend.high.tolist(), showlegend=False, **edge)
     band = {"fill": "tonexty", "fillcolor": "rgba(128,128,128,0.25)", "name": "9 of 10 nodes"}
     figure.add_scatter(x=days, y=trend.low.tolist(), **band, **edge)
@@ -223,27 +318,31 @@ def node_trend(trend: Trend) -> go.Figure:
         )
     words = QUANTITIES[trend.quantity].title
     what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
-    title = f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+    title = (
+        f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+    )
     figure.update_xaxes(title="night", type="date")
     figure.update_yaxes(title="% of what others reach", rangemode="tozero")
     figure.update_layout(title=title, height=380, legend={"traceorder": "normal"})
     return figure
 
 
-def _ordered(part: Part) -> list[int]:
+def _ordered(part: QuantityFindings) -> list[int]:
     path = [tuple(reversed(part.places.switches.get(node, ()))) for node in part.seen.nodes]
     _, rank = numbered(path)
     return sorted(range(len(path)), key=lambda place: (path[place], rank[place], place))
 
 
-def _node_map(part: Part) -> go.Figure:
+def _node_map(part: QuantityFindings) -> go.Figure:
     seen = part.seen
     order = _ordered(part)
     place = np.empty(len(order), dtype=np.intp)
     place[order] = np.arange(len(order))
     names = [seen.nodes[node] for node in order]
     values: dict[tuple[int, int], list[int]] = {}
-    for number_, (source, target) in enumerate(zip(place[seen.source].tolist(), place[seen.target].tolist(), strict=True)):
+    for number_, (source, target) in enumerate(
+        zip(place[seen.source].tolist(), place[seen.target].tolist(), strict=True)
+    ):
         values.setdefault((source, target), []).append(number_)
         if not seen.directed:
             values.setdefault((target, source), []).append(number_)
@@ -254,7 +353,9 @@ def _node_map(part: Part) -> go.Figure:
         cells[source][target] = float(100 * np.exp(-np.median(part.residuals.excess[mine])))
         proof[source][target] = _proof(part, mine)
     title = f"{QUANTITIES[seen.quantity].title} of each pair, % of what others reach"
-    figure = _heat(names, names, cells, proof, title, "%{y} to %{x}" if seen.directed else "%{y} and %{x}")
+    figure = _heat(
+        names, names, cells, proof, title, "%{y} to %{x}" if seen.directed else "%{y} and %{x}"
+    )
     for edge in _edges([part.places.leaf(name) for name in names]):
         line = {"color": _GOOD, "width": 1}
         figure.add_vline(x=edge - 0.5, line=line)
@@ -262,12 +363,15 @@ def _node_map(part: Part) -> go.Figure:
     return figure
 
 
-def _proof(part: Part, mine: Sequence[int]) -> str:
+def _proof(part: QuantityFindings, mine: Sequence[int]) -> str:
     words = QUANTITIES[part.seen.quantity]
     logs = part.seen.slowness[mine]
     values = np.exp(logs if words.direction == LOWER else -logs).tolist()
     moments = part.seen.moment[mine].tolist()
-    rows = [f"{value:.4g} {unit_text(words.unit)} in round {moment + 1}" for value, moment in zip(values, moments, strict=True)]
+    rows = [
+        f"{value:.4g} {unit_text(words.unit)} in round {moment + 1}"
+        for value, moment in zip(values, moments, strict=True)
+    ]
     return "<br>".join([*rows[:8], *([f"and {len(rows) - 8} more"] if len(rows) > 8 else [])])
 
 
@@ -303,14 +407,17 @@ def _heat(
     return figure
 
 
-def _switch_map(part: Part) -> go.Figure:
+def _switch_map(part: QuantityFindings) -> go.Figure:
     seen = part.seen
     names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
-    title = f"{QUANTITIES[seen.quantity].title} between switches, median of their pairs, % of what others reach"
+    title = (
+        f"{QUANTITIES[seen.quantity].title} between switches, median of their pairs, % of what "
+        "others reach"
+    )
     return _aggregated(part, leaf, names, leaf, names, title)
 
 
-def _details(part: Part) -> Iterator[go.Figure]:
+def _details(part: QuantityFindings) -> Iterator[go.Figure]:
     """What the nodes of accused switches, and of those above accused nodes, send to each switch."""
     seen = part.seen
     names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
@@ -325,19 +432,40 @@ def _details(part: Part) -> Iterator[go.Figure]:
         own = [place for place, node in enumerate(seen.nodes) if part.places.leaf(node) == switch]
         row = np.full(len(seen.nodes), -1)
         row[own] = np.arange(len(own))
-        title = f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what others reach"
+        title = (
+            f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what "
+            "others reach"
+        )
         yield _aggregated(part, row, [seen.nodes[node] for node in own], leaf, names, title)
 
 
-def _aggregated(part: Part, row: Any, down: Sequence[str], column: Any, across: Sequence[str], title: str) -> go.Figure:
-    """A cell for each pair of groups of nodes: median of its measurements, the slowest of them, and how many there are.
+def _aggregated(
+    part: QuantityFindings,
+    row: Any,
+    down: Sequence[str],
+    column: Any,
+    across: Sequence[str],
+    title: str,
+) -> go.Figure:
+    """A cell for each pair of groups of nodes: median of its measurements,
+    the slowest of them, and how many there are.
 
     :param row: of each node; ``column`` likewise; -1: in none.
     """
-    excess = {"row": row[part.seen.source], "column": column[part.seen.target], "excess": part.residuals.excess}
-    groups = pl.DataFrame(excess).filter(pl.col("row") >= 0, pl.col("column") >= 0).group_by("row", "column")
+    excess = {
+        "row": row[part.seen.source],
+        "column": column[part.seen.target],
+        "excess": part.residuals.excess,
+    }
+    groups = (
+        pl.DataFrame(excess)
+        .filter(pl.col("row") >= 0, pl.col("column") >= 0)
+        .group_by("row", "column")
+    )
     percent = 100 * (-pl.col("excess")).exp()
-    shown = groups.agg(middle=percent.quantile(0.5, "higher"), slowest=percent.min(), count=pl.len())
+    shown = groups.agg(
+        middle=percent.quantile(0.5, "higher"), slowest=percent.min(), count=pl.len()
+    )
     cells: list[list[float | None]] = [[None] * len(across) for _ in down]
     proof = [[""] * len(across) for _ in down]
     for at, to, middle, slowest, count in shown.iter_rows():
@@ -346,8 +474,10 @@ def _aggregated(part: Part, row: Any, down: Sequence[str], column: Any, across: 
     return _heat(across, down, cells, proof, title, "%{y} to %{x}")
 
 
-def _tree(answer: Answer) -> go.Figure | None:
-    """Switches and, of few, nodes below them; accused links are drawn thick. ``None`` where no switch is known."""
+def _tree(answer: MapJudgement) -> go.Figure | None:
+    """Switches and, of few, nodes below them; accused links are drawn
+    thick. ``None`` where no switch is known.
+    """
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
     if not any(paths.values()):
         return None
@@ -362,8 +492,12 @@ def _tree(answer: Answer) -> go.Figure | None:
     height = {station: level for path in stations.values() for level, station in enumerate(path)}
     at = {name: (sum(where) / len(where), height[name]) for name, where in columns.items()}
     widest = max(Counter(height.values()).values())
-    accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
-    accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}
+    accused = {
+        finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)
+    } | set(answer.evident)
+    accused |= {
+        name for finding in answer.findings if finding.kind == LINK for name in finding.names
+    }
     figure = go.Figure()
     links = dict.fromkeys(pair for path in stations.values() for pair in pairwise(path))
     for bad in (False, True):
@@ -379,7 +513,10 @@ def _tree(answer: Answer) -> go.Figure | None:
     figure.add_scatter(
         x=[column for column, _ in at.values()],
         y=[level for _, level in at.values()],
-        text=[name if widest <= _MOST_NAMED or name in accused or height[name] == depth - 1 else "" for name in at],
+        text=[
+            name if widest <= _MOST_NAMED or name in accused or height[name] == depth - 1 else ""
+            for name in at
+        ],
         customdata=list(at),
         mode="markers+text",
         textposition="bottom center",
@@ -390,7 +527,9 @@ def _tree(answer: Answer) -> go.Figure | None:
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, range=[-0.5, depth - 0.5])
     where = "guessed from the map" if answer.places.guessed else f"from {answer.places.origin}"
-    figure.update_layout(title=f"switches, {where}", height=260 + 60 * depth, legend={"orientation": "h", "y": -0.1})
+    figure.update_layout(
+        title=f"switches, {where}", height=260 + 60 * depth, legend={"orientation": "h", "y": -0.1}
+    )
     return figure
 
 
@@ -398,9 +537,12 @@ def _tree(answer: Answer) -> go.Figure | None:
 
 
 def over_nodes(chart: NodeChart, stacks: Sequence[str]) -> dict[str, Any]:
-    """Values over the number of nodes, doublings equally far apart; an axis over a factor of 20 and more is logarithmic."""
+    """Values over the number of nodes, doublings equally far apart; an axis
+    over a factor of 20 and more is logarithmic.
+    """
     points = [point for line in chart.lines for point in line.points]
-    low, high = min(point.low for point in points), max(point.high for point in points)
+    low = min(point.low for point in points)
+    high = max(point.high for point in points)
     logarithmic = low > 0 and high / low >= 20
     counts = chart.counts
     ticks: list[int] = []
@@ -422,18 +564,27 @@ def over_nodes(chart: NodeChart, stacks: Sequence[str]) -> dict[str, Any]:
                 "name": label,
                 "line": {"color": colour(place), "width": 1.6},
                 "marker": {"symbol": list(SYMBOLS)[place % len(SYMBOLS)], "size": 7},
-                "text": [f"{point.ranks} ranks, {point.low:.4g} to {point.high:.4g} {chart.unit}" for point in line.points],
+                "text": [
+                    f"{point.ranks} ranks, {point.low:.4g} to {point.high:.4g} {chart.unit}"
+                    for point in line.points
+                ],
                 "hovertemplate": "%{x} nodes: %{y:.4g}, %{text}",
             }
         )
     x = {"type": "log", "title": {"text": "nodes, and below them ranks"}, "tickvals": ticks}
     x["ticktext"] = [f"{nodes}<br>{counts[nodes]}" for nodes in ticks]
-    y = {"title": {"text": chart.axis}, "type": "log" if logarithmic else "linear", "rangemode": "tozero"}
+    y = {
+        "title": {"text": chart.axis},
+        "type": "log" if logarithmic else "linear",
+        "rangemode": "tozero",
+    }
     return {"data": data, "layout": {"xaxis": x, "yaxis": y, "height": 300, "showlegend": False}}
 
 
 def levels_of(cascade: Cascade) -> list[dict[str, Any]]:
-    """Bars of a fabric, a drawing for each question that something answers, a colour for each level."""
+    """Bars of a fabric, a drawing for each question that
+    something answers, a colour for each level.
+    """
     return [_levels(answer) for answer in cascade.answers if answer.reached]
 
 
@@ -449,16 +600,36 @@ def _levels(answer: CascadeAnswer) -> dict[str, Any]:
         if level in answer.absent:
             rows.append((f"{level}: absent", 0.0, "", colour(place)))
     names, values, texts, colours = (list(column) for column in zip(*rows, strict=True))
-    bars = {"type": "bar", "orientation": "h", "y": names, "x": values, "text": texts, "textposition": "outside"}
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": values,
+        "text": texts,
+        "textposition": "outside",
+    }
     title = f"{answer.question.title} ({'share of line rate' if shares else answer.question.unit})"
     layout: dict[str, Any] = {
         "title": {"text": title, "x": 0, "font": {"size": 13}},
         "height": 110 + 26 * len(rows),
-        # Shares are of the whole line rate, other numbers of the largest one; beside a bar there is room for its text.
+        # Shares are of the whole line rate, other numbers of the largest one;
+        # beside a bar there is room for its text.
         "xaxis": {"range": [0, 1.6 * (1.0 if shares else max(values))], "visible": False},
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
     }
     if shares and answer.limit is not None:
         dashed = {"dash": "dash", "width": 1, "color": "#808080"}
-        layout["shapes"] = [{"x0": answer.limit, "x1": answer.limit, "y0": 0, "y1": 1, "yref": "paper", "line": dashed}]
-    return {"data": [{**bars, "marker": {"color": colours}, "cliponaxis": False, "hoverinfo": "skip"}], "layout": layout}
+        layout["shapes"] = [
+            {
+                "x0": answer.limit,
+                "x1": answer.limit,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": dashed,
+            }
+        ]
+    return {
+        "data": [{**bars, "marker": {"color": colours}, "cliponaxis": False, "hoverinfo": "skip"}],
+        "layout": layout,
+    }

@@ -19,16 +19,19 @@ from ..store.sessions import Case, Session
 
 #: Script, standard output and standard error: ReFrame calls a job ``rfm_job``.
 JOB_FILES = ("rfm_job.sh", "rfm_job.out", "rfm_job.err")
-#: Files that are listed of a directory, and those that are looked at: a damaged record may name one that is not a job's at all.
-MAX_FILES, MAX_SEEN = 200, 5000
-#: A file written this many seconds after its session ended belongs to another run (clocks of file servers differ).
+#: Files that are listed of a directory, and those that are looked at: a damaged record may name one
+#: that is not a job's at all.
+MAX_FILES = 200
+MAX_SEEN = 5000
+#: A file written this many seconds after its session ended belongs to
+#: another run (clocks of file servers differ).
 SLACK_S = 120.0
 #: Bytes of a file that are copied into a page: its beginning and its end.
 MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True)
-class Place:
+class CaseFiles:
     """Where the files of a case are.
 
     :param href: relative link, empty if the directory is not on this machine.
@@ -47,7 +50,9 @@ def _link(path: Path, base: Path) -> str:
 
 
 def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Files below a directory with their sizes in bytes; those that vanish meanwhile are left out."""
+    """Files below a directory with their sizes in bytes; those
+    that vanish meanwhile are left out.
+    """
     for folder, _, names in os.walk(directory):
         for name in names:
             path = Path(folder) / name
@@ -55,35 +60,46 @@ def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
                 yield path, path.stat().st_size
 
 
-def place_of(session: Session, case: Case, base: Path) -> Place:
+def place_of(session: Session, case: Case, base: Path) -> CaseFiles:
     """Find a case's directory and look whether it still holds what this session left there."""
     if not case.directory or not case.job_id:
-        return Place("")
+        return CaseFiles("")
     directory = Path(str(session.info.get("workdir") or ".")) / case.directory
     try:
         return _look(session, case, directory, base)
     except (OSError, ValueError) as err:
-        return Place(str(directory), note=f"This directory cannot be read ({err.__class__.__name__}).")
+        return CaseFiles(
+            str(directory), note=f"This directory cannot be read ({err.__class__.__name__})."
+        )
 
 
-def _look(session: Session, case: Case, directory: Path, base: Path) -> Place:
+def _look(session: Session, case: Case, directory: Path, base: Path) -> CaseFiles:
     if not directory.is_dir():
-        return Place(str(directory), note="This directory is not on the machine the report was written on.")
+        return CaseFiles(
+            str(directory), note="This directory is not on the machine the report was written on."
+        )
     found = sorted(islice(_sizes(directory), MAX_SEEN))
-    files = tuple((str(path.relative_to(directory)), _link(path, base), size) for path, size in found[:MAX_FILES])
+    files = tuple(
+        (str(path.relative_to(directory)), _link(path, base), size)
+        for path, size in found[:MAX_FILES]
+    )
     output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
     note = ""
     if not output.exists():
         note = "The job's output is no longer in this directory."
     elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
-        note = "A later run has overwritten this directory: its files are not those of this session."
+        note = (
+            "A later run has overwritten this directory: its files are not those of this session."
+        )
     elif len(found) > MAX_FILES:
         note = f"{MAX_FILES} of its files are listed; there are more."
-    return Place(str(directory), f"{_link(directory, base)}/", files, note)
+    return CaseFiles(str(directory), f"{_link(directory, base)}/", files, note)
 
 
 def _stored(row: Mapping[str, Any]) -> tuple[Path | None, dict[str, Path]]:
-    """Folder of the job of a row of ``cases``, and which of :data:`JOB_FILES` are plain files in it."""
+    """Folder of the job of a row of ``cases``, and which of
+    :data:`JOB_FILES` are plain files in it.
+    """
     text = str(row["outputdir"] or "")
     if not text or not row["job_id"] or "\0" in text:
         return None, {}
@@ -95,18 +111,24 @@ def _stored(row: Mapping[str, Any]) -> tuple[Path | None, dict[str, Path]]:
     return ROOT / text, found
 
 
-def find(row: Mapping[str, Any], base: Path) -> Place:
+def find(row: Mapping[str, Any], base: Path) -> CaseFiles:
     """Folder and job files of a row of ``cases``."""
     folder, there = _stored(row)
     if folder is None:
-        return Place("")
+        return CaseFiles("")
     if not there and not folder.is_dir():
-        return Place(str(folder))
-    return Place(str(folder), f"{_link(folder, base)}/", tuple((name, _link(path, base), 0) for name, path in there.items()))
+        return CaseFiles(str(folder))
+    return CaseFiles(
+        str(folder),
+        f"{_link(folder, base)}/",
+        tuple((name, _link(path, base), 0) for name, path in there.items()),
+    )
 
 
 def excerpts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Script and outputs of a row of ``cases`` as text fit for a page, each cut to :data:`MOST_BYTES`."""
+    """Script and outputs of a row of ``cases`` as text fit for a
+    page, each cut to :data:`MOST_BYTES`.
+    """
     found = {}
     for name, path in _stored(row)[1].items():
         with suppress(OSError):
@@ -123,4 +145,7 @@ def _excerpt(path: Path) -> str:
         file.seek(-MOST_BYTES // 2, os.SEEK_END)
         last = file.read(MOST_BYTES // 2)
     left = size - len(first) - len(last)
-    return printable(f"{first.decode('utf-8', 'replace')}\n[... {left} bytes left out ...]\n{last.decode('utf-8', 'replace')}")
+    return printable(
+        f"{first.decode('utf-8', 'replace')}\n[... {left} bytes left out "
+        f"...]\n{last.decode('utf-8', 'replace')}"
+    )

@@ -1,4 +1,6 @@
-"""The page of ``mpibench locate``: its sentences and tables, with the maps that :mod:`figures` draws."""
+"""The page of ``mpibench locate``: its sentences and tables,
+with the maps that :mod:`figures` draws.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,25 @@ from collections.abc import Sequence
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..locate.findings import Answer
+from ..locate.findings import MapJudgement
 from ..locate.nights import Trend
 from . import figures
 from .page import Block, Section, Table, number, sections
 
-HEAD = ("suspect", "quantity", "direction", "times as slow", "interval", "slow", "of", "rounds", "probability if innocent")
+HEAD = (
+    "suspect",
+    "quantity",
+    "direction",
+    "times as slow",
+    "interval",
+    "slow",
+    "of",
+    "rounds",
+    "probability if innocent",
+)
 
 
-def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> str:
+def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ()) -> str:
     """The answers as one HTML file.
 
     :param trends: of the nodes over the nights before.
@@ -24,9 +36,15 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
         accused = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
         rows = [
             (
-                *(direction.suspect.text, QUANTITIES[finding.quantity].title, direction.suspect.way, number(direction.times)),
-                *(f"{number(direction.low)} to {number(direction.high)}", direction.slow, direction.count),
-                *(f"{direction.moments} of {direction.all_moments}", f"{direction.probability:.1e}"),
+                direction.suspect.text,
+                QUANTITIES[finding.quantity].title,
+                direction.suspect.way,
+                number(direction.times),
+                f"{number(direction.low)} to {number(direction.high)}",
+                direction.slow,
+                direction.count,
+                f"{direction.moments} of {direction.all_moments}",
+                f"{direction.probability:.1e}",
             )
             for finding in answer.findings
             for direction in finding.directions
@@ -38,5 +56,8 @@ def page(maps: Sequence[Answer], title: str, trends: Sequence[Trend] = ()) -> st
             Block("items", answer.remarks, "What this rests on"),
         ]
         content.append((answer.title, [answer.headline, *blocks]))
-    drawn = [*(figure for answer in maps for figure in figures.map_figures(answer)), *map(figures.node_trend, trends)]
+    drawn = [
+        *(figure for answer in maps for figure in figures.map_figures(answer)),
+        *map(figures.node_trend, trends),
+    ]
     return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Block("charts", drawn)])])

@@ -1,8 +1,9 @@
 """Curves over the number of nodes: what is measured at several node counts.
 
-The node count is in the variant of such a sample (``nodes=4``): of collectives that grow inside one job, and of the time to
-start, which each job measures on all of its nodes. One chart per benchmark and condition, one line per stack. A job that grows
-is a line of its own; jobs that measured one node count each are joined.
+The node count is in the variant of such a sample (``nodes=4``): of collectives that grow inside one
+job, and of the time to start, which each job measures on all of its nodes. One chart per benchmark
+and condition, one line per stack. A job that grows is a line of its own; jobs that measured one
+node count each are joined.
 """
 
 from __future__ import annotations
@@ -19,10 +20,17 @@ from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.sessions import Case, Session
 
 _NODES = re.compile(r"(?:^|,)nodes=([1-9][0-9]{0,8})(?=,|\Z)")
-#: What is drawn of a benchmark with all three quantities: what it is called, the point, and the ends of its bar.
+#: What is drawn of a benchmark with all three quantities: what it is
+#: called, the point, and the ends of its bar.
 SHOWN = (
-    ("mean of the ranks, bar from the fastest to the slowest", ("t_avg_us", "t_min_us", "t_max_us")),
-    ("median of the repetitions, bar up to the 99th percentile", ("latency_p50_us", "latency_p50_us", "latency_p99_us")),
+    (
+        "mean of the ranks, bar from the fastest to the slowest",
+        ("t_avg_us", "t_min_us", "t_max_us"),
+    ),
+    (
+        "median of the repetitions, bar up to the 99th percentile",
+        ("latency_p50_us", "latency_p50_us", "latency_p99_us"),
+    ),
 )
 
 
@@ -85,8 +93,19 @@ class NodeChart:
     @property
     def condition(self) -> str:
         subject = self.what
-        words = (subject.partition, subject.fabric, f"ppn {subject.ppn}", subject.pinning, subject.options)
-        return ", ".join([*filter(None, words), *(["oversubscribed: ranks share cores"] if subject.shared else [])])
+        words = (
+            subject.partition,
+            subject.fabric,
+            f"ppn {subject.ppn}",
+            subject.pinning,
+            subject.options,
+        )
+        return ", ".join(
+            [
+                *filter(None, words),
+                *(["oversubscribed: ranks share cores"] if subject.shared else []),
+            ]
+        )
 
     @property
     def axis(self) -> str:
@@ -94,18 +113,29 @@ class NodeChart:
 
     @property
     def counts(self) -> dict[int, int]:
-        return dict(sorted((point.nodes, point.ranks) for line in self.lines for point in line.points))
+        return dict(
+            sorted((point.nodes, point.ranks) for line in self.lines for point in line.points)
+        )
 
     @property
     def labels(self) -> list[str]:
-        """A name for each line: its stack, and where that has several jobs that grow, how far this one did."""
+        """A name for each line: its stack, and where that has several
+        jobs that grow, how far this one did.
+        """
         stacks = [line.stack for line in self.lines]
         ends = [nodes_text(line.points[-1].nodes) for line in self.lines]
-        return [name if stacks.count(name) == 1 else f"{name}, up to {end}" for name, end in zip(stacks, ends, strict=True)]
+        return [
+            name if stacks.count(name) == 1 else f"{name}, up to {end}"
+            for name, end in zip(stacks, ends, strict=True)
+        ]
 
     def rows(self) -> list[tuple[int, int, list[list[Point]]]]:
         return [
-            (nodes, ranks, [[point for point in line.points if point.nodes == nodes] for line in self.lines])
+            (
+                nodes,
+                ranks,
+                [[point for point in line.points if point.nodes == nodes] for line in self.lines],
+            )
             for nodes, ranks in self.counts.items()
         ]
 
@@ -120,36 +150,55 @@ def node_charts(session: Session) -> list[NodeChart]:
     for case in filter(session.is_proven, session.cases):
         by_name: dict[tuple[str, str, str, int | None, int], dict[str, Sample]] = {}
         for sample in filter(is_over_nodes, case.samples):
-            key = (sample.suite, sample.benchmark, sample.variant, sample.message_bytes, sample.ranks)
+            key = (
+                sample.suite,
+                sample.benchmark,
+                sample.variant,
+                sample.message_bytes,
+                sample.ranks,
+            )
             by_name.setdefault(key, {})[sample.quantity] = sample
         several = {(benchmark, size) for _, benchmark, _, size, _ in by_name}
         grows = len(by_name) > len(several)
         for (suite, benchmark, variant, size, ranks), samples in by_name.items():
-            measured = {quantity: sample.measured for quantity, sample in samples.items() if sample.measured}
+            measured = {
+                quantity: sample.measured for quantity, sample in samples.items() if sample.measured
+            }
             if not measured:
                 continue
             quantity, values = next(iter(measured.items()))
-            bars, point = "median of the repeats, bar over all of them", (median(values), min(values), max(values))
+            bars = "median of the repeats, bar over all of them"
+            point = (median(values), min(values), max(values))
             for shown, (first, low, high) in reversed(SHOWN):
                 if {first, low, high} <= measured.keys():
-                    quantity, bars = first, shown
+                    quantity = first
+                    bars = shown
                     point = (median(measured[first]), median(measured[low]), median(measured[high]))
             nodes = next(_NODES.finditer(variant))[1]
-            options, shared = str(case.condition.get("suite_options") or ""), bool(case.condition.get("oversubscribed"))
+            options = str(case.condition.get("suite_options") or "")
+            shared = bool(case.condition.get("oversubscribed"))
             name = (suite, benchmark, _NODES.sub("", variant).strip(","), size, quantity)
             what = What(*name, case.partition, case.fabric, case.ppn, case.pinning, options, shared)
             lines = found.setdefault(what, (bars, {}))[1]
-            lines.setdefault((case.stack, case.uuid if grows else ""), []).append(Point(int(nodes), ranks, *point, case))
+            lines.setdefault((case.stack, case.uuid if grows else ""), []).append(
+                Point(int(nodes), ranks, *point, case)
+            )
     charts = []
     for what, (bars, lines) in found.items():
-        unit, factor = QUANTITIES[what.quantity].unit, 1.0
+        unit = QUANTITIES[what.quantity].unit
+        factor = 1.0
         if unit == "us" and max(point.high for points in lines.values() for point in points) >= 1e4:
-            unit, factor = "ms", 1e-3
+            unit = "ms"
+            factor = 1e-3
         drawn = [
             Line(
                 stack,
                 tuple(
-                    point._replace(middle=point.middle * factor, low=point.low * factor, high=point.high * factor)
+                    point._replace(
+                        middle=point.middle * factor,
+                        low=point.low * factor,
+                        high=point.high * factor,
+                    )
                     for point in sorted(points, key=lambda point: point.nodes)
                 ),
             )

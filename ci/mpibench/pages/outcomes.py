@@ -1,4 +1,6 @@
-"""What became of each case of a session, in words and counts: the part of its page that fits on a terminal."""
+"""What became of each case of a session, in words and counts: the
+part of its page that fits on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
+from reframe_tests.harness.samples import (
+    DRY_RUN,
+    FAIL,
+    NO_REFERENCE,
+    PASS,
+    PROVEN,
+    ReferenceCheck,
+    Sample,
+)
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
@@ -43,14 +53,31 @@ class Outcome:
 OUTCOMES = {
     outcome.name: outcome
     for outcome in (
-        Outcome("failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"),
-        Outcome("interrupted", "■", "interrupted", "did not run, or not to its end: the session was interrupted"),
+        Outcome(
+            "failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"
+        ),
+        Outcome(
+            "interrupted",
+            "■",
+            "interrupted",
+            "did not run, or not to its end: the session was interrupted",
+        ),
         Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
-        Outcome("recorded", "○", "recorded", "condition proven, numbers recorded; there is no reference to judge them by"),
+        Outcome(
+            "recorded",
+            "○",
+            "recorded",
+            "condition proven, numbers recorded; there is no reference to judge them by",
+        ),
         Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
         Outcome("known", "△", "known", "missed a reference that is declared as a known deviation"),
         Outcome("skipped", "\N{EN DASH}", "skipped", "not measured here, for the reason given"),
-        Outcome("retried", "↻", "retried", "failed, and was run again in the same session; the last run counts"),
+        Outcome(
+            "retried",
+            "↻",
+            "retried",
+            "failed, and was run again in the same session; the last run counts",
+        ),
         Outcome("dry", "·", "dry run", "prepared only; nothing was measured"),
     )
 }
@@ -70,21 +97,42 @@ def gate_counts(session: Session) -> Counter[str]:
 
 
 def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
-    """Comparisons with references, of cases that proved their condition: what others measured is compared with nothing."""
+    """Comparisons with references, of cases that proved their condition:
+    what others measured is compared with nothing.
+    """
     for case in session.cases:
         if session.is_proven(case):
             yield from ((case, gate) for gate in case.gates)
 
 
 def title_of(case: Case) -> str:
-    """Short name of a case: group and condition, with options of the suite where some were asked for, and shared cores."""
+    """Short name of a case: group and condition, with options of the suite
+    where some were asked for, and shared cores.
+    """
     if not case.is_measurement:
         return case.name
-    ppn = case.ppn_symbol if case.ppn is None or case.ppn_symbol == str(case.ppn) else f"{case.ppn_symbol} ({case.ppn})"
+    ppn = (
+        case.ppn_symbol
+        if case.ppn is None or case.ppn_symbol == str(case.ppn)
+        else f"{case.ppn_symbol} ({case.ppn})"
+    )
     nodes = nodes_text(case.nodes)
     options = one_line(str(case.condition.get("suite_options") or ""))
-    shared = f"oversubscribed: {text}" if (text := one_line(str(case.condition.get("oversubscribed") or ""))) else ""
-    return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *filter(None, (options, shared))])
+    shared = (
+        f"oversubscribed: {text}"
+        if (text := one_line(str(case.condition.get("oversubscribed") or "")))
+        else ""
+    )
+    return " · ".join(
+        [
+            case.group,
+            case.fabric,
+            nodes,
+            f"ppn {ppn}",
+            case.pinning,
+            *filter(None, (options, shared)),
+        ]
+    )
 
 
 def format_number(value: float | None) -> str:
@@ -101,12 +149,16 @@ def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str
     """What a reference asks for; a bound that is ``None`` or NaN is none."""
     bounds = [("at least", lower), ("at most", upper)]
     return " and ".join(
-        f"{word} {format_number(value)} {unit}".rstrip() for word, value in bounds if value is not None and math.isfinite(value)
+        f"{word} {format_number(value)} {unit}".rstrip()
+        for word, value in bounds
+        if value is not None and math.isfinite(value)
     )
 
 
 def gate_sentence(gate: ReferenceCheck) -> str:
-    """A missed reference as a sentence; fractions of the line rate in percent, other numbers without unit as they are."""
+    """A missed reference as a sentence; fractions of the line rate in
+    percent, other numbers without unit as they are.
+    """
     value = _quantity(gate, gate.value)
     if gate.value is not None and gate.lower is not None and gate.value < gate.lower:
         bound = f"below the {_quantity(gate, gate.lower)} it must reach"
@@ -114,7 +166,8 @@ def gate_sentence(gate: ReferenceCheck) -> str:
         bound = f"above the {_quantity(gate, gate.upper)} it may reach"
     else:
         bound = "out of bounds"
-    bare = gate.reference if gate.unit != "1" else None  # what is a fraction has all of it for a reference
+    # what is a fraction has all of it for a reference
+    bare = gate.reference if gate.unit != "1" else None
     source = f"{gate.layer} reference" + ("" if bare is None else f" {format_number(bare)}")
     return f"{gate.metric} is {value}, {bound} ({source})."
 
@@ -148,24 +201,39 @@ def why(
     :param reason: ReFrame's.
     """
     if result == eligibility.INTERRUPTED:
-        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."]
+        return [
+            f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."
+        ]
     said = list(proof) if evidence != PROVEN else []
     said += [gate_sentence(check) for check in missed]
     if said or (plain := plain_reason(reason)):
         return list(dict.fromkeys(said or [plain]))
     if result == "pass":
         unproven = owes and evidence not in (PROVEN, DRY_RUN)
-        return ["ReFrame passed it, but no proof of its condition was stored: its numbers are not used."] if unproven else []
+        return (
+            [
+                "ReFrame passed it, but no proof of its condition was stored: its numbers are "
+                "not used."
+            ]
+            if unproven
+            else []
+        )
     if result == "fail_deps":
         return ["a test it depends on failed."]
-    return [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and gave no reason."] if result != "skip" else []
+    return (
+        [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and gave no reason."]
+        if result != "skip"
+        else []
+    )
 
 
 def sentences(case: Case) -> list[str]:
     """Why a case of a session did not pass."""
     missed = [gate for gate in case.gates if gate.outcome == FAIL]
     proof = case.proof.sentences if case.proof else ()
-    return why(case.result, case.fail_phase, case.evidence, case.is_measurement, proof, missed, case.reason)
+    return why(
+        case.result, case.fail_phase, case.evidence, case.is_measurement, proof, missed, case.reason
+    )
 
 
 def interrupted(session: Session) -> str:
@@ -184,13 +252,16 @@ def skip_reasons(session: Session) -> list[tuple[str, list[Case]]]:
 
 
 def failures(session: Session) -> list[Case]:
-    """Failed cases: contradicted conditions first, then missed references, then the rest, in session order."""
+    """Failed cases: contradicted conditions first, then missed
+    references, then the rest, in session order.
+    """
     ranks = {"contradicted": 0, PROVEN: 1}
     failed = [case for case in session.cases if session.outcome(case) == "failed"]
     return sorted(failed, key=lambda case: ranks.get(case.evidence, 2))
 
 
-#: Latency and bandwidth as the field quotes them; each of one suite, because instruments differ in what they add.
+#: Latency and bandwidth as the field quotes them; each of one suite,
+#: because instruments differ in what they add.
 KEY_FIGURES = tuple(figure for suite in catalogue.SUITES.values() for figure in suite.key_figures)
 
 
@@ -203,20 +274,25 @@ class Best(NamedTuple):
 
 
 def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, Best]]:
-    """Key figures per (stack, fabric, nodes): the best of the proven conditions, each at one message size.
+    """Key figures per (stack, fabric, nodes): the best of the proven
+    conditions, each at one message size.
 
-    The size is the smallest (largest) that any case of the session measured for that figure, so that rows compare.
+    The size is the smallest (largest) that any case of the session
+    measured for that figure, so that rows compare.
     """
     eligible_cases = [case for case in session.cases if session.why_not(case) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
     for suite, figure in (
-        (suite_record.name, figure) for suite_record in catalogue.SUITES.values() for figure in suite_record.key_figures
+        (suite_record.name, figure)
+        for suite_record in catalogue.SUITES.values()
+        for figure in suite_record.key_figures
     ):
         found = [
             (case, sample)
             for case in eligible_cases
             for sample in case.samples
-            if (sample.suite, sample.benchmark, sample.quantity) == (suite, figure.benchmark, figure.quantity)
+            if (sample.suite, sample.benchmark, sample.quantity)
+            == (suite, figure.benchmark, figure.quantity)
             and sample.measured
             and (figure.empty or sample.message_bytes != 0)
         ]
@@ -243,21 +319,39 @@ def _busy(session: Session) -> str:
 
 
 def _verdict(session: Session) -> str:
-    """The session in one sentence; the word 'passed' only for cases whose references were reached."""
+    """The session in one sentence; the word 'passed' only for
+    cases whose references were reached.
+    """
     number = counts(session)
-    failed = f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed." if number["failed"] else ""
+    failed = (
+        f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed."
+        if number["failed"]
+        else ""
+    )
     if number["interrupted"]:
         stopped = interrupted(session)
         return " ".join(filter(None, [f"{stopped[0].upper()}{stopped[1:]}.", failed]))
     if failed:
         return failed
     if number["passed"]:
-        rest = f"; {number['recorded']} more have no reference and were only recorded" if number["recorded"] else ""
-        return f"No case failed: {_cases(number['passed'])} reached every reference they have{rest}."
+        rest = (
+            f"; {number['recorded']} more have no reference and were only recorded"
+            if number["recorded"]
+            else ""
+        )
+        return (
+            f"No case failed: {_cases(number['passed'])} reached every reference they have{rest}."
+        )
     if not number["recorded"] and number["proven"]:
-        return f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing was timed."
+        return (
+            f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing "
+            "was timed."
+        )
     if number["recorded"]:
-        return f"No case failed, and nothing was judged: all {_cases(number['recorded'])} are without reference."
+        return (
+            f"No case failed, and nothing was judged: all {_cases(number['recorded'])} are "
+            "without reference."
+        )
     return "Nothing was measured."
 
 
@@ -267,23 +361,39 @@ def _cases(number: int) -> str:
 
 def _first(texts: Sequence[str], limit: int) -> list[str]:
     rest = len(texts) - limit
-    return list(texts) if rest <= 0 else [*texts[: limit - 1], f"  ... and {rest + 1} more, see the report"]
+    return (
+        list(texts)
+        if rest <= 0
+        else [*texts[: limit - 1], f"  ... and {rest + 1} more, see the report"]
+    )
 
 
 def summary_lines(session: Session) -> list[str]:
-    number, gates = counts(session), gate_counts(session)
+    number = counts(session)
+    gates = gate_counts(session)
     values = sum(len(sample.measured) for case in session.cases for sample in case.samples)
     curves = sum(len(_curves(case)) for case in session.cases)
     jobs = sum(1 for case in session.cases if case.samples)
     lines = [
-        f"session {session.uuid} ({label_of(session)}) on {', '.join(session.systems) or 'no system'}, "
-        f"{session.started:%Y-%m-%d %H:%M} UTC, {session.seconds:.0f} s",
+        f"session {session.uuid} ({label_of(session)}) on "
+        f"{', '.join(session.systems) or 'no system'}, {session.started:%Y-%m-%d %H:%M} UTC, "
+        f"{session.seconds:.0f} s",
         verdict_line(session),
-        ", ".join(f"{number[name]} {outcome.word}" for name, outcome in OUTCOMES.items() if number[name]) or "no cases",
-        f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without reference",
+        ", ".join(
+            f"{number[name]} {outcome.word}" for name, outcome in OUTCOMES.items() if number[name]
+        )
+        or "no cases",
+        f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without "
+        "reference",
         f"{values} values, {curves} size curves from {jobs} jobs",
     ]
-    lines += _first([f"  {case.stack}: {title_of(case)}: {' '.join(sentences(case)[:1])}" for case in failures(session)], 4)
+    lines += _first(
+        [
+            f"  {case.stack}: {title_of(case)}: {' '.join(sentences(case)[:1])}"
+            for case in failures(session)
+        ],
+        4,
+    )
     skipped = skip_reasons(session)
     rest = f" ({len(skipped) - 1} more reasons in the report)" if len(skipped) > 1 else ""
     lines += [f"  skipped {len(cases)}: {reason}{rest}" for reason, cases in skipped[:1]]
@@ -291,9 +401,18 @@ def summary_lines(session: Session) -> list[str]:
 
 
 def _curves(case: Case) -> set[tuple[str, str, str, int, int, str]]:
-    """Complete curves of a case: one per benchmark, quantity and rank count, with a message size."""
+    """Complete curves of a case: one per benchmark, quantity
+    and rank count, with a message size.
+    """
     return {
-        (sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups, sample.quantity)
+        (
+            sample.suite,
+            sample.benchmark,
+            sample.variant,
+            sample.ranks,
+            sample.groups,
+            sample.quantity,
+        )
         for sample in case.samples
         if sample.message_bytes is not None
     }

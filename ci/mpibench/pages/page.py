@@ -1,8 +1,9 @@
 """HTML pages from Jinja2 templates: one file that needs no network, no server and no other file.
 
-Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages, ``sections.html`` shows what
-:func:`sections` gets. Whatever is inserted is escaped, unless it is markup a template wrote or one of the program's own files;
-a name that a template uses and nobody gave it is an error.
+Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages,
+``sections.html`` shows what :func:`sections` gets. Whatever is inserted is escaped, unless it is
+markup a template wrote or one of the program's own files; a name that a template uses and nobody
+gave it is an error.
 """
 
 from __future__ import annotations
@@ -25,14 +26,34 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..store.quantity_text import size_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
-#: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color Universal Design"
-#: (2008); the others were searched so that all differ for protan, deutan and normal eyes and stand out from the page
-#: (the tests hold them to both). ``charts.js`` draws those of the light page in those of the dark one.
+#: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color
+#: Universal Design" (2008); the others were searched so that all differ for protan, deutan and
+#: normal eyes and stand out from the page (the tests hold them to both). ``charts.js`` draws those
+#: of the light page in those of the dark one.
 PALETTE = {
-    "light": ("#0072b2", "#d55e00", "#19a677", "#7a1040", "#3f2ad6", "#403300", "#5b6570", "#000000"),
-    "dark": ("#5bb4f0", "#ff9a4d", "#2fe0b0", "#f0e442", "#8a63ff", "#b5554d", "#2d7a80", "#ffffff"),
+    "light": (
+        "#0072b2",
+        "#d55e00",
+        "#19a677",
+        "#7a1040",
+        "#3f2ad6",
+        "#403300",
+        "#5b6570",
+        "#000000",
+    ),
+    "dark": (
+        "#5bb4f0",
+        "#ff9a4d",
+        "#2fe0b0",
+        "#f0e442",
+        "#8a63ff",
+        "#b5554d",
+        "#2d7a80",
+        "#ffffff",
+    ),
 }
-#: Marker per stack, so that a print in black and white can be read: name in plotly.js, sign in text.
+#: Marker per stack, so that a print in black and white can be
+#: read: name in plotly.js, sign in text.
 SYMBOLS = {
     "circle": "●",
     "square": "■",
@@ -43,7 +64,8 @@ SYMBOLS = {
     "triangle-down": "▼",
     "star": "★",
 }
-#: How ``tojson`` writes data; it escapes ``<``, ``>``, ``&`` and ``'`` itself, so that no text can end its element.
+#: How ``tojson`` writes data; it escapes ``<``, ``>``, ``&`` and ``'``
+#: itself, so that no text can end its element.
 _JSON = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 
 
@@ -55,22 +77,35 @@ def plotly_source() -> Markup:
     source = get_plotlyjs()
     if re.search(r"</script|<!--", source, re.IGNORECASE):
         raise BadInput(
-            "plotly-release", "this release of plotly cannot be embedded in a page: install the one named in pyproject.toml."
+            "other-release",
+            "this release of plotly cannot be embedded in a page: install the one named in "
+            "pyproject.toml.",
         )
     return Markup(source)
 
 
 def _figures_json(figures: Iterable[Any]) -> Markup:
-    """Figures as plotly writes them; like ``tojson``, so that no text in them can end its element."""
-    return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
+    """Figures as plotly writes them; like ``tojson``, so that no
+    text in them can end its element.
+    """
+    return htmlsafe_json_dumps(
+        figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]"
+    )
 
 
 #: Templates of all pages.
+LOADER = PackageLoader(__package__)
 TEMPLATES = Environment(
-    loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    loader=LOADER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 TEMPLATES.policies["json.dumps_kwargs"] = _JSON
-TEMPLATES.filters.update(size=size_text, unit=unit_text, number=format_number, title_of=title_of, figures_json=_figures_json)
+TEMPLATES.filters.update(
+    size=size_text,
+    unit=unit_text,
+    number=format_number,
+    title_of=title_of,
+    figures_json=_figures_json,
+)
 TEMPLATES.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source)
 
 
@@ -81,12 +116,15 @@ def render(name: str, script: bool = False, **content: Any) -> str:
     :param script: without it the page runs none, whatever gets into it.
     :param content: what it and the base page insert.
     """
-    return TEMPLATES.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+    return TEMPLATES.get_template(name).render(
+        **content, nonce=secrets.token_urlsafe(16) if script else ""
+    )
 
 
 class Cell(NamedTuple):
-    """A cell that is more than a text: a ``link`` to ``of``, ``code``, a ``stack`` in the sign and colour ``of``, or a control
-    that opens the panel of the ``case`` number ``of``."""
+    """A cell that is more than a text: a ``link`` to ``of``, ``code``, a ``stack`` in the sign and
+    colour ``of``, or a control that opens the panel of the ``case`` number ``of``.
+    """
 
     kind: str
     text: str
@@ -97,7 +135,8 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     """A table, under a heading where it has one; ``rows`` of texts, numbers and cells.
 
-    :param numeric: columns of numbers; ``marked``: that of a word which is coloured as its name says.
+    :param numeric: columns of numbers; ``marked``: that of a word
+        which is coloured as its name says.
     """
 
     head: Sequence[str]
@@ -110,9 +149,9 @@ class Table(NamedTuple):
 class Block(NamedTuple):
     """What stands in a section, under a heading where it has one.
 
-    :param kind: ``text``, ``items`` (of texts), ``facts`` (names and what they are), ``pre`` (lines as they are), ``charts``
-        (figures, once on a page), ``drawing`` (a figure that appears when it comes into view) or ``fold`` (blocks that are
-        folded away).
+    :param kind: ``text``, ``items`` (of texts), ``facts`` (names and what they are), ``pre`` (lines
+        as they are), ``charts`` (figures, once on a page), ``drawing`` (a figure that appears when
+        it comes into view) or ``fold`` (blocks that are folded away).
     :param label: class of a text or of items, what a drawing shows, the line of a fold.
     """
 
@@ -123,7 +162,8 @@ class Block(NamedTuple):
     is_open: bool = False
 
 
-#: A heading and what stands below it; a text is a paragraph. A section with nothing below its heading is left out.
+#: A heading and what stands below it; a text is a paragraph. A section
+#: with nothing below its heading is left out.
 Section = tuple[str, Sequence[str | Table | Block]]
 
 
@@ -132,7 +172,11 @@ def sections(kind: str, title: str, content: Sequence[Section]) -> str:
 
     :param kind: what it is a page of; a line above the title.
     """
-    drawn = any(isinstance(block, Block) and block.kind == "charts" for _, blocks in content for block in blocks)
+    drawn = any(
+        isinstance(block, Block) and block.kind == "charts"
+        for _, blocks in content
+        for block in blocks
+    )
     return render("sections.html", drawn, kind=kind, title=title, sections=content)
 
 
@@ -145,7 +189,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BadInput("cannot-write", f"cannot write {error.filename or path}: {error.strerror}.") from None
+        raise BadInput(
+            "cannot-write", f"cannot write {error.filename or path}: {error.strerror}."
+        ) from None
 
 
 def flat(value: Any) -> str:
@@ -153,7 +199,9 @@ def flat(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={flat(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return " ".join(f"[{flat(item)}]" if isinstance(item, (list, tuple)) else flat(item) for item in value)
+        return " ".join(
+            f"[{flat(item)}]" if isinstance(item, (list, tuple)) else flat(item) for item in value
+        )
     return "" if value is None else str(value)
 
 
@@ -166,18 +214,31 @@ def markdown(title: str, content: Sequence[Section], level: int = 1) -> str:
         for block in blocks:
             if isinstance(block, Table):
                 rows = [
-                    [_code(cell.text) if isinstance(cell, Cell) else markdown_text(cell) for cell in row] for row in block.rows
+                    [
+                        _code(cell.text) if isinstance(cell, Cell) else markdown_text(cell)
+                        for cell in row
+                    ]
+                    for row in block.rows
                 ]
-                lines += [f"| {' | '.join(row)} |" for row in (block.head, ["---"] * len(block.head), *rows)]
+                lines += [
+                    f"| {' | '.join(row)} |"
+                    for row in (block.head, ["---"] * len(block.head), *rows)
+                ]
             else:
-                lines += [f"- {markdown_text(line)}" for line in block.content] if isinstance(block, Block) else [block]
+                lines += (
+                    [f"- {markdown_text(line)}" for line in block.content]
+                    if isinstance(block, Block)
+                    else [block]
+                )
             lines.append("")
     return "\n".join(lines)
 
 
 def markdown_text(text: object) -> str:
     """A line in which Markdown sees no marks, cells, tags or addresses."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace("://", ":\u200b//")
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(str(text).split())).replace(
+        "://", ":\u200b//"
+    )
 
 
 def _code(text: str) -> str:

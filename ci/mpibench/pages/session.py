@@ -1,7 +1,8 @@
 """The page of a session: one HTML file that needs no network, no server and no other file.
 
-Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a page with hundreds of them
-opens at once and decodes only what is looked at. From each number a reader gets to its case: job, files, proof, references.
+Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a
+page with hundreds of them opens at once and decodes only what is looked at. From each number a
+reader gets to its case: job, files, proof, references.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.gpu import DEVICE, HOST
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, PROVEN, Evidence, ReferenceCheck, Sample
+from reframe_tests.harness.samples import (
+    FAIL,
+    NO_REFERENCE,
+    PASS,
+    PROVEN,
+    Evidence,
+    ReferenceCheck,
+    Sample,
+)
 from reframe_tests.harness.sites.references import GBIT_PER_MB
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -28,20 +37,19 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import LINK_BANDWIDTHS, PINNING_POLICIES, QUANTITIES, BadInput
 
 from .. import whole_file
-from ..judge import guidelines
-from ..judge.guidelines import Ratio
 from ..judge.plan import record
 from ..judge.plan.record import ListedCase, PlanRecord
 from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..night.preflight import LIMIT_MINUTES, RUN
+from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
 from ..store.quantity_text import nodes_text, size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of
 from ..store.store import Store
 from . import figures
-from . import published as papers
-from .job_files import Place, place_of
+from .additions import Curve, additions
+from .job_files import CaseFiles, place_of
 from .node_curves import is_over_nodes, node_charts
 from .outcomes import (
     KEY_FIGURES,
@@ -61,9 +69,19 @@ from .outcomes import (
     title_of,
     verdict_line,
 )
-from .page import SYMBOLS, TEMPLATES, Block, Cell, Section, Table, flat, markdown, markdown_text, writing
+from .page import (
+    SYMBOLS,
+    TEMPLATES,
+    Block,
+    Cell,
+    Section,
+    Table,
+    flat,
+    markdown,
+    markdown_text,
+    writing,
+)
 from .page import render as render_page
-from .published import Curve
 
 #: Ranks embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS = 512
@@ -84,7 +102,8 @@ _OF_GPU = {
 
 
 def _rank_text(rank: Mapping[str, Any]) -> Any:
-    number, program = flat(rank.get("rank")), rank.get("program")
+    number = flat(rank.get("rank"))
+    program = rank.get("program")
     return number if program is None else f"{number} of program {flat(program)}"
 
 
@@ -100,12 +119,17 @@ def bytes_text(count: float) -> str:
 
 
 def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
-    """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at most ``limit`` ranks of a host in full."""
+    """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at
+    most ``limit`` ranks of a host in full.
+    """
     for host, group in groupby(proof.ranks, key=lambda rank: flat(rank.get("host"))):
         rows = list(group)
         parts = []
         for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
-            shown = ", ".join(f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}{_gpu_text(rank)}" for rank in near)
+            shown = ", ".join(
+                f"{_rank_text(rank)} on {flat(rank.get('cpus_allowed'))}{_gpu_text(rank)}"
+                for rank in near
+            )
             parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{flat(node)})")
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         yield f"{host}: {'; '.join(parts)}{more}"
@@ -126,7 +150,9 @@ def link_text(links: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Links with the same settings on one line: ``eth1 on c1, c2: MTU 1500, state up``."""
     alike: dict[tuple[str, str], list[str]] = {}
     for link in links:
-        alike.setdefault((str(link["link"]), link_state.describe(link)), []).append(str(link["node"]))
+        alike.setdefault((str(link["link"]), link_state.describe(link)), []).append(
+            str(link["node"])
+        )
     for (name, settings), nodes in alike.items():
         yield f"{name} on {', '.join(nodes)}: {settings or 'nothing known'}"
 
@@ -141,13 +167,23 @@ def transport_line(proof: Evidence) -> str:
 
 
 #: Which quantity stands for a benchmark when only one is shown: the first of these it has.
-MAIN = ("busbw_mb_per_s", "latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s", "message_rate_per_s")
+MAIN = (
+    "busbw_mb_per_s",
+    "latency_us",
+    "t_max_us",
+    "t_avg_us",
+    "t_ovrl_us",
+    "bandwidth_mb_per_s",
+    "message_rate_per_s",
+)
 #: Units whose values have no decades to show.
 LINEAR_UNITS = ("%", "1")
 
 
 class Measure(NamedTuple):
-    """What one curve is a curve of, apart from its condition; memory is part of that, by the fabric."""
+    """What one curve is a curve of, apart from its condition;
+    memory is part of that, by the fabric.
+    """
 
     suite: str
     benchmark: str
@@ -168,7 +204,8 @@ def _rounded(value: float | None) -> float | int | None:
 
 
 def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
-    """All curves per measure: case number, group, ranks, quantity, sizes, and per size the values of all repeats.
+    """All curves per measure: case number, group, ranks, quantity,
+    sizes, and per size the values of all repeats.
 
     Those over the number of nodes are drawn by themselves (:mod:`node_curves`).
     """
@@ -177,22 +214,39 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
         for sample in case.samples:
             if not sample.measured or is_over_nodes(sample):
                 continue
-            variant = ",".join(word for word in sample.variant.split(",") if not word.startswith("memory="))
-            rows = found.setdefault(Measure(sample.suite, sample.benchmark, variant, sample.groups), {})
-            empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "limit": _limit(case, sample), "x": [], "y": []}
+            variant = ",".join(
+                word for word in sample.variant.split(",") if not word.startswith("memory=")
+            )
+            rows = found.setdefault(
+                Measure(sample.suite, sample.benchmark, variant, sample.groups), {}
+            )
+            empty = {
+                "c": number,
+                "r": sample.ranks,
+                "q": sample.quantity,
+                "limit": _limit(case, sample),
+                "x": [],
+                "y": [],
+            }
             curve = rows.setdefault((number, sample.ranks, sample.quantity), empty)
             curve["x"].append(sample.message_bytes)
             curve["y"].append([_rounded(value) for value in sample.values])
     for rows in found.values():
         for curve in rows.values():
-            points = sorted(zip(curve["x"], curve["y"], strict=True), key=lambda point: point[0] or 0)
-            curve["x"], curve["y"] = [size for size, _ in points], [values for _, values in points]
+            points = sorted(
+                zip(curve["x"], curve["y"], strict=True), key=lambda point: point[0] or 0
+            )
+            curve["x"] = [size for size, _ in points]
+            curve["y"] = [values for _, values in points]
     return {measure: list(rows.values()) for measure, rows in found.items()}
 
 
 def _limit(case: Case, sample: Sample) -> float | None:
-    """MB/s that the links of a case carry of a bandwidth; ``None`` where they have no rate or it says nothing of them."""
-    rate, suite = case.line_rate_gbit_per_s, catalogue.SUITES.get(sample.suite)
+    """MB/s that the links of a case carry of a bandwidth; ``None`` where
+    they have no rate or it says nothing of them.
+    """
+    rate = case.line_rate_gbit_per_s
+    suite = catalogue.SUITES.get(sample.suite)
     row = next((row for row in suite.rows if row.name == sample.benchmark), None) if suite else None
     if not (rate and row and row.directions and sample.quantity in LINK_BANDWIDTHS):
         return None
@@ -200,11 +254,14 @@ def _limit(case: Case, sample: Sample) -> float | None:
 
 
 def _beside(session: Session, measured: Iterable[int]) -> dict[str, dict[str, str]]:
-    """Of each partition, fabric to the one over the same links with which it is drawn: host memory with that of GPUs, GPUs'
-    with the host's."""
+    """Of each partition, fabric to the one over the same links with which it is drawn: host memory
+    with that of GPUs, GPUs' with the host's.
+    """
     fabrics: dict[str, dict[str, dict[str, str]]] = {}
     for case in (session.cases[at] for at in measured):
-        links = str([case.condition.get(name) for name in ("scope", "transport", "devices", "striped")])
+        links = str(
+            [case.condition.get(name) for name in ("scope", "transport", "devices", "striped")]
+        )
         memory = str(case.condition.get("memory", HOST))
         fabrics.setdefault(case.partition, {}).setdefault(links, {})[memory] = case.fabric
     return {
@@ -223,15 +280,19 @@ def stack_names(session: Session) -> list[str]:
 
 
 def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, Any]]:
-    """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
+    """Published curves of a measure's benchmark, kept apart from
+    measured ones: no case, no repeats, no proof.
+    """
     return [
         {
-            **{"source": published_curve.source, "title": published_curve.title, "q": published_curve.quantity},
-            **{"fabric": published_curve.fabric, "nodes": published_curve.nodes, "ppn": published_curve.ppn},
-            **{
-                "x": [*published_curve.points],
-                "y": [_rounded(published_curve.number(size)) for size in published_curve.points],
-            },
+            "source": published_curve.source,
+            "title": published_curve.title,
+            "q": published_curve.quantity,
+            "fabric": published_curve.fabric,
+            "nodes": published_curve.nodes,
+            "ppn": published_curve.ppn,
+            "x": [*published_curve.points],
+            "y": [_rounded(published_curve.number(size)) for size in published_curve.points],
         }
         for published_curve in published
         if published_curve.benchmark == measure.benchmark
@@ -248,10 +309,15 @@ DIMENSIONS = {
 }
 
 
-def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: Sequence[int]) -> dict[str, Any]:
-    """Values of each dimension among the cases that measured something, with their texts, and the one to begin with: that of
-    the condition most proven cases share."""
-    shared = Counter(tuple(rows[at][name] for name in DIMENSIONS) for at in measured if rows[at]["proven"])
+def _dimensions(
+    session: Session, rows: Sequence[Mapping[str, Any]], measured: Sequence[int]
+) -> dict[str, Any]:
+    """Values of each dimension among the cases that measured something, with their texts, and the
+    one to begin with: that of the condition most proven cases share.
+    """
+    shared = Counter(
+        tuple(rows[at][name] for name in DIMENSIONS) for at in measured if rows[at]["proven"]
+    )
     first = next(iter(shared.most_common(1)), ((None,) * len(DIMENSIONS), 0))[0]
     symbols: dict[Any, set[str]] = {}
     for row in rows:
@@ -259,10 +325,14 @@ def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: S
     found = {}
     for (name, label), start in zip(DIMENSIONS.items(), first, strict=True):
         values = {rows[at][name] for at in measured} - {None, ""}
-        order = PINNING_POLICIES.index if name == "pinning" and values <= {*PINNING_POLICIES} else None
+        order = (
+            PINNING_POLICIES.index if name == "pinning" and values <= {*PINNING_POLICIES} else None
+        )
         ordered = sorted(values, key=order)
         texts = [
-            f"{value} ({', '.join(sorted(symbols[value]))})" if name == "ppn" and symbols[value] else str(value)
+            f"{value} ({', '.join(sorted(symbols[value]))})"
+            if name == "ppn" and symbols[value]
+            else str(value)
             for value in ordered
         ]
         first_value = start if start in values else next(iter(ordered), None)
@@ -270,11 +340,22 @@ def _dimensions(session: Session, rows: Sequence[Mapping[str, Any]], measured: S
     return found
 
 
-def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], published: Sequence[Curve] = ()) -> dict[str, Any]:
-    """What the page needs before any curve: stacks, quantities, measures, published curves, the conditions of all cases."""
-    names = [measure.benchmark.lower() for measure in {(m.suite, m.benchmark): m for m in found}.values()]
-    stacks, groups = stack_names(session), [*catalogue.GROUPS]
-    resolved = {(case.partition, case.ppn_symbol): case.ppn for case in session.cases if case.ppn is not None}
+def index(
+    session: Session, found: Mapping[Measure, list[dict[str, Any]]], published: Sequence[Curve] = ()
+) -> dict[str, Any]:
+    """What the page needs before any curve: stacks, quantities, measures,
+    published curves, the conditions of all cases.
+    """
+    names = [
+        measure.benchmark.lower() for measure in {(m.suite, m.benchmark): m for m in found}.values()
+    ]
+    stacks = stack_names(session)
+    groups = [*catalogue.GROUPS]
+    resolved = {
+        (case.partition, case.ppn_symbol): case.ppn
+        for case in session.cases
+        if case.ppn is not None
+    }
     measures = []
     for number, (measure, rows) in enumerate(found.items()):
         present = list(dict.fromkeys(row["q"] for row in rows))
@@ -293,14 +374,17 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
             }
         )
     # As the catalogue orders their groups, whatever order the session ran in.
-    measures.sort(key=lambda one: groups.index(one["group"]) if one["group"] in groups else len(groups))
+    measures.sort(
+        key=lambda one: groups.index(one["group"]) if one["group"] in groups else len(groups)
+    )
     cases = [
         {
             "stack": stacks.index(case.stack) if case.stack in stacks else -1,
             "partition": case.partition,
             "fabric": case.fabric,
             "nodes": case.nodes,
-            # A case that was skipped before its symbol was resolved has the number others resolved it to.
+            # A case that was skipped before its symbol was resolved has
+            # the number others resolved it to.
             "ppn": resolved.get((case.partition, case.ppn_symbol), case.ppn),
             "symbol": case.ppn_symbol,
             "pinning": case.pinning,
@@ -333,7 +417,9 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
 
 
 def find_plan(session: Session, dataset: Path) -> PlanRecord | str | None:
-    """The plan of a session, or why it cannot be read; ``None`` where it was measured without one."""
+    """The plan of a session, or why it cannot be read; ``None``
+    where it was measured without one.
+    """
     if len(session.systems) != 1:
         return None
     try:
@@ -342,24 +428,34 @@ def find_plan(session: Session, dataset: Path) -> PlanRecord | str | None:
         return str(error)
 
 
-#: A night starts to measure so much after its preflight has started, at most: its time, and what loading all tests takes.
+#: A night starts to measure so much after its preflight has started, at
+#: most: its time, and what loading all tests takes.
 WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
 def find_preflight(session: Session, store: Store) -> Session | str | None:
-    """The session in which the nodes of a session were looked at before, or why it cannot be read; ``None`` where it had none.
+    """The session in which the nodes of a session were looked at before, or
+    why it cannot be read; ``None`` where it had none.
 
-    One that other sessions followed, or another system's, is not its own. One that cannot be read may have been.
+    One that other sessions followed, or another system's, is not its
+    own. One that cannot be read may have been.
     """
     # The dataset has starts to a millisecond, by which a session would stand before itself.
-    before = [(uuid, began) for uuid, began in store.starts.items() if began < session.started and uuid != session.uuid]
+    before = [
+        (uuid, began)
+        for uuid, began in store.starts.items()
+        if began < session.started and uuid != session.uuid
+    ]
     if not before or session.started - before[-1][1] > WITHIN:
         return None
     uuid = before[-1][0]
     try:
         found = store.session(uuid)
     except BadInput as error:
-        return f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be read: {error}"
+        return (
+            f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be "
+            f"read: {error}"
+        )
     return found if found.labels.get("run") == RUN and found.systems == session.systems else None
 
 
@@ -375,7 +471,8 @@ class View:
     :param built: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before, or why it cannot be read; ``None`` without one.
+    :param preflight: the session in which the nodes were looked at before, or
+        why it cannot be read; ``None`` without one.
     :param plan: by which the session was measured, or why it cannot be read; ``None`` without one.
     :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
@@ -399,34 +496,40 @@ class View:
         return {case.uuid: number for number, case in enumerate(self.session.cases)}
 
     @cached_property
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[CaseFiles]:
         return [place_of(self.session, case, self.base) for case in self.session.cases]
 
     def number(self, case: Case) -> int:
         return self._numbers[case.uuid]
 
-    def place(self, case: Case) -> Place:
+    def place(self, case: Case) -> CaseFiles:
         return self._places[self.number(case)]
 
     def outcome(self, case: Case) -> Outcome:
         return OUTCOMES[self.session.outcome(case)]
 
     def stack(self, name: str) -> Cell:
-        return Cell("stack", name, self.stacks.index(name) % len(SYMBOLS) if name in self.stacks else len(SYMBOLS) - 1)
+        return Cell(
+            "stack",
+            name,
+            self.stacks.index(name) % len(SYMBOLS) if name in self.stacks else len(SYMBOLS) - 1,
+        )
 
     def button(self, case: Case, text: str = "", title: str = "") -> Cell:
         """A control that opens the panel of a case; its text is the case's title unless given."""
         return Cell("case", text or title_of(case), self.number(case), title)
 
 
-# Sections: the blocks of each, or what its macro in ``templates/session.html`` gets; ``None`` leaves it out of the page.
+# Sections: the blocks of each, or what its macro in
+# ``templates/session.html`` gets; ``None`` leaves it out of the page.
 
 Part = str | Table | Block
 Content = Mapping[str, Any] | Sequence[Part] | None
 
 
 def _summary(view: View) -> Content:
-    number, gates = counts(view.session), gate_counts(view.session)
+    number = counts(view.session)
+    gates = gate_counts(view.session)
     shown = [name for name in OUTCOMES if number[name] or name in ("failed", "passed", "recorded")]
     rows: dict[tuple[str, str], Counter[Outcome]] = {}
     for case in counted(view.session):
@@ -435,36 +538,58 @@ def _summary(view: View) -> Content:
     return {
         "tiles": [(OUTCOMES[name], number[name]) for name in shown],
         "gates": {"reached": gates[PASS], "missed": gates[FAIL], "without": gates[NO_REFERENCE]},
-        "columns": [outcome for outcome in OUTCOMES.values() if any(row[outcome] for row in rows.values())],
+        "columns": [
+            outcome for outcome in OUTCOMES.values() if any(row[outcome] for row in rows.values())
+        ],
         "rows": sorted(rows.items(), key=lambda row: row[0]),
     }
 
 
 def _preflight(view: View) -> Content:
-    """Odd nodes of each partition: what was found and expected, why, how to put it right; what is in no row of the table is a
-    sentence, as nodes that were silent. Nothing without a preflight."""
+    """Odd nodes of each partition: what was found and expected, why, how to put it right; what is
+    in no row of the table is a sentence, as nodes that were silent. Nothing without a preflight.
+    """
     if view.preflight is None:
         return None
     if isinstance(view.preflight, str):
         return [_text(view.preflight, "verdict bad")]
-    blocks: list[Part] = [f"Looked at before anything was measured, in session {view.preflight.uuid}."]
+    blocks: list[Part] = [
+        f"Looked at before anything was measured, in session {view.preflight.uuid}."
+    ]
     for case in view.preflight.cases:
         proof = case.proof
         try:
             odd_nodes = node_judgement.read(case.entry.get("odd_nodes") or [])
         except ValueError:
             odd_nodes = []
-        shown, nodes = set(node_judgement.texts(odd_nodes)), len(proof.kernel) if proof else 0
-        said = [first_line(case.reason)] if case.result == "skip" or proof is None else proof.sentences
+        shown = set(node_judgement.texts(odd_nodes))
+        nodes = len(proof.kernel) if proof else 0
+        said = (
+            [first_line(case.reason)] if case.result == "skip" or proof is None else proof.sentences
+        )
         failed = not (case.result == "pass" and case.evidence == PROVEN)
-        answered = f"{nodes} node{'' if nodes == 1 else 's'} answered{'' if failed else ', and none is odd'}."
+        answered = (
+            f"{nodes} node{'' if nodes == 1 else 's'} "
+            f"answered{'' if failed else ', and none is odd'}."
+        )
         rows = [
-            ("note" if odd.note else "✕ odd", odd.subject(instances), odd.shown(), odd.wanted, odd.why, odd.fix)
+            (
+                "note" if odd.note else "✕ odd",
+                odd.subject(instances),
+                odd.shown(),
+                odd.wanted,
+                odd.why,
+                odd.fix,
+            )
             for odd, instances in node_judgement.group(odd_nodes)
         ]
         blocks.append(_text(answered, "verdict bad" if failed else "", case.partition))
         blocks += _wrong([text for text in said if text not in shown])
-        blocks += [Table(("", "what", "found", "expected", "why", "to put it right"), rows)] if rows else []
+        blocks += (
+            [Table(("", "what", "found", "expected", "why", "to put it right"), rows)]
+            if rows
+            else []
+        )
         blocks += [_text(text) for text in (proof.notes if proof else ()) if text not in shown]
     return blocks
 
@@ -484,16 +609,23 @@ def _fold(line: str, blocks: Sequence[Part], is_open: bool = False) -> Block:
 def _failures(view: View) -> Content:
     stopped = [case for case in view.session.cases if view.outcome(case) is OUTCOMES["interrupted"]]
     reasons = [(OUTCOMES["interrupted"], interrupted(view.session), stopped)] if stopped else []
-    reasons += [(OUTCOMES["skipped"], reason, cases) for reason, cases in skip_reasons(view.session)]
+    reasons += [
+        (OUTCOMES["skipped"], reason, cases) for reason, cases in skip_reasons(view.session)
+    ]
     retried = [case for case in view.session.cases if case.uuid in view.session.superseded]
     return {
         "failures": [(case, sentences(case)) for case in failures(view.session)],
-        "reasons": [*reasons, *((OUTCOMES["retried"], " ".join(sentences(case)), [case]) for case in retried)],
+        "reasons": [
+            *reasons,
+            *((OUTCOMES["retried"], " ".join(sentences(case)), [case]) for case in retried),
+        ],
     }
 
 
 def _again(view: View) -> Content:
-    """Both measurements of each case that missed a reference; nothing where no session did, or may have."""
+    """Both measurements of each case that missed a reference;
+    nothing where no session did, or may have.
+    """
     if view.again == NOT_AGAIN:
         return None
     cases = {case.uuid: case for case in view.session.cases}
@@ -505,13 +637,17 @@ def _again(view: View) -> Content:
 
 
 def _plan(view: View) -> Content:
-    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven in this session, and were
-    never; the day on which the case that was not measured for longest was last proven. Nothing where there was no plan."""
+    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven
+    in this session, and were never; the day on which the case that was not measured for longest was
+    last proven. Nothing where there was no plan.
+    """
     plan = view.plan
     if not isinstance(plan, PlanRecord):
         return None if plan is None else [_text(plan, "verdict bad")]
     proven = {
-        ListedCase.of(case) for case in view.session.cases if view.session.is_proven(case) and not case.uuid.endswith(PAIRED)
+        ListedCase.of(case)
+        for case in view.session.cases
+        if view.session.is_proven(case) and not case.uuid.endswith(PAIRED)
     }
     cells: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
     for one in plan.cases:
@@ -520,7 +656,8 @@ def _plan(view: View) -> Content:
     def text(cases: Sequence[record.PlannedCase]) -> str:
         if not cases:
             return ""
-        count, planned = sum(one.case in proven for one in cases), sum(one.planned for one in cases)
+        count = sum(one.case in proven for one in cases)
+        planned = sum(one.planned for one in cases)
         days = [plan.day if case.case in proven else case.proven for case in cases]
         known = [day for day in days if day is not None]
         short = f" ({planned} planned)" if count < planned else ""
@@ -530,17 +667,21 @@ def _plan(view: View) -> Content:
 
     groups = sorted({group for _, _, group in cells})
     rows = [
-        (view.stack(stack), fabric, *(text(cells.get((stack, fabric, group), ())) for group in groups))
+        (
+            view.stack(stack),
+            fabric,
+            *(text(cells.get((stack, fabric, group), ())) for group in groups),
+        )
         for stack, fabric in sorted({(stack, fabric) for stack, fabric, _ in cells})
     ]
     return [
-        f"{len(plan.planned)} of {len(plan.cases)} cases were planned for {plan.day} within {plan.budget}: "
-        f"{plan.predicted.jobs} jobs, {plan.predicted.node_hours:.1f} node-hours, {plan.predicted.minutes:.1f} min "
-        f"(the session took {view.session.seconds / 60:.1f} min); {plan.pairs_tonight} of {plan.pairs} pairs of values, each "
-        f"of which comes at least once in {plan.nights} nights. Plan {plan.id}.",
+        f"{len(plan.planned)} of {len(plan.cases)} cases were planned for {plan.day} within "
+        f"{plan.budget}: {plan.predicted.jobs} jobs, {plan.predicted.node_hours:.1f} node-hours, "
+        f"{plan.predicted.minutes:.1f} min (the session took {view.session.seconds / 60:.1f} "
+        f"min); every case comes {plan.every}. Plan {plan.id}.",
         *(_text(sentence, "verdict bad") for sentence in plan.broken),
-        "Cases proven tonight of all in the cell, and the day on which the one that was not measured for longest was last "
-        "proven:",
+        "Cases proven tonight of all in the cell, and the day on which the one that was not "
+        "measured for longest was last proven:",
         Table(("stack", "fabric", *groups), rows),
     ]
 
@@ -556,38 +697,67 @@ def _figures(view: View) -> Content:
     rows = []
     for (stack, fabric, nodes), row in table.items():
         found = (row.get(figure) for figure in columns)
-        bests = [view.button(best.case, format_number(best.value), title_of(best.case)) if best else "" for best in found]
+        bests = [
+            view.button(best.case, format_number(best.value), title_of(best.case)) if best else ""
+            for best in found
+        ]
         rows.append((view.stack(stack), f"{fabric}, {nodes_text(nodes)}", *bests))
-    note = _text("The best of the proven conditions, each at one message size, median of the repeats. A figure opens its case.")
+    note = _text(
+        "The best of the proven conditions, each at one message size, median of the repeats. A "
+        "figure opens its case."
+    )
     nothing = "None of these benchmarks has a proven measurement."
-    return [note, Table(("stack", "fabric", *heads), rows, range(2, 2 + len(heads))) if heads else nothing]
+    return [
+        note,
+        Table(("stack", "fabric", *heads), rows, range(2, 2 + len(heads))) if heads else nothing,
+    ]
 
 
 def _over_nodes(view: View) -> Content:
     charts = [
-        (chart, Block("drawing", figures.over_nodes(chart, view.stacks), label=f"{chart.title} over the number of nodes"))
+        (
+            chart,
+            Block(
+                "drawing",
+                figures.over_nodes(chart, view.stacks),
+                label=f"{chart.title} over the number of nodes",
+            ),
+        )
         for chart in node_charts(view.session)
     ]
     return {"charts": charts} if charts else None
 
 
 def _cascade(view: View) -> Content:
-    """A sentence for each question and its drawing for each fabric; nothing where nothing was measured below MPI."""
+    """A sentence for each question and its drawing for each fabric;
+    nothing where nothing was measured below MPI.
+    """
     blocks: list[Part] = []
     for level_answer in cascade.find(view.session):
-        rate = f", {format_number(level_answer.line_rate_gbit_per_s)} Gbit/s" if level_answer.line_rate_gbit_per_s else ""
+        rate = (
+            f", {format_number(level_answer.line_rate_gbit_per_s)} Gbit/s"
+            if level_answer.line_rate_gbit_per_s
+            else ""
+        )
         lines = [answer.sentence for answer in level_answer.answers]
-        blocks.append(Block("items", lines, f"{level_answer.fabric} on {level_answer.partition}{rate}"))
+        blocks.append(
+            Block("items", lines, f"{level_answer.fabric} on {level_answer.partition}{rate}")
+        )
         drawn = figures.levels_of(level_answer)
         for figure in drawn:
             blocks.append(
-                Block("drawing", figure, label=f"Levels of {level_answer.fabric}: {figure['layout']['title']['text']}")
+                Block(
+                    "drawing",
+                    figure,
+                    label=f"Levels of {level_answer.fabric}: {figure['layout']['title']['text']}",
+                )
             )
-        blocks += [_text("Dashed: what packets leave of the line rate for payload.")] * bool(drawn)
+        if drawn:
+            blocks.append(_text("Dashed: what packets leave of the line rate for payload."))
     note = (
-        "What the wire carries without any library, what the transport library makes of it, and what the MPI leaves: medians "
-        "of proven cases of this session, of each program or stack its best. A step counts where the repeats of two levels do "
-        "not overlap."
+        "What the wire carries without any library, what the transport library makes of it, and "
+        "what the MPI leaves: medians of proven cases of this session, of each program or stack "
+        "its best. A step counts where the repeats of two levels do not overlap."
     )
     return [_text(note), *blocks] if blocks else None
 
@@ -599,122 +769,55 @@ OPEN_ROWS = 40
 
 
 def _gates(view: View) -> Content:
-    """Comparisons with references: missed ones first, then reached, then those that could not be judged."""
+    """Comparisons with references: missed ones first, then reached,
+    then those that could not be judged.
+    """
     groups: dict[str, list[tuple[Case, ReferenceCheck]]] = {FAIL: [], PASS: [], NO_REFERENCE: []}
     for case, gate in reference_checks(view.session):
         groups[gate.outcome].append((case, gate))
-    titles = {FAIL: "✕ missed", PASS: "✓ reached", NO_REFERENCE: "○ without reference: recorded, not judged"}
+    titles = {
+        FAIL: "✕ missed",
+        PASS: "✓ reached",
+        NO_REFERENCE: "○ without reference: recorded, not judged",
+    }
     unfolded = {FAIL: True, PASS: len(groups[PASS]) <= OPEN_ROWS, NO_REFERENCE: False}
     blocks: list[Part] = []
     for name, checks in groups.items():
-        rows = [(view.stack(case.stack), view.button(case), *_reference_cells(check)) for case, check in checks]
+        rows = [
+            (view.stack(case.stack), view.button(case), *_reference_cells(check))
+            for case, check in checks
+        ]
         table = Table(("stack", "case", *REFERENCE), rows, range(4, 8))
         blocks += [_fold(f"{titles[name]}: {len(rows)}", [table], unfolded[name])] if rows else []
     return blocks or ["No metric of a proven case of this session was compared with a reference."]
 
 
-def _guidelines(view: View) -> Content:
-    """Violated guidelines of each condition, and what could not be decided; nothing where none was measured."""
-    if not guidelines.has_guidelines(view.session):
-        return None
-    note = _text(
-        "Is each collective call at least as fast as what could replace it: other calls, itself with four times the data, the "
-        "same data in four parts? Both were run, interleaved in one program; intervals are of the ratio of their times."
-    )
-    try:
-        found, policy = guidelines.judge_session(view.session)
-    except BadInput as error:
-        return [note, f"Not judged: {error}"]
-
-    def table(rows: Iterable[Ratio]) -> Table:
-        head = ("call", "what could replace it", "size", "times", "call (µs)", "replacement (µs)", "repeats")
-        cells = [
-            (
-                *(row.call, row.mockup, size_text(row.message_bytes), row.times),
-                *(format_number(row.call_us), format_number(row.mockup_us), row.repeats),
-            )
-            for row in rows
-        ]
-        return Table(head, cells, range(2, 7))
-
-    means = "The policy refuses violations." if policy.guidelines_refuse else "Violations are advice on what to tune."
-    blocks: list[Part] = [note, f"{guidelines.headline(found, policy)}. {means}"]
-    for judged in found.by_condition():
-        condition = judged.rows[0]
-        place = f"{condition.stack} on {condition.partition}, {condition.fabric}, {condition.nodes} x {condition.ppn}"
-        counts, by_guideline = judged.counts, guidelines.by_guideline(judged.violations)
-        text = f"{counts['violated']} violated, {counts['held']} held, {counts['inconclusive']} could not be decided."
-        blocks.append(_text(text, "", f"{place}, {condition.pinning}"))
-        blocks += _wrong([guidelines.sentence(rows) for rows in by_guideline])
-        violated = [row for rows in by_guideline for row in rows]
-        blocks += [_fold(f"Violated, size by size: {counts['violated']}", [table(violated)])] if violated else []
-        undecided = [row for row in judged.rows if row.outcome == guidelines.INCONCLUSIVE]
-        few = (
-            "Neither slower than the margin allows nor within it beyond doubt; more repeats decide. Fewer than "
-            f"{policy.minimum_repeats} give no interval."
-        )
-        line = f"Judged, and could not be decided: {len(undecided)}"
-        blocks += [_fold(line, [_text(few), table(undecided)])] if undecided else []
-    return [*blocks, *map(_text, found.notes)]
-
-
-def _published_figures(view: View) -> Content:
-    """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
-    if not view.published:
-        return None
-    blocks: list[Part] = [
-        _text(
-            "Figures that others published about another machine, from site_configs/<system>/published: they carry no proof, "
-            "and nothing here is judged by them. A ratio is the median measured here over the published figure."
-        )
-    ]
-    alone = []
-    for curve in view.published:
-        what = f"{curve.benchmark} {QUANTITIES[curve.quantity].title}"
-        found = papers.beside(view.session, curve)
-        if not found:
-            alone.append(f"{curve.source}: {what}, {curve.title}")
-            continue
-        unit = unit_text(QUANTITIES[curve.quantity].unit)
-        named, head = f" ({unit})" if unit else "", []
-        for finding in found:
-            where = ", ".join(filter(None, (finding.case.stack, finding.case.partition, finding.case.pinning, finding.variant)))
-            head += [f"{where}{named}", "ratio"]
-        rows = []
-        for size, printed in curve.points.items():
-            cells: list[object] = [size_text(size), printed]
-            for finding in found:
-                cells.append(
-                    view.button(finding.case, format_number(finding.measured[size])) if size in finding.measured else ""
-                )
-                cells.append(f"{finding.ratios[size]:.3f}" if size in finding.ratios else "")
-            rows.append(cells)
-        spans = (
-            f"{finding.case.stack} {min(finding.ratios.values()):.2f} to {max(finding.ratios.values()):.2f}"
-            for finding in found
-        )
-        conditions = f"; {curve.conditions}" if curve.conditions else ""
-        note = f"Published: {curve.title}; {curve.nodes} nodes, {curve.ppn} per node{conditions}."
-        table = Table(("size", f"published{named}", *head), rows, range(1, 2 + len(head)))
-        line = f"{curve.fabric}: {what} beside {curve.source}: {', '.join(spans)}"
-        blocks.append(_fold(line, [_text(note), table], is_open=len(blocks) == 1))
-    return [*blocks, *([_fold(f"Published, and not measured here: {len(alone)}", [Block("items", alone)])] if alone else [])]
-
-
 def _evidence(view: View) -> Content:
-    """One row per case that ran: where its ranks were, which library, which devices, which transport."""
-    ran = (case for case in view.session.cases if case.is_measurement and view.outcome(case) is not OUTCOMES["skipped"])
+    """One row per case that ran: where its ranks were, which
+    library, which devices, which transport.
+    """
+    ran = (
+        case
+        for case in view.session.cases
+        if case.is_measurement and view.outcome(case) is not OUTCOMES["skipped"]
+    )
     return {"cases": list(ran)}
 
 
 def _stacks(view: View) -> Content:
     """What each stack is made of, as its cases and its metadata file say."""
-    rows, facts, built_here = [], {}, {stack.name: stack for stack in view.built}
+    rows = []
+    facts = {}
+    built_here = {stack.name: stack for stack in view.built}
     for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
         cases = [case for case in view.session.cases if case.stack == name and case.condition]
-        condition, built = cases[0].condition, built_here.get(name)
+        condition = cases[0].condition
+        built = built_here.get(name)
         if built_as := condition.get("built"):
-            facts[name] = built_as
+            facts[name] = {
+                **built_as,
+                **compilation.aspects(str(condition.get("mpi")), condition.get("compiled") or {}),
+            }
         hashes = sorted({str(case.condition.get("lock_hash", "")) for case in cases})
         device = str(condition.get("stack_device") or (built.device if built else ""))
         rows.append(
@@ -722,8 +825,13 @@ def _stacks(view: View) -> Content:
                 "name": name,
                 "mpi": " ".join(str(condition.get(key) or "") for key in ("mpi", "mpi_version")),
                 "origin": str(condition.get("origin") or ""),
+                "compiled": compilation.describe(condition["compiled"])
+                if condition.get("compiled")
+                else "",
                 "abi": f"{condition.get('abi') or ''} {device}".strip(),
-                "proof": next((case.proof for case in cases if case.proof and case.proof.library), None),
+                "proof": next(
+                    (case.proof for case in cases if case.proof and case.proof.library), None
+                ),
                 "hashes": hashes,
                 "built": built,
                 "same": built is not None and hashes == [built.lock_hash],
@@ -739,19 +847,27 @@ def _stacks(view: View) -> Content:
 def _words(_: View) -> Content:
     return {
         "directions": {
-            way: [quantity.name for quantity in QUANTITIES.values() if quantity.direction == way] for way in ("lower", "higher")
+            way: [quantity.name for quantity in QUANTITIES.values() if quantity.direction == way]
+            for way in ("lower", "higher")
         }
     }
 
 
 def _reference_cells(check: ReferenceCheck) -> tuple[object, ...]:
-    bounds = (format_number(value) for value in (check.value, check.reference, check.lower, check.upper))
+    bounds = (
+        format_number(value) for value in (check.value, check.reference, check.lower, check.upper)
+    )
     return (check.metric, check.layer, *bounds, unit_text(check.unit))
 
 
 def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
-    """What a reader sees who follows a number back to its case: its job; proof, references, condition and environment."""
-    entry, seconds, condition, proof = case.entry, case.entry.get("time_run"), case.condition, case.proof
+    """What a reader sees who follows a number back to its case: its job;
+    proof, references, condition and environment.
+    """
+    entry = case.entry
+    seconds = case.entry.get("time_run")
+    condition = case.condition
+    proof = case.proof
     job = [
         ("test", case.name),
         ("case", case.uuid),
@@ -774,40 +890,83 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
         ]
         with_gpu = any("gpu" in rank for rank in proof.ranks)
         of_rank = ("host", "cpus_allowed", "cpu", "numa_node", *(_OF_GPU if with_gpu else ()))
-        titles = ("rank", "host", "may use CPUs", "ran on CPU", "NUMA node", *(_OF_GPU.values() if with_gpu else ()))
-        ranks = [(_rank_text(rank), *(flat(rank.get(key)) for key in of_rank)) for rank in proof.ranks[:MAX_RANKS]]
+        titles = (
+            "rank",
+            "host",
+            "may use CPUs",
+            "ran on CPU",
+            "NUMA node",
+            *(_OF_GPU.values() if with_gpu else ()),
+        )
+        ranks = [
+            (_rank_text(rank), *(flat(rank.get(key)) for key in of_rank))
+            for rank in proof.ranks[:MAX_RANKS]
+        ]
         devices = [
             (
-                *(device.launch or "all", "all" if device.repeat is None else device.repeat, device.node, device.device),
-                *(bytes_text(device.tx_bytes), bytes_text(device.rx_bytes)),
+                device.launch or "all",
+                "all" if device.repeat is None else device.repeat,
+                device.node,
+                device.device,
+                bytes_text(device.tx_bytes),
+                bytes_text(device.rx_bytes),
             )
             for device in proof.devices
         ]
-        sign, more = "✓" if proof.status == PROVEN else "✕", len(proof.ranks) - MAX_RANKS
+        sign = "✓" if proof.status == PROVEN else "✕"
+        more = len(proof.ranks) - MAX_RANKS
         blocks = [
             Block("text", f"{sign} condition {proof.status}", "Proof", f"evidence {proof.status}"),
-            *(Block("facts", facts), *map(_text, proof.notes), Block("pre", proof.library_version)),
+            Block("facts", facts),
+            *map(_text, proof.notes),
+            Block("pre", proof.library_version),
             *([Table(titles, ranks, (0, 3, 4))] if ranks else []),
             *([f"{more} more ranks are in the job's files."] if more > 0 else []),
-            *([Table(("launch", "repeat", "node", "device", "sent", "received"), devices, (1, 4, 5))] if devices else []),
+            *(
+                [
+                    Table(
+                        ("launch", "repeat", "node", "device", "sent", "received"),
+                        devices,
+                        (1, 4, 5),
+                    )
+                ]
+                if devices
+                else []
+            ),
         ]
     outcomes = {PASS: "✓ reached", FAIL: "✕ missed"}
-    checks = [(*_reference_cells(check), outcomes.get(check.outcome, "○ no reference")) for check in case.gates]
-    title, apart = "Comparisons with references", [condition.get(name) for name in _APART]
-    environment = [f"{key}={flat(value)}" for part in apart if isinstance(part, Mapping) for key, value in part.items()]
+    checks = [
+        (*_reference_cells(check), outcomes.get(check.outcome, "○ no reference"))
+        for check in case.gates
+    ]
+    title = "Comparisons with references"
+    apart = [condition.get(name) for name in _APART]
+    environment = [
+        f"{key}={flat(value)}"
+        for part in apart
+        if isinstance(part, Mapping)
+        for key, value in part.items()
+    ]
     blocks += [
         Table((*REFERENCE, "outcome"), checks, range(2, 6), title=title)
         if checks
         else _text("None: recorded, not judged.", "", title),
-        Block("facts", [(key, flat(value)) for key, value in condition.items() if key not in _APART], "Condition"),
+        Block(
+            "facts",
+            [(key, flat(value)) for key, value in condition.items() if key not in _APART],
+            "Condition",
+        ),
         Block("pre", flat(condition.get("launcher")), "Launcher"),
         Block("pre", "\n".join(environment), "Environment"),
         Block("pre", case.reason if case.reason not in said else "", "What ReFrame said"),
     ]
-    return Block("facts", job, "Job"), [block for block in blocks if not isinstance(block, Block) or block.content]
+    return Block("facts", job, "Job"), [
+        block for block in blocks if not isinstance(block, Block) or block.content
+    ]
 
 
-#: In the order of the page: id, heading, name in the navigation, and what it shows. Only the drawings need a script.
+#: In the order of the page: id, heading, name in the navigation, and
+#: what it shows. Only the drawings need a script.
 SECTIONS: tuple[tuple[str, str, str, Callable[[View], Content]], ...] = (
     ("summary", "", "", _summary),
     ("preflight", "Preflight of the nodes", "Preflight", _preflight),
@@ -820,12 +979,18 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[View], Content]], ...] = (
     ("over_nodes", "Over the number of nodes", "Nodes", _over_nodes),
     ("cascade", "Where bandwidth and latency are lost", "Cascade", _cascade),
     ("gates", "Comparisons with references", "References", _gates),
-    ("guidelines", "Performance guidelines", "Guidelines", _guidelines),
-    ("published", "Comparison with published figures", "Published", _published_figures),
     ("evidence", "Evidence", "Evidence", _evidence),
     ("stacks", "Stacks", "Stacks", _stacks),
     ("words", "Glossary", "Glossary", _words),
 )
+
+
+def _sections() -> list[tuple[str, str, str, Callable[[View], Content]]]:
+    """All sections; those of tools stand before the evidence."""
+    at = [name for name, *_ in SECTIONS].index("evidence")
+    return [*SECTIONS[:at], *(addition.section for addition in additions()), *SECTIONS[at:]]
+
+
 TEMPLATES.filters.update(
     bytes=bytes_text,
     library_line=library_line,
@@ -838,7 +1003,11 @@ TEMPLATES.filters.update(
 
 def _facts(session: Session) -> list[tuple[str, str]]:
     info = session.info
-    versions = {case.stack: case.condition["mpi_version"] for case in session.cases if case.condition.get("mpi_version")}
+    versions = {
+        case.stack: case.condition["mpi_version"]
+        for case in session.cases
+        if case.condition.get("mpi_version")
+    }
     stacks = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return [
         ("session", session.uuid),
@@ -852,8 +1021,10 @@ def _facts(session: Session) -> list[tuple[str, str]]:
 def render(view: View) -> str:
     """The page as text."""
     session = view.session
-    systems, label = ", ".join(session.systems), label_of(session)
-    curves_of, verdict = curves(session), verdict_line(session)
+    systems = ", ".join(session.systems)
+    label = label_of(session)
+    curves_of = curves(session)
+    verdict = verdict_line(session)
     return render_page(
         "session.html",
         script=True,
@@ -864,7 +1035,9 @@ def render(view: View) -> str:
         verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
         facts=_facts(session),
         view=view,
-        sections=[(*words, content) for *words, make in SECTIONS if (content := make(view)) is not None],
+        sections=[
+            (*words, content) for *words, make in _sections() if (content := make(view)) is not None
+        ],
         index=index(session, curves_of, view.published),
         curve_rows=list(curves_of.values()),
         panel=panel,
@@ -877,17 +1050,34 @@ def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = (
     :param faults: what else is wrong, one sentence each.
     """
     number = counts(session)
-    verdict = f"**{markdown_text(verdict_line(session))}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC."
-    outcomes = [(outcome.mark, number[name], outcome.meaning) for name, outcome in OUTCOMES.items() if number[name]]
-    failed = [(case.stack, title_of(case), " ".join(sentences(case)), case.job_id) for case in failures(session)]
+    verdict = (
+        f"**{markdown_text(verdict_line(session))}** Session `{session.uuid}`, "
+        f"{session.started:%Y-%m-%d %H:%M} UTC."
+    )
+    outcomes = [
+        (outcome.mark, number[name], outcome.meaning)
+        for name, outcome in OUTCOMES.items()
+        if number[name]
+    ]
+    failed = [
+        (case.stack, title_of(case), " ".join(sentences(case)), case.job_id)
+        for case in failures(session)
+    ]
     skipped = [(len(cases), reason) for reason, cases in skip_reasons(session)]
     content: list[Section] = [
-        ("", [verdict, *(f"**{markdown_text(fault)}**" for fault in faults), Table(("", "cases", "meaning"), outcomes)]),
+        (
+            "",
+            [
+                verdict,
+                *(f"**{markdown_text(fault)}**" for fault in faults),
+                Table(("", "cases", "meaning"), outcomes),
+            ],
+        ),
         ("Failures", [Table(("stack", "case", "why", "job"), failed)] if failed else []),
         ("Skipped", [Table(("cases", "reason"), skipped)] if skipped else []),
     ]
     title = f"{', '.join(session.systems)}: {label_of(session)}"
-    Path(path).write_text(markdown(title, content, level=2), encoding="utf-8")
+    whole_file.write_text(Path(path), markdown(title, content, level=2))
 
 
 def write_report(view: View, name: str) -> Path:
@@ -902,39 +1092,43 @@ def write_report(view: View, name: str) -> Path:
 
 
 def write(
-    store: Store, session: Session, folder: Path, out: str | Path | None = None, published: Sequence[str] = ()
+    store: Store,
+    session: Session,
+    folder: Path,
+    out: str | Path | None = None,
+    published: Sequence[str] = (),
 ) -> list[str]:
     """Write report and Markdown summary of one session and return lines for the terminal.
 
-    :param out: the one HTML file to write; by default two in the folder: ``reports/<session>.html``, which no other session
-        replaces, and ``report.html``, the report that was written last.
-    :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to put a fabric beside (:mod:`curves`).
+    :param out: the one HTML file to write; by default two in the folder:
+        ``reports/<session>.html``, which no other session replaces, and ``report.html``, the report
+        that was written last.
+    :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to
+        put a fabric beside (:mod:`.additions`).
     :raises BadInput: there is no such published data, or what stands beside the session is damaged.
     """
-    pages = [Path(out)] if out else [folder / "reports" / f"{session.uuid}.html", folder / "report.html"]
+    pages = (
+        [Path(out)]
+        if out
+        else [folder / "reports" / f"{session.uuid}.html", folder / "report.html"]
+    )
     stacks, _ = metadata.discover()
-    chosen = papers.choose(session, published)
-    looked, plan = find_preflight(session, store), find_plan(session, store.folder)
+    chosen = [curve for addition in additions() for curve in addition.curves(session, published)]
+    looked = find_preflight(session, store)
+    plan = find_plan(session, store.folder)
     try:
         again = stored_answers(store, session.uuid)
     except BadInput as error:
-        again = StoredAnswers(unreadable=(f"what measured this session again is not known: {error}",))
+        again = StoredAnswers(
+            unreadable=(f"what measured this session again is not known: {error}",)
+        )
     gone = store.withdrawn.get(session.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     faults = [*filter(None, [withdrawn]), *again.unreadable]
     for path in pages:
-        write_report(View(session, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name)
+        write_report(
+            View(session, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name
+        )
         write_markdown(session, path.with_suffix(".md"), faults)
-    paper_lines = papers.beside_lines(session, chosen)
-    return [*summary_lines(session), *faults, *_violations(session), *paper_lines, *(f"report: {path}" for path in pages)]
-
-
-def _violations(session: Session) -> list[str]:
-    """Which collective calls to tune first, for the terminal; nothing where no guideline was measured."""
-    if not guidelines.has_guidelines(session):
-        return []
-    try:
-        found, policy = guidelines.judge_session(session)
-    except BadInput as error:
-        return [f"guidelines: not judged: {error}"]
-    return [f"guidelines: {guidelines.headline(found, policy)}", *(f"  {line}" for line in guidelines.violations(found))]
+    added = [line for addition in additions() for line in addition.lines(session, chosen)]
+    return [*summary_lines(session), *faults, *added, *(f"report: {path}" for path in pages)]

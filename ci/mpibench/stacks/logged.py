@@ -1,4 +1,6 @@
-"""Runs programs: what answers at once, and what takes long, whose output goes to a log while the user sees signs of life."""
+"""Runs programs: what answers at once, and what takes long, whose output
+goes to a log while the user sees signs of life.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-HEARTBEAT_S, LOOK_S = 15.0, 0.2
+HEARTBEAT_S = 15.0
+LOOK_S = 0.2
 
 Echo = Callable[[str], object]
 
@@ -27,7 +30,8 @@ def run(
     end: Callable[[subprocess.Popen[bytes]], object] = subprocess.Popen.terminate,
     **further: Any,
 ) -> tuple[int, str]:
-    """Run a command to its end; its exit status and what it wrote to both streams, which is appended to the log as it comes.
+    """Run a command to its end; its exit status and what it wrote to both streams, which is
+    appended to the log as it comes.
 
     :param what: what it is doing, for signs of life (``openmpi: concretizing``).
     :param shown: a line for the user for a line of its output, or nothing.
@@ -39,7 +43,12 @@ def run(
         stream.flush()
         start = reader.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, **further
+            words,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            **further,
         )
         try:
             ended = False
@@ -66,7 +75,15 @@ def run(
 def ask(
     words: Sequence[str | Path], environ: Mapping[str, str], limit_s: float, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run what answers at once, ``given`` on its standard input; whoever asks says what an ``OSError`` or a timeout means."""
+    """Run what answers at once, ``given`` on its standard input; whoever asks says what an
+    ``OSError`` or a timeout means.
+    """
     return subprocess.run(
-        words, env=dict(environ), input=given, text=True, errors="replace", capture_output=True, timeout=limit_s
+        words,
+        env=dict(environ),
+        input=given,
+        text=True,
+        errors="replace",
+        capture_output=True,
+        timeout=limit_s,
     )

@@ -1,4 +1,6 @@
-"""Environment modules of a site: loads them in a shell of its own, as jobs do, and says what they bring and change."""
+"""Environment modules of a site: loads them in a shell of its own, as
+jobs do, and says what they bring and change.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,28 @@ from reframe_tests.harness.stacks.modules import (
     list_names,
 )
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .. import own_reframe
 from . import probe
 
-#: Variables that say where ``init/bash`` lies: Environment Modules' and Lmod's own names of the folder above.
+#: Variables that say where ``init/bash`` lies: Environment Modules'
+#: and Lmod's own names of the folder above.
 HOMES = ("MODULESHOME", "LMOD_PKG")
-#: Beginnings of the names of variables that a module system is set up with, and of those that hold its state.
-SET_UP, STATE = ("LMOD_", "MODULE"), ("LMOD_FAMILY_",)
-#: What a search path holds before the modules are loaded once more: what stands before it was put in front.
+#: Beginnings of the names of variables that a module system is set up
+#: with, and of those that hold its state.
+SET_UP = ("LMOD_", "MODULE")
+STATE = ("LMOD_FAMILY_",)
+#: What a search path holds before the modules are loaded once more:
+#: what stands before it was put in front.
 MARK = "/mpibench/stands/here"
 #: Names of launchers that a module may put on PATH, the first that is there counts.
 LAUNCHERS = ("mpirun", "mpiexec")
 #: ReFrame's name of no module system.
 NONE = "nomod"
 #: Names and folders that ``stack.json`` may have (``$defs`` of its schema).
-_NAME, _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=,~-]*"), re.compile(r"/[A-Za-z0-9_.+/@=,~-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=,~-]*")
+_FOLDER = re.compile(r"/[A-Za-z0-9_.+/@=,~-]*")
 LIMIT_S = 300.0
 
 
@@ -49,7 +56,8 @@ class Brought:
     """What modules bring.
 
     :param folders: folders on PATH, in its order.
-    :param left_out: variables that are not recorded, because they are different for each user or each time.
+    :param left_out: variables that are not recorded, because they are
+        different for each user or each time.
     """
 
     record: LoadedModules = field(default_factory=LoadedModules)
@@ -66,68 +74,109 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     """The module system that the site has configured, as ReFrame itself reads its configuration."""
     words = [own_reframe.locate(), "--nocolor", "--show-config=systems/0/modules_system"]
     words += [f"--system={name}"] if name else []
+    # Without a configuration ReFrame knows no module system of any site.
+    configured = {"RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"), **environ}
     try:
-        done = subprocess.run(words, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            words, env=configured, text=True, capture_output=True, timeout=LIMIT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(
-            "module-system-unusable",
-            f"ReFrame does not say which module system is configured ({error}); see 'mpibench doctor'.",
+            "module-unusable",
+            f"ReFrame does not say which module system is configured ({error}); see 'mpibench "
+            "doctor'.",
         ) from error
-    kind = next((word for line in done.stdout.splitlines() if (word := line.strip().strip("\"'")) and " " not in word), "")
+    kind = next(
+        (
+            word
+            for line in done.stdout.splitlines()
+            if (word := line.strip().strip("\"'")) and " " not in word
+        ),
+        "",
+    )
     if done.returncode or not kind:
-        said = [line.strip() for line in printable(done.stdout + done.stderr).splitlines() if line.strip()]
+        said = [
+            line.strip()
+            for line in printable(done.stdout + done.stderr).splitlines()
+            if line.strip()
+        ]
         reason = next((line for line in said if "ERROR" in line), (said or ["it says nothing"])[-1])
         reason = reason.rpartition("ERROR: ")[2].rstrip(".")
-        # A configuration that cannot be read says itself what to correct: its module system is not what is wrong with it.
+        # A configuration that cannot be read says itself what to correct: its
+        # module system is not what is wrong with it.
         about_modules = re.search("modul|nomod", reason.lower())
+        what = (
+            "cannot use the site's module system"
+            if about_modules
+            else "does not say which module system is configured"
+        )
         remedy = "; correct 'modules_system' of the system" if about_modules else ""
-        raise BadInput("module-system-unusable", f"ReFrame cannot use the site's module system: {reason}{remedy}.")
+        raise BadInput("module-unusable", f"ReFrame {what}: {reason}{remedy}.")
     if kind == NONE:
         raise BadInput(
-            "module-system-missing",
-            "the site's configuration names no module system, so ReFrame would load nothing: add 'modules_system': 'lmod' "
-            "('envmod' for Environment Modules) to the system, or name the MPI with --mpirun.",
+            "tool-missing",
+            "the site's configuration names no module system, so ReFrame would load nothing: "
+            "add 'modules_system': 'lmod' ('envmod' for Environment Modules) to the system, or "
+            "name the MPI with --mpirun.",
         )
     return kind
 
 
 def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.environ) -> Brought:
-    """Load modules in a bash as jobs do, in the environment of a fresh login, in their order, and find out what they change.
+    """Load modules in a bash as jobs do, in the environment of a fresh login,
+    in their order, and find out what they change.
 
-    They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which shows what was put in front
-    of it and what replaces it; and a value that is not the same both times is not recorded.
+    They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which
+    shows what was put in front of it and what replaces it; and a value that is not the same both
+    times is not recorded.
 
-    :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
+    :param environ: the caller's environment, for how the module system is
+        set up; modules loaded in it do not count.
     """
-    for module in modules:  # what would be several words, or none, where ReFrame writes it into a job's script as it stands
+    # what would be several words, or none, where ReFrame writes it into a job's script as it stands
+    for module in modules:
         if not _NAME.fullmatch(module.name):
-            raise BadInput("module-name", f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
+            raise BadInput(
+                "module-unusable",
+                f"{module.name!r} is no name of a module: give one as 'module avail' lists it.",
+            )
         if module.path and not _FOLDER.fullmatch(module.path):
             raise BadInput(
-                "module-folder",
-                f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another.",
+                "module-unusable",
+                f"the folder of modulefiles {module.path!r} has characters that a job's script "
+                "cannot hold; name another.",
             )
     homes = [Path(environ[name], "init", "bash") for name in HOMES if environ.get(name)]
     init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
     if not init:
         raise BadInput(
-            "module-system-unusable",
-            f"the module system {kind} cannot be used: no init/bash below {' or '.join(HOMES)} defines 'module'; start from a "
-            "shell in which 'module' works.",
+            "module-unusable",
+            f"the module system {kind} cannot be used: no init/bash below {' or '.join(HOMES)} "
+            "defines 'module'; start from a shell in which 'module' works.",
         )
     if environ.get("LOADEDMODULES"):
         environ = _shell(init, ["module purge"], environ, modules, kind)[-1].environ
-    own = {name: value for name, value in environ.items() if name.startswith(SET_UP) and not name.startswith(STATE)}
+    own = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(SET_UP) and not name.startswith(STATE)
+    }
     clean = {**probe.clean_environment(environ), **own}
     before, *_, after = _load(init, modules, clean, kind)
-    changed = sorted(name for name in after if after[name] != before.get(name) and not is_bookkeeping(name))
+    changed = sorted(
+        name for name in after if after[name] != before.get(name) and not is_bookkeeping(name)
+    )
     marked = {name: ":".join(filter(None, [MARK, before.get(name, "")])) for name in changed}
     second = _load(init, modules, {**clean, **marked}, kind)[-1]
-    sets, prepends, appends, left_out = {}, {}, {}, []
+    sets = {}
+    prepends = {}
+    appends = {}
+    left_out = []
     for name in changed:
         there = second.get(name, "").split(":")
         if MARK in there:
-            at, rest = there.index(MARK), ["", *before.get(name, "").split(":")]
+            at = there.index(MARK)
+            rest = ["", *before.get(name, "").split(":")]
             if front := tuple(filter(None, there[:at])):
                 prepends[name] = front
             if behind := tuple(folder for folder in there[at + 1 :] if folder not in rest):
@@ -139,15 +188,22 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     files = [(name, file if file.startswith("/") else "") for name, file in _loaded(after)]
     loaded = tuple(ModuleFile(name, file, _digest(file) if file else "") for name, file in files)
     if not loaded:
-        raise BadInput("module-not-loaded", f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
+        raise BadInput(
+            "module-unusable",
+            f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.",
+        )
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
     version = re.search(r"\d+(?:\.\d+)+", said)
-    record = LoadedModules(kind, version[0] if version else "", init, loaded, sets, prepends, appends)
+    record = LoadedModules(
+        kind, version[0] if version else "", init, loaded, sets, prepends, appends
+    )
     return Brought(record, prepends.get("PATH", ()), tuple(left_out))
 
 
-class Step(NamedTuple):
-    """What one line of shell left: both streams, its exit status, and the environment afterwards."""
+class ShellStep(NamedTuple):
+    """What one line of shell left: both streams, its exit
+    status, and the environment afterwards.
+    """
 
     printed: str
     error: str
@@ -155,65 +211,102 @@ class Step(NamedTuple):
     environ: Mapping[str, str]
 
 
-def _shell(init: str, lines: Sequence[str], environ: Mapping[str, str], modules: Sequence[Module], kind: str) -> list[Step]:
-    """Run lines in a bash that has sourced ``init``; a step for that and for each. Nobody is there to answer what they ask."""
+def _shell(
+    init: str,
+    lines: Sequence[str],
+    environ: Mapping[str, str],
+    modules: Sequence[Module],
+    kind: str,
+) -> list[ShellStep]:
+    """Run lines in a bash that has sourced ``init``; a step for that and for
+    each. Nobody is there to answer what they ask.
+    """
     script = "\n".join(
-        f"{line}\nstatus=$?; printf '\\1%s\\1' $status; /usr/bin/env -0; printf '\\1'; printf '\\1' >&2"
+        f"{line}\nstatus=$?; printf '\\1%s\\1' $status; /usr/bin/env -0; printf '\\1'; printf "
+        "'\\1' >&2"
         for line in (f". {shlex.quote(init)}", *lines)
     )
     try:
         done = subprocess.run(
-            ["/bin/bash", "-c", script], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="surrogateescape", timeout=LIMIT_S,
-        )  # fmt: skip
+            ["/bin/bash", "-c", script],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=LIMIT_S,
+        )
     except subprocess.TimeoutExpired:
         raise BadInput(
-            "module-too-slow", f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell."
+            "module-unusable",
+            f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a "
+            "shell.",
         ) from None
-    printed, errors = done.stdout.split("\1")[:-1], done.stderr.split("\1")[:-1]
+    printed = done.stdout.split("\1")[:-1]
+    errors = done.stderr.split("\1")[:-1]
     if len(printed) != 3 * (len(lines) + 1) or len(errors) != len(lines) + 1:
         last = (done.stderr.replace("\1", "").strip().splitlines() or ["it printed nothing"])[-1]
         raise BadInput(
-            "module-system-unusable", f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a shell."
+            "module-unusable",
+            f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a "
+            "shell.",
         )
     return [
-        Step(text, error, int(status), dict(part.split("=", 1) for part in variables.split("\0") if "=" in part))
-        for text, status, variables, error in zip(printed[::3], printed[1::3], printed[2::3], errors, strict=True)
+        ShellStep(
+            text,
+            error,
+            int(status),
+            dict(part.split("=", 1) for part in variables.split("\0") if "=" in part),
+        )
+        for text, status, variables, error in zip(
+            printed[::3], printed[1::3], printed[2::3], errors, strict=True
+        )
     ]
 
 
-def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind: str) -> list[Mapping[str, str]]:
+def _load(
+    init: str, modules: Sequence[Module], environ: Mapping[str, str], kind: str
+) -> list[Mapping[str, str]]:
     """The environment before, and after each module."""
     lines = []
     for module in modules:
         use = f"module use {shlex.quote(module.path)}; " if module.path else ""
-        lines.append(f"{use}module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}")
+        lines.append(
+            f"{use}module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}"
+        )
     first, *steps = _shell(init, lines, environ, modules, kind)
     held = [name for name, _ in _loaded(first.environ)]
     for module, step in zip(modules, steps, strict=True):
         name, loaded = module.name, [name for name, _ in _loaded(step.environ)]
-        # What a modulefile in Tcl prints (puts stdout), the module system hands to the shell, which runs it.
+        # What a modulefile in Tcl prints (puts stdout), the module
+        # system hands to the shell, which runs it.
         unknown = re.search(r": ([^:\n]*): command not found", step.error)
         if text := " ".join(step.printed.split()) or (f"{unknown[1]} ..." if unknown else ""):
             raise BadInput(
-                "module-prints",
-                f"module {name} prints {text!r} on standard output, which the module system hands to the shell as commands; "
-                "let it print on standard error (puts stderr, LmodMessage).",
+                "module-unusable",
+                f"module {name} prints {text!r} on standard output, which the module system "
+                "hands to the shell as commands; let it print on standard error (puts stderr, "
+                "LmodMessage).",
             )
-        if step.status or not (module.collection or any(module.names(module_name) for module_name in loaded)):
+        if step.status or not (
+            module.collection or any(module.names(module_name) for module_name in loaded)
+        ):
             # Advice of Lmod's follows behind a blank line.
-            reason = " ".join(re.split(r"\n\s*\n", printable(step.error).strip())[0].split()).rstrip(".")
+            reason = " ".join(
+                re.split(r"\n\s*\n", printable(step.error).strip())[0].split()
+            ).rstrip(".")
             raise BadInput(
-                "module-fails",
-                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); 'module avail' lists what there is: "
-                "name those it needs first, and a folder that is not in MODULEPATH with --module-path.",
+                "module-unusable",
+                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); "
+                "'module avail' lists what there is: name those it needs first, and a folder "
+                "that is not in MODULEPATH with --module-path.",
             )
         lost = [module_name for module_name in held if module_name not in loaded]
         if lost and not module.collection:
             raise BadInput(
-                "module-conflict",
-                f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it and is not any more; name one "
-                "of them only.",
+                "module-unusable",
+                f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it "
+                "and is not any more; name one of them only.",
             )
         held = loaded
     return [step.environ for step in (first, *steps)]
@@ -221,7 +314,10 @@ def _load(init: str, modules: Sequence[Module], environ: Mapping[str, str], kind
 
 def _loaded(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Modules that are loaded and their files, as both module systems list them."""
-    names, files = ([entry for entry in environ.get(name, "").split(":") if entry] for name in ("LOADEDMODULES", "_LMFILES_"))
+    names, files = (
+        [entry for entry in environ.get(name, "").split(":") if entry]
+        for name in ("LOADEDMODULES", "_LMFILES_")
+    )
     return list(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
 
 
@@ -244,20 +340,24 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
     """The launcher of the one MPI that modules bring."""
     by_file: dict[Path, str] = {}
     for folder in brought.path:
-        if launcher := next(filter(None, (shutil.which(name, path=str(folder)) for name in LAUNCHERS)), None):
+        if launcher := next(
+            filter(None, (shutil.which(name, path=str(folder)) for name in LAUNCHERS)), None
+        ):
             by_file.setdefault(Path(launcher).resolve(), launcher)
     found = list(by_file.values())
     bring = f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''}"
     if not found:
         listed = ", ".join(map(str, brought.path)) or "nothing"
         raise BadInput(
-            "modules-without-mpirun",
-            f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its launcher with --mpirun.",
+            "module-unusable",
+            f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its "
+            "launcher with --mpirun.",
         )
     if len(found) > 1:
         raise BadInput(
-            "modules-with-two-mpis",
-            f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one meant with --mpirun.",
+            "module-unusable",
+            f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one "
+            "meant with --mpirun.",
         )
     return found[0]
 
@@ -265,7 +365,8 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
 def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:
     """Whether programs find the launcher's library by themselves where the modules are loaded.
 
-    One that the distribution has, which programs find without any module, is nobody's mistake: the stack names its own then.
+    One that the distribution has, which programs find without any module, is
+    nobody's mistake: the stack names its own then.
     """
     found = probe.find_by_loader(library, environ)
     if not found or found.resolve() == library.resolve():
@@ -274,14 +375,16 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
     if found == probe.find_by_loader(library, bare):
         return False
     raise BadInput(
-        "modules-other-library",
-        f"with {list_names(modules)} programs load {found} and not {library}, the library of the launcher: two MPIs are "
-        "loaded; name the modules of one only.",
+        "changed-since",
+        f"with {list_names(modules)} programs load {found} and not {library}, the library of the "
+        "launcher: two MPIs are loaded; name the modules of one only.",
     )
 
 
 def compare(stack: Stack, kind: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Sentences on what of a stack's modules is not as it was when the stack was registered, on this machine and now."""
+    """Sentences on what of a stack's modules is not as it was when the
+    stack was registered, on this machine and now.
+    """
     try:
         now = load(stack.modules, kind, environ).record
     except BadInput as error:
@@ -290,5 +393,7 @@ def compare(stack: Stack, kind: str, environ: Mapping[str, str] = os.environ) ->
     gone = dict.fromkeys((*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends), "")
     personal = {name for name, value in stack.loaded.sets.items() if _is_personal(value, environ)}
     sums = {module.file: _digest(module.file) for module in stack.loaded.loaded if module.file}
-    state = ModuleState({module.name: module.file for module in now.loaded}, sums, {**gone, **values})
+    state = ModuleState(
+        {module.name: module.file for module in now.loaded}, sums, {**gone, **values}
+    )
     return find_changes(stack.loaded, state, own=(*stack.env_vars, *personal))

@@ -1,7 +1,8 @@
 """Asks an MPI on this machine who it is, and programs whether they run on it.
 
-Nothing is concluded from names of files or packages: launcher and library say what they are, the loader says which library a
-program gets, the kernel says which file is mapped, and what is kept has been started.
+Nothing is concluded from names of files or packages: launcher and library say what they are, the
+loader says which library a program gets, the kernel says which file is mapped, and what is kept has
+been started.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ text = ctypes.create_string_buffer(1 << 16)
 library.MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
 sys.stdout.write(text.value.decode(errors="replace"))
 """
-#: One rank of a world, without any binding of Python to MPI: number of ranks as the library has it. The second argument is
-#: ``Mpi.world``: the name of an object, whose address is the handle, or a number.
+#: One rank of a world, without any binding of Python to MPI: number of ranks as the library has it.
+#: The second argument is ``Mpi.world``: the name of an object, whose address is the handle, or a
+#: number.
 WORLD_REPORT = """
 import ctypes, os, sys
 library = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
@@ -59,7 +61,8 @@ if word[0].isdigit():
 else:
     world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, word)))
 size = ctypes.c_int()
-status = library.MPI_Init(None, None) or library.MPI_Comm_size(world, ctypes.byref(size)) or library.MPI_Finalize()
+status = library.MPI_Init(None, None)
+status = status or library.MPI_Comm_size(world, ctypes.byref(size)) or library.MPI_Finalize()
 if status:
     sys.exit("MPI error code %d" % status)
 os.write(1, b"WORLD %d\\n" % size.value)
@@ -71,20 +74,27 @@ ctypes.CDLL(sys.argv[1])
 for path in sorted(set(re.findall(r"(/\\S.*)$", open("/proc/self/maps").read(), re.M))):
     print(path)
 """
+#: Where the system's own libraries are: its updates are not the stack's.
+_OF_SYSTEM = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/")
 #: Variables of a surrounding job; with them mpirun would start its ranks through the scheduler.
 JOB_VARIABLES = (*(name for row in BATCH_SYSTEMS for name in row.variables), "PMI_", "PMIX_")
 #: Folders every process looks in for programs and needs no variable for.
 SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
-#: Variables that a probe keeps from the caller: what else a stack needs must be in its metadata, not in this shell.
+#: Variables that a probe keeps from the caller: what else a stack needs
+#: must be in its metadata, not in this shell.
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM", "XDG_RUNTIME_DIR")
-#: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
+#: Where a prefix has its libraries: GNU directory variables, Debian's
+#: multiarch folders, Intel MPI's build kinds.
 LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
 #: Parts of MPI installations that a private folder must not bring in from another one.
 _MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
 #: Suites whose programs a stack may bring.
-SUITES: Mapping[str, Programs] = {suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs}
+SUITES: Mapping[str, Programs] = {
+    suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs
+}
 #: Seconds for a program of a stack, and for what only says who it is.
-LIMIT_S, ANSWER_S = 120.0, 60.0
+LIMIT_S = 120.0
+ANSWER_S = 60.0
 
 Record = Callable[[str], object]
 
@@ -93,7 +103,7 @@ Record = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Identity:
+class MpiIdentity:
     """An MPI library, in the words of ``stack.json``.
 
     :param device: ``ch4:ucx``, ``ch4:ucx,ofi``; empty where the implementation names none.
@@ -120,7 +130,7 @@ class Installation:
     family: str
     prefix: Path
     library: Path
-    identity: Identity
+    identity: MpiIdentity
     answer: str
     found_by_loader: bool
 
@@ -131,30 +141,42 @@ def clean_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
     return {**kept, "PATH": ":".join(SYSTEM_BIN)}
 
 
-def identify(answer: str, who: str) -> Identity:
+def identify(answer: str, who: str) -> MpiIdentity:
     """The identity behind an answer of ``MPI_Get_library_version``.
 
     An MPI made of another may name that one, too, further down: the first name counts.
 
-    :param who: file that gave the answer, for the sentence, and for the device where only its folder says it.
+    :param who: file that gave the answer, for the sentence, and for the
+        device where only its folder says it.
     """
     banners = [(mpi, mpi.banner) for mpi in mpis.known().values() if mpi.banner]
-    fitting = [(match, mpi, banner) for mpi, banner in banners if (match := re.search(banner.version, answer, re.M))]
+    fitting = [
+        (match, mpi, banner)
+        for mpi, banner in banners
+        if (match := re.search(banner.version, answer, re.M))
+    ]
     if not fitting:
         first = next((line.strip() for line in answer.splitlines() if line.strip()), "nothing")
         known = ", ".join(mpi.name for mpi, _ in banners)
-        raise BadInput("mpi-unknown", f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.")
+        raise BadInput(
+            "unknown-name",
+            f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.",
+        )
     match, mpi, banner = min(fitting, key=lambda row: row[0].start())
     device = re.search(banner.device, answer, re.M) if banner.device else None
     place = os.path.realpath(who)
-    by_path = next((name for pattern, name in banner.device_by_path.items() if re.search(pattern, place)), "")
+    by_path = next(
+        (name for pattern, name in banner.device_by_path.items() if re.search(pattern, place)), ""
+    )
     # "ch4:ucx ofi" is a build with --with-device=ch4:ucx,ofi.
     words = re.split(r"[ ,]+", device[1].strip()) if device else [by_path] * bool(by_path)
     pattern = banner.pattern.replace("{version}", re.escape(match[1]))
-    return Identity(mpi.name, match[1], ",".join(words), mpi.abi, pattern, mpi.launchers)
+    return MpiIdentity(mpi.name, match[1], ",".join(words), mpi.abi, pattern, mpi.launchers)
 
 
-def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str] | None = None) -> Installation:
+def examine(
+    mpirun: str, library: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Installation:
     """What is installed where a launcher lies.
 
     :param library: its libmpi, where it cannot be found from the launcher's prefix.
@@ -168,13 +190,15 @@ def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str]
     candidates = [library] if library else find_libraries(prefix)
     if not candidates:
         raise BadInput(
-            "libmpi-missing",
-            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.",
+            "tool-missing",
+            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library "
+            "with --library.",
         )
-    fitting: list[tuple[Path, Identity, str]] = []
+    fitting: list[tuple[Path, MpiIdentity, str]] = []
     refusals = []
     for candidate in candidates:
-        paths = ":".join(filter(None, [str(candidate.parent), clean.get("LD_LIBRARY_PATH", "")]))  # to find its neighbours
+        # to find its neighbours
+        paths = ":".join(filter(None, [str(candidate.parent), clean.get("LD_LIBRARY_PATH", "")]))
         try:
             answer = _ask_library(candidate, {**clean, "LD_LIBRARY_PATH": paths})
             identity = identify(answer, str(candidate))
@@ -185,30 +209,47 @@ def examine(mpirun: str, library: Path | None = None, environ: Mapping[str, str]
             fitting.append((candidate, identity, answer))
         else:
             launched = " or ".join(identity.families)
-            refusals.append(f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {launched}")
+            refusals.append(
+                f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {launched}"
+            )
     if not fitting:
         raise BadInput(
-            "libmpi-silent",
-            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
-            "with --library, or what it needs with --env and --prepend-path.",
+            "stack-unusable",
+            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; "
+            "name the right library with --library, or what it needs with --env and "
+            "--prepend-path.",
         )
     if len(fitting) > 1:
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
-        raise BadInput("libmpi-ambiguous", f"{launcher} may belong to any of {listed}; name the one meant with --library.")
+        raise BadInput(
+            "ambiguous-name",
+            f"{launcher} may belong to any of {listed}; name the one meant with --library.",
+        )
     chosen, identity, answer = fitting[0]
     bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
-    return Installation(launcher, family, prefix, chosen, identity, answer, find_by_loader(chosen, bare) == chosen.resolve())
+    return Installation(
+        launcher,
+        family,
+        prefix,
+        chosen,
+        identity,
+        answer,
+        find_by_loader(chosen, bare) == chosen.resolve(),
+    )
 
 
 def _find_launcher(word: str) -> Path:
-    """The launcher as an absolute path that no later change of the system's alternatives turns into another MPI's."""
+    """The launcher as an absolute path that no later change of the
+    system's alternatives turns into another MPI's.
+    """
     found = shutil.which(word)
     if not found:
         exists = "is not a program" if Path(word).exists() else "does not exist"
         where = exists if "/" in word else "is not on PATH"
         raise BadInput(
-            "mpirun-missing",
-            f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).",
+            "tool-missing",
+            f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. "
+            "--mpirun $(which mpirun).",
         )
     path = Path(found).absolute()
     while path.is_symlink():
@@ -219,9 +260,19 @@ def _find_launcher(word: str) -> Path:
     return path
 
 
+def find_program(launcher: Path, name: str) -> Path | None:
+    """A program that lies beside a launcher, or beside the one that
+    it is a link to (a prefix of links).
+    """
+    places = (launcher.with_name(name), launcher.resolve().with_name(name))
+    return next((path for path in places if os.access(path, os.X_OK)), None)
+
+
 def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     """The process manager a launcher is."""
-    rows = {name: row.introduction for name, row in launchers.families().items() if row.introduction}
+    rows = {
+        name: row.introduction for name, row in launchers.families().items() if row.introduction
+    }
     printed: dict[str, str] = {}
     for family, row in rows.items():
         if row.program and not re.search(row.program, launcher.name):
@@ -231,16 +282,20 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
                 done = logged.ask([launcher, row.option], environ, ANSWER_S)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise BadInput(
-                    "mpirun-failed", f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI."
+                    "stack-unusable",
+                    f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI.",
                 ) from error
             printed[row.option] = done.stdout + done.stderr
         if re.search(row.pattern, printed[row.option]):
             return family
-    said = next((line.strip() for text in printed.values() for line in text.splitlines() if line.strip()), "nothing")
+    said = next(
+        (line.strip() for text in printed.values() for line in text.splitlines() if line.strip()),
+        "nothing",
+    )
     raise BadInput(
-        "mpirun-unknown",
-        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); name the mpirun of the "
-        "installation itself, not a script or a batch system's launcher.",
+        "unknown-name",
+        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); "
+        "name the mpirun of the installation itself, not a script or a batch system's launcher.",
     )
 
 
@@ -253,11 +308,13 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
         why = last_line(done.stderr).removeprefix("OSError: ").rstrip(".")
     except subprocess.TimeoutExpired:
         why = f"no answer in {ANSWER_S:.0f} s"
-    raise BadInput("library-no-answer", f"{library} does not answer ({why})")
+    raise BadInput("stack-unusable", f"{library} does not answer ({why})")
 
 
 def is_library_name(name: str) -> bool:
-    """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``, or none."""
+    """Whether an MPI's C library is called so, as the loader looks for it
+    (SONAME): one number after ``.so``, or none.
+    """
     stem, dot, number = name.partition(".so")
     known = any(stem in mpi.libraries for mpi in mpis.known().values())
     return bool(dot) and known and re.fullmatch(r"(\.\d+)?", number) is not None
@@ -267,8 +324,11 @@ def find_libraries(prefix: Path) -> list[Path]:
     """The libmpi files below a prefix, each installation's once, by the name programs ask for."""
     folders = [folder for pattern in LIBRARY_FOLDERS for folder in sorted(prefix.glob(pattern))]
     found: dict[Path, Path] = {}
-    for names in ("lib*.so.*", "lib*.so"):  # one without a number is that of linkers, unless the library has no other
-        paths = [path for folder in folders for path in sorted(folder.glob(names))] if not found else []
+    # one without a number is that of linkers, unless the library has no other
+    for names in ("lib*.so.*", "lib*.so"):
+        paths = (
+            [path for folder in folders for path in sorted(folder.glob(names))] if not found else []
+        )
         for path in paths:
             if is_library_name(path.name) and path.is_file():
                 found.setdefault(path.resolve(), path)
@@ -276,11 +336,42 @@ def find_libraries(prefix: Path) -> list[Path]:
 
 
 def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
-    """The file that processes get when they ask for a library by its name; ``None`` where they find none."""
+    """The file that processes get when they ask for a library by
+    its name; ``None`` where they find none.
+    """
     done = logged.ask([sys.executable, "-I", "-c", _LOADED, library.name], environ, ANSWER_S)
     stem = library.name.partition(".so")[0]
     mapped = [Path(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
-    return next((path for path in mapped if path == library.resolve() or path.name.partition(".so")[0] == stem), None)
+    return next(
+        (
+            path
+            for path in mapped
+            if path == library.resolve() or path.name.partition(".so")[0] == stem
+        ),
+        None,
+    )
+
+
+def find_linked(stack: Stack, environ: Mapping[str, str] = os.environ) -> list[str] | None:
+    """Libraries that come with the stack's own: what a process that loads it maps beside it and the
+    system's. Without Open MPI's libopen-pal or a libfabric of its own it would be another MPI.
+
+    :returns: ``None`` for a library that does not load here, but only where jobs run.
+    """
+    script = _LOADED.replace("sys.argv[1]", repr(stack.library))
+    words = [sys.executable, "-I", "-c", script]
+    status, text = run_inside(stack, words, clean_environment(environ), ANSWER_S)
+    if status:
+        return None
+    own = sys.base_prefix, sys.prefix
+    return [
+        line
+        for line in text.splitlines()
+        if ".so" in Path(line).name
+        and not _OF_SYSTEM.match(line)
+        and not line.startswith(own)
+        and line != os.path.realpath(stack.library)
+    ]
 
 
 # ---- a stack, started ----
@@ -293,11 +384,16 @@ def run_inside(
     limit_s: float = LIMIT_S,
     folder: Path | None = None,
 ) -> tuple[int, str]:
-    """Run a command inside a stack, outside any surrounding job; exit status and both streams as one text.
+    """Run a command inside a stack, outside any surrounding job;
+    exit status and both streams as one text.
 
-    The status is 124 when the command and all it started had to be killed after ``limit_s`` seconds.
+    The status is 124 when the command and all it started had to
+    be killed after ``limit_s`` seconds.
     """
-    inside = metadata.enter(stack, {name: value for name, value in environ.items() if not name.startswith(JOB_VARIABLES)})
+    inside = metadata.enter(
+        stack,
+        {name: value for name, value in environ.items() if not name.startswith(JOB_VARIABLES)},
+    )
     process = subprocess.Popen(
         list(words), env=inside, cwd=folder, start_new_session=True, text=True, errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -314,7 +410,9 @@ def run_inside(
 
 
 def starting(stack: Stack, ranks: int) -> list[str]:
-    """The stack's own launcher with the words that its record has for a number of ranks on this machine."""
+    """The stack's own launcher with the words that its record has
+    for a number of ranks on this machine.
+    """
     total = launchers.families()[stack.launcher_family].total
     return [*stack.mpirun, *(word.format(ranks=ranks, nodes=1, pmi="") for word in total)]
 
@@ -325,11 +423,19 @@ def oversubscribe(stack: Stack) -> tuple[str, ...]:
 
 
 def ask_version(
-    stack: Stack, programs: Programs, path: str, record: Record, environ: Mapping[str, str], more: Sequence[str] = ()
+    stack: Stack,
+    programs: Programs,
+    path: str,
+    record: Record,
+    environ: Mapping[str, str],
+    more: Sequence[str] = (),
 ) -> tuple[str, int, str]:
-    """Which version a benchmark program says it is (empty: none), the exit status of its start, and what it printed."""
+    """Which version a benchmark program says it is (empty: none), the
+    exit status of its start, and what it printed.
+    """
     if programs.in_file:
-        status, output = 0, Path(path).read_bytes().decode("latin-1")
+        status = 0
+        output = Path(path).read_bytes().decode("latin-1")
     else:
         words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
         with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
@@ -346,47 +452,75 @@ def ask_version(
     return version[1] if version else "", status, output
 
 
-def find_launch_fault(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
-    """One sentence unless the stack's launcher starts two ranks that are one world of the stack's library, else empty."""
+def find_launch_fault(
+    stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """One sentence unless the stack's launcher starts two ranks that are
+    one world of the stack's library, else empty.
+    """
     world = mpis.find(stack.mpi).world
     if not world:
-        return f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add 'world' to its record."
+        return (
+            f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add "
+            "'world' to its record."
+        )
     report = [sys.executable, "-c", WORLD_REPORT, stack.library, world]
-    status, output = run_inside(stack, [*stack.mpirun, "-np", "2", *oversubscribe(stack), *report], environ)
+    status, output = run_inside(
+        stack, [*stack.mpirun, "-np", "2", *oversubscribe(stack), *report], environ
+    )
     record(output)
     worlds = [int(size) for size in re.findall(r"^WORLD (\d+)$", output, re.M)]
     if worlds == [2, 2] and status == 0:
         return ""
     if worlds == [1, 1]:
         return (
-            f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and library do not belong "
-            "together; name the launcher of that library, or the library of that launcher with --library."
+            f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and "
+            "library do not belong together; name the launcher of that library, or the library "
+            "of that launcher with --library."
         )
     reason = last_line(output).rstrip(".")
-    return f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): {reason}."
+    return (
+        f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): "
+        f"{reason}."
+    )
 
 
-def find_mpi4py_fault(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
-    """One sentence unless the stack's mpi4py starts and runs on the stack's library; empty also where it has none."""
+def find_mpi4py_fault(
+    stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """One sentence unless the stack's mpi4py starts and runs on the
+    stack's library; empty also where it has none.
+    """
     command = stack.commands.get(INSTRUMENT)
     if not command:
         return ""
-    status, output = run_inside(stack, [*starting(stack, 1), command[0], "-c", RANK_REPORT], environ)
+    status, output = run_inside(
+        stack, [*starting(stack, 1), command[0], "-c", RANK_REPORT], environ
+    )
     record(output)
     report = re.search(r"^RANK (.*)$", output, re.M)
     if not report:
         return f"mpi4py does not start on {stack.name} (exit status {status}): {last_line(output)}"
     rank = json.loads(report[1])
     if not re.search(stack.library_version_pattern, rank["version"]):
-        return f"{stack.name} says it is {rank['version']!r}, which {stack.library_version_pattern!r} does not fit."
+        return (
+            f"{stack.name} says it is {rank['version']!r}, which "
+            f"{stack.library_version_pattern!r} does not fit."
+        )
     expected = os.path.realpath(stack.library)
     if expected not in map(os.path.realpath, rank["libraries"]):
-        return f"mpi4py on {stack.name} loads {', '.join(rank['libraries']) or 'no libmpi'} and not {expected}."
+        return (
+            f"mpi4py on {stack.name} loads {', '.join(rank['libraries']) or 'no libmpi'} and not "
+            f"{expected}."
+        )
     return ""
 
 
-def find_contradiction(stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ) -> str:
-    """Start every program of the stack once; one sentence on the first that contradicts the metadata, else empty.
+def find_contradiction(
+    stack: Stack, record: Record = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Start every program of the stack once; one sentence on the first
+    that contradicts the metadata, else empty.
 
     :param record: gets the whole output of each program.
     """
@@ -394,13 +528,16 @@ def find_contradiction(stack: Stack, record: Record = lambda text: None, environ
         return fault
     for name, path in stack.binaries.items():
         programs = SUITES.get(suite := suite_of(name))
-        # Others need more ranks than one to say their version; they are tried when a stack of their own is registered.
+        # Others need more ranks than one to say their version; they are tried
+        # when a stack of their own is registered.
         if not programs or programs.ranks > 1:
             continue
         wanted = stack.suites.get(suite, {}).get("version", "")
         version, status, output = ask_version(stack, programs, path, record, environ)
         if version != wanted or not wanted:
-            what = f"{name} on {stack.name} does not start as {catalogue.SUITES[suite].title} {wanted}"
+            what = (
+                f"{name} on {stack.name} does not start as {catalogue.SUITES[suite].title} {wanted}"
+            )
             return f"{what} (exit status {status}): {last_line(output)}"
     return ""
 
@@ -431,7 +568,9 @@ class Proven:
 
 def suite_of(program: str) -> str:
     """Name of the suite a program's name belongs to; empty for none."""
-    return next((name for name, programs in SUITES.items() if re.fullmatch(programs.pattern, program)), "")
+    return next(
+        (name for name, programs in SUITES.items() if re.fullmatch(programs.pattern, program)), ""
+    )
 
 
 def list_globs() -> str:
@@ -452,24 +591,44 @@ def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
     for folder in folders:
         if needed and not folder.is_dir():
             raise BadInput(
-                "file-is-no-folder", f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries."
+                "file-unreadable",
+                f"{folder} is not a folder; name one that holds {list_globs()} programs with "
+                "--binaries.",
             )
-        here = {path.name: path.absolute() for path in sorted(folder.rglob("*"), reverse=True) if _is_program(path)}
+        here = {
+            path.name: path.absolute()
+            for path in sorted(folder.rglob("*"), reverse=True)
+            if _is_program(path)
+        }
         if needed and not here:
-            raise BadInput("no-programs", f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
+            raise BadInput(
+                "file-missing",
+                f"{folder} holds no {list_globs()} program; name a folder that does with "
+                "--binaries.",
+            )
         found = {**here, **found}
     return dict(sorted(found.items()))
 
 
 def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name."""
+    """Programs that a distribution puts beside an MPI's launcher,
+    and that were built for its ABI, by name.
+    """
     globs = [programs.glob for programs in SUITES.values() if programs.beside_launcher]
-    found = [path for glob in globs for path in sorted(launcher.parent.glob(glob)) if _is_program(path)]
-    return {path.name: path for path in found if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}}
+    found = [
+        path for glob in globs for path in sorted(launcher.parent.glob(glob)) if _is_program(path)
+    ]
+    return {
+        path.name: path
+        for path in found
+        if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}
+    }
 
 
 def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What the loader makes of a program: file per library it asks for (empty: none), and symbols nobody has (ldd -r)."""
+    """What the loader makes of a program: file per library it asks for
+    (empty: none), and symbols nobody has (ldd -r).
+    """
     done = logged.ask(["ldd", "-r", program], environ, ANSWER_S)
     text = done.stdout + done.stderr
     libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
@@ -477,9 +636,12 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
     return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
 
 
-def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
-    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi under another name
-    (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that lie beside the programs.
+def plan_links(
+    programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]
+) -> dict[str, Path]:
+    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi
+    under another name (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that
+    lie beside the programs.
     """
     links: dict[str, Path] = {}
     for path in programs.values():
@@ -487,14 +649,17 @@ def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: M
             built_for = mpis.abi_of(soname)
             if built_for and built_for != abi:
                 raise BadInput(
-                    "abi-differs",
-                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it.",
+                    "not-comparable",
+                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} "
+                    "ABI: name binaries built for it.",
                 )
             if built_for and (not resolved or Path(resolved).resolve() != library.resolve()):
                 links[soname] = library
             elif not resolved and not _MPI_PART.match(soname):
                 folders = (path.parent, path.parent.parent / "lib", path.parent.parent / "lib64")
-                if neighbour := next((folder / soname for folder in folders if (folder / soname).is_file()), None):
+                if neighbour := next(
+                    (folder / soname for folder in folders if (folder / soname).is_file()), None
+                ):
                     links[soname] = neighbour.resolve()
     return links
 
@@ -527,27 +692,47 @@ def prove(
     silent = {suite_of(name) for name in binaries} - set(suites)
     suites.update({suite: SUITES[suite].unsaid for suite in silent if SUITES[suite].unsaid})
     for name in [name for name in binaries if suite_of(name) not in suites]:
-        left_out[name] = f"it does not say its version on one node, and no other program of {suite_of(name)} does"
+        left_out[name] = (
+            f"it does not say its version on one node, and no other program of {suite_of(name)} "
+            "does"
+        )
         del binaries[name]
     if needed and programs and not binaries:
         name, reason = next(iter(left_out.items()))
         raise BadInput(
-            "no-program-runs", f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}."
+            "stack-unusable",
+            f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: "
+            f"{reason}.",
         )
     gpus = {suite: _find_suite_gpu(suite, binaries, stack, environ, record) for suite in suites}
     return Proven(binaries, suites, left_out, {suite: kind for suite, kind in gpus.items() if kind})
 
 
-def _find_suite_gpu(suite: str, binaries: Mapping[str, str], stack: Stack, environ: Mapping[str, str], record: Record) -> str:
+def _find_suite_gpu(
+    suite: str,
+    binaries: Mapping[str, str],
+    stack: Stack,
+    environ: Mapping[str, str],
+    record: Record,
+) -> str:
     """Platform of GPUs that a suite's programs were built for, as one of them says; empty: none."""
     programs = SUITES[suite]
-    own = [name for name in (*(programs.sample or ()), *binaries) if name in binaries and suite_of(name) == suite]
+    own = [
+        name
+        for name in (*(programs.sample or ()), *binaries)
+        if name in binaries and suite_of(name) == suite
+    ]
     if not programs.gpu:
         return ""
     for kind, pattern in programs.gpu.items():
         if programs.gpu_words:
             asked = [word.format(kind=kind) for word in programs.gpu_words]
-            words = [*starting(stack, programs.ranks), *oversubscribe(stack), binaries[own[0]], *asked]
+            words = [
+                *starting(stack, programs.ranks),
+                *oversubscribe(stack),
+                binaries[own[0]],
+                *asked,
+            ]
             said = run_inside(stack, words, environ)[1]
             record(said)
         else:
@@ -558,7 +743,8 @@ def _find_suite_gpu(suite: str, binaries: Mapping[str, str], stack: Stack, envir
 
 
 def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[str] = ()) -> str:
-    """Platform of GPUs whose memory an MPI was built to send, as it says itself; empty where it names none, or several.
+    """Platform of GPUs whose memory an MPI was built to send, as it says
+    itself; empty where it names none, or several.
 
     :param programs: paths of programs that are linked with it.
     """
@@ -567,16 +753,22 @@ def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[s
         return ""
     said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ)[0])]
     if banner.gpu_words:
-        program = mpi.mpirun.parent / banner.gpu_words[0]
-        if not os.access(program, os.X_OK):
+        program = find_program(mpi.mpirun, banner.gpu_words[0])
+        if not program:
             return ""
         said.append(logged.ask([program, *banner.gpu_words[1:]], environ, ANSWER_S).stdout)
-    named = [kind for kind, pattern in banner.gpu.items() if re.search(pattern, "\n".join(said), re.M)]
+    named = [
+        kind for kind, pattern in banner.gpu.items() if re.search(pattern, "\n".join(said), re.M)
+    ]
     return named[0] if len(named) == 1 else ""
 
 
-def _try(name: str, path: Path, stack: Stack, environ: Mapping[str, str], record: Record) -> tuple[str, str]:
-    """Why a program does not run on the stack (empty if it does), and the version it says (empty if it runs and says none)."""
+def _try(
+    name: str, path: Path, stack: Stack, environ: Mapping[str, str], record: Record
+) -> tuple[str, str]:
+    """Why a program does not run on the stack (empty if it does), and the
+    version it says (empty if it runs and says none).
+    """
     libraries, missing = list_needs(path, metadata.enter(stack, environ))
     absent = [soname for soname, resolved in libraries.items() if not resolved]
 
@@ -596,7 +788,9 @@ def _try(name: str, path: Path, stack: Stack, environ: Mapping[str, str], record
     programs = SUITES[suite]
     # Bound at once: a function that is missing ends the start here and not a measurement later.
     more = oversubscribe(stack) if programs.ranks > 1 else ()
-    version, status, output = ask_version(stack, programs, str(path), record, {**environ, "LD_BIND_NOW": "1"}, more)
+    version, status, output = ask_version(
+        stack, programs, str(path), record, {**environ, "LD_BIND_NOW": "1"}, more
+    )
     if version or (programs.refusal and re.search(programs.refusal, output)):
         return "", version
     # What a launcher says afterwards is longer and says less.

@@ -1,7 +1,8 @@
-"""Builds OSU and IMB from a release tarball with an MPI's own compiler wrappers, as ``stacks add --build`` asks for.
+"""Builds OSU and IMB from a release tarball with an MPI's own compiler
+wrappers, as ``stacks add --build`` asks for.
 
-Addresses and checksums of the releases are those of Spack's recipes (builtin v2026.06.0 for OSU, ``repo/`` here for IMB); those
-of IMB 2018 are GitHub's archives of the tags.
+Addresses and checksums of the releases are those of Spack's recipes (builtin v2026.06.0 for OSU,
+``repo/`` here for IMB); those of IMB 2018 are GitHub's archives of the tags.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import gzip
 import http.client
+import json
 import lzma
 import os
 import re
@@ -87,16 +89,37 @@ CHECKSUMS: Mapping[str, Mapping[str, str]] = {
         "2021.11": "728b522b3bb05580c26e374bfae2a262bf8007b3b2c7d4c9480e4363953270c7",
     },
 }
+#: File in the folder of a suite that was built to its end: of what, and its facts.
+WHOLE = ".built.json"
 #: Platform of GPUs to the compiler of its toolkit and the variables that name its folder.
-_TOOLKITS = {"cuda": ("nvcc", "CUDA_HOME", "CUDA_PATH"), "rocm": ("hipcc", "ROCM_PATH", "ROCM_HOME")}
+_TOOLKITS = {
+    "cuda": ("nvcc", "CUDA_HOME", "CUDA_PATH"),
+    "rocm": ("hipcc", "ROCM_PATH", "ROCM_HOME"),
+}
 #: Seconds for a server, and for a compiler that only says who it is.
 LIMIT_S = 60.0
 #: What unpacking raises for a damaged archive, and for values in it that cannot be.
-_DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError, LookupError, OverflowError)
+#: What a release may unpack to; the largest known, of HPC Challenge with its libraries, has 50 MB.
+MOST_BYTES = 1 << 30
+MOST_MEMBERS = 100_000
+_DAMAGED = (
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    ValueError,
+    LookupError,
+    OverflowError,
+)
 #: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
-#: What the system says where it does not let a program write (``strerror(3)``), and what compilers and make call an error.
-_REFUSED = re.compile("No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error")
+#: What the system says where it does not let a program write
+#: (``strerror(3)``), and what compilers and make call an error.
+_REFUSED = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|Permission "
+    "denied|Input/output error"
+)
 _ERROR = re.compile(r"\berror:|multiple definition|undefined reference|\*\*\* ")
 #: What Autoconf calls unsafe in the name of a folder, and white space.
 _UNSAFE = re.compile(r"[\s\\\"#$&'`]")
@@ -125,82 +148,105 @@ def url_of(suite: str, version: str) -> str:
     if suite == "osu":
         url = _OSU.format(version)
         return url.removesuffix(".tar.gz") + ".tgz" if version == "5.7.1" else url
-    return _IMB.format(f"v{version}" if version.startswith("2018.") or version in ("2019.0", "2019.1") else f"IMB-v{version}")
+    return _IMB.format(
+        f"v{version}"
+        if version.startswith("2018.") or version in ("2019.0", "2019.1")
+        else f"IMB-v{version}"
+    )
 
 
 def sources_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of tarballs, for use without network, too: ``MPIBENCH_SOURCES``, or ``mpibench/sources`` in the cache."""
+    """Folder of tarballs, for use without network, too: ``MPIBENCH_SOURCES``, or
+    ``mpibench/sources`` in the cache.
+    """
     if named := environ.get(SOURCES):
         return Path(named).absolute()
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpibench" / "sources"
 
 
-def find(word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str], object] = print) -> Tarball:
+def find(
+    word: str, environ: Mapping[str, str] = os.environ, say: Callable[[str], object] = print
+) -> Tarball:
     """The tarball that ``SUITE=SOURCE`` means, there and checked.
 
-    :param word: a source is a release in :data:`CHECKSUMS` (taken from the sources folder, else fetched), the path of a tarball
-        (taken as it is), or an address: of a release in the table, or with ``#sha256=...``.
+    :param word: a source is a release in :data:`CHECKSUMS` (taken from the sources folder, else
+        fetched), the path of a tarball (taken as it is), or an address: of a release in the table,
+        or with ``#sha256=...``.
     """
     suite, equals, source = word.partition("=")
     if suite not in CHECKSUMS or not equals or not source:
         raise BadInput(
-            "build-format",
-            f"--build {word} is not {' or '.join(f'{name}=VERSION' for name in CHECKSUMS)}, =PATH or =URL; write it so.",
+            "configuration-unusable",
+            f"--build {word} is not {' or '.join(f'{name}=VERSION' for name in CHECKSUMS)}, "
+            "=PATH or =URL; write it so.",
         )
     if re.fullmatch(r"[0-9]+(\.[0-9]+)*(-[0-9]+)?", source):
         wanted = CHECKSUMS[suite].get(source)
         if not wanted:
             known = ", ".join(CHECKSUMS[suite])
             raise BadInput(
-                "release-unknown",
-                f"no checksum of {suite} {source} is known here ({known}); name its tarball, --build {suite}=PATH.",
+                "other-release",
+                f"no checksum of {suite} {source} is known here ({known}); name its tarball, "
+                f"--build {suite}=PATH.",
             )
         return _fetch(suite, url_of(suite, source), wanted, environ, say)
     if "://" in source:
         url, _, named = source.partition("#sha256=")
-        known_urls = {url_of(suite, version): digest for version, digest in CHECKSUMS[suite].items()}
+        known_urls = {
+            url_of(suite, version): digest for version, digest in CHECKSUMS[suite].items()
+        }
         wanted = named or known_urls.get(url, "")
         if not re.fullmatch(r"https?://[^\s#]+", url) or not re.fullmatch("[0-9a-f]{64}", wanted):
             raise BadInput(
-                "checksum-missing",
-                f"{source}: what is fetched is checked; write the address of a tarball as https://...#sha256=<64 digits>.",
+                "checksum-differs",
+                f"{source}: what is fetched is checked; write the address of a tarball as "
+                "https://...#sha256=<64 digits>.",
             )
         return _fetch(suite, url, wanted, environ, say)
     path = optional_file.named(source).absolute()
     if not path.is_file() or not os.access(path, os.R_OK):
         reason = "a folder" if path.is_dir() else "not there, or cannot be read"
-        raise BadInput("tarball-unusable", f"{path} is {reason}; name the tarball of a release of {suite}.")
+        raise BadInput(
+            "configuration-unusable",
+            f"{path} is {reason}; name the tarball of a release of {suite}.",
+        )
     return Tarball(suite, path, str(path), digest_of(path))
 
 
-def _fetch(suite: str, url: str, wanted: str, environ: Mapping[str, str], say: Callable[[str], object]) -> Tarball:
+def _fetch(
+    suite: str, url: str, wanted: str, environ: Mapping[str, str], say: Callable[[str], object]
+) -> Tarball:
     """A tarball from the sources folder, where it is put first if it is not there."""
     path = sources_folder(environ) / url.rpartition("/")[2]
     if not path.is_file():
         say(f"{path} is not there: fetching {url}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with urllib.request.urlopen(url, timeout=LIMIT_S) as answer, whole_file.replacing(path) as partial:
+            with (
+                urllib.request.urlopen(url, timeout=LIMIT_S) as answer,
+                whole_file.replacing(path) as partial,
+            ):
                 with partial.open("wb") as stream:
                     while block := answer.read(1 << 20):
                         stream.write(block)
                 if (digest := digest_of(partial)) != wanted:
                     raise BadInput(
                         "checksum-differs",
-                        f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask who serves it.",
+                        f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask "
+                        "who serves it.",
                     )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise BadInput(
-                "fetch-failed",
-                f"{url} cannot be fetched into {path.parent} ({reason}); put the file there by hand, or name one with "
-                f"--build {suite}=PATH.",
+                "tool-failed",
+                f"{url} cannot be fetched into {path.parent} ({reason}); put the file there by "
+                f"hand, or name one with --build {suite}=PATH.",
             ) from None
     elif (digest := digest_of(path)) != wanted:
         raise BadInput(
             "checksum-differs",
-            f"{path} has the SHA-256 {digest} and the release {wanted}; remove it, or name it as what it is with "
-            f"--build {suite}={path}.",
+            f"{path} has the SHA-256 {digest} and the release {wanted}; remove it, or name it as "
+            f"what it is with --build {suite}={path}.",
         )
     return Tarball(suite, path, url, wanted)
 
@@ -227,57 +273,115 @@ class Built:
 
 
 def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Compilers:
-    """The wrappers of a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH."""
-    ending = mpirun.suffix if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra" else ""
-    folders = [mpirun.parent, mpirun.resolve().parent, prefix / "bin", *map(Path, environ["PATH"].split(":"))]
-    pairs = [(folder / f"mpicc{ending}", folder / f"mpicxx{ending}") for folder in (folders[:3] if ending else folders)]
+    """The wrappers of a launcher: beside it with its ending (Debian's
+    ``mpirun.openmpi``), in its prefix, on PATH.
+    """
+    ending = (
+        mpirun.suffix
+        if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra"
+        else ""
+    )
+    folders = [
+        mpirun.parent,
+        mpirun.resolve().parent,
+        prefix / "bin",
+        *map(Path, environ["PATH"].split(":")),
+    ]
+    pairs = [
+        (folder / f"mpicc{ending}", folder / f"mpicxx{ending}")
+        for folder in (folders[:3] if ending else folders)
+    ]
     found = next((pair for pair in pairs if all(os.access(path, os.X_OK) for path in pair)), None)
     if not found:
         raise BadInput(
-            "compiler-wrappers-missing",
-            f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install what this MPI's programs are compiled with "
-            f"(Debian: libopenmpi-dev, libmpich-dev), or name programs that are built with --binaries.",
+            "tool-missing",
+            f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install what this "
+            "MPI's programs are compiled with (Debian: libopenmpi-dev, libmpich-dev), or name "
+            "programs that are built with --binaries.",
         )
     first_lines = []
     for wrapper in found:
         try:
             done = logged.ask([wrapper, "--version"], environ, LIMIT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BadInput("compiler-failed", f"{wrapper} cannot be run ({error}); see that it works in a shell.") from None
+            raise BadInput(
+                "build-failed", f"{wrapper} cannot be run ({error}); see that it works in a shell."
+            ) from None
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         if done.returncode or not lines:
             said = lines[-1].rstrip(".") if lines else f"exit status {done.returncode}"
             raise BadInput(
-                "compiler-failed",
-                f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, g++), or name its module, too.",
+                "build-failed",
+                f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, "
+                "g++), or name its module, too.",
             )
         first_lines.append(lines[0])
     return Compilers(*found, first_lines[0], environ)
 
 
 def build(
-    tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Echo = print, lock: int = -1, gpu: str = ""
+    tarball: Tarball,
+    compilers: Compilers,
+    into: Path,
+    work: Path,
+    say: Echo = print,
+    lock: int = -1,
+    gpu: str = "",
+    library: str = "",
 ) -> Built:
-    """Build a suite and put its programs into a folder.
+    """Build a suite and put its programs into a folder; what a killed
+    command had built of just that is kept.
 
     :param into: folder the suite's own is made in.
-    :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
-    :param lock: descriptor of a lock that is held as long as anything builds, also after this process was killed.
+    :param work: a folder for the sources while they are built, removed
+        at the end; the log stays beside it.
+    :param lock: descriptor of a lock that is held as long as anything
+        builds, also after this process was killed.
     :param gpu: platform of GPUs that OSU is built for.
+    :param library: SHA-256 of the libmpi that it is built for.
     """
     toolkit = find_toolkit(gpu, compilers.environ) if gpu and tarball.suite == "osu" else None
     if toolkit:  # OMB 5 takes nvcc from PATH
-        compilers = replace(compilers, environ={**compilers.environ, "PATH": f"{toolkit}/bin:{compilers.environ['PATH']}"})
+        compilers = replace(
+            compilers,
+            environ={**compilers.environ, "PATH": f"{toolkit}/bin:{compilers.environ['PATH']}"},
+        )
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
     for path in (prefix, work, compilers.cc, compilers.cxx):
         if odd := _UNSAFE.search(str(path)):
             raise BadInput(
-                "build-folder-name",
+                "not-ours",
                 f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
-                + ("name another folder with --into." if path == prefix else "have it in a folder without."),
+                + (
+                    "name another folder with --into."
+                    if path == prefix
+                    else "have it in a folder without."
+                ),
             )
+    built_of = [
+        tarball.sha256,
+        library,
+        gpu,
+        str(prefix),
+        *map(str, (compilers.cc, compilers.cxx)),
+        compilers.says,
+    ]
+    built_of += [f"{name}={value}" for name, value in sorted(compilers.environ.items())]
+    record = prefix / WHOLE
     try:
+        if record.is_file():
+            try:
+                kept = json.loads(record.read_text())
+            except ValueError:  # a damaged record keeps nothing
+                kept = {}
+            if kept.get("of") == built_of:
+                say(
+                    f"{kept['facts']['release']} was built before the last 'stacks add' was "
+                    "killed, and is kept"
+                )
+                return Built(prefix, kept["facts"])
+            shutil.rmtree(prefix)
         prefix.mkdir(parents=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.unlink(missing_ok=True)
@@ -288,30 +392,45 @@ def build(
             with _ended_by_signals():
                 make = _Make(compilers, log, say, top.name, lock)
                 for_gpu = _gpu_options(gpu, toolkit) if toolkit else []
-                configured = _build_osu(make, top, prefix, for_gpu) if tarball.suite == "osu" else _build_imb(make, top, prefix)
+                configured = (
+                    _build_osu(make, top, prefix, for_gpu)
+                    if tarball.suite == "osu"
+                    else _build_imb(make, top, prefix)
+                )
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise BadInput(
-            "build-failed", f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}."
+            "build-failed",
+            f"{tarball.origin} cannot be built: {error.filename or log}: "
+            f"{error.strerror or error}.",
         ) from None
     if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
         raise BadInput(
-            "build-without-programs", f"{top.name} was built and has no program of {tarball.suite}; its log is {log}."
+            "file-missing",
+            f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.",
         )
     about = {"release": top.name, "source": tarball.origin, "sha256": tarball.sha256}
-    return Built(prefix, {**about, "compiler": compilers.says, "configure": configured})
+    facts = {**about, "compiler": compilers.says, "configure": configured}
+    whole_file.write_text(record, json.dumps({"of": built_of, "facts": facts}))
+    return Built(prefix, facts)
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """What ends this process ends what it started, too, and leaves nothing behind, as Ctrl-C does."""
+    """What ends this process ends what it started, too, and
+    leaves nothing behind, as Ctrl-C does.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     ours = threading.current_thread() is threading.main_thread()
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if ours and signal.getsignal(number) == signal.SIG_DFL]
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if ours and signal.getsignal(number) == signal.SIG_DFL
+    ]
     for number in numbers:
         signal.signal(number, stop)
     try:
@@ -321,19 +440,38 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _check_size(tarball: Tarball, archive: tarfile.TarFile) -> None:
+    """Refuse what would fill a disk, by the heads of its members and before anything is written."""
+    size = 0
+    for number, member in enumerate(archive, 1):
+        size += member.size
+        if number > MOST_MEMBERS or size > MOST_BYTES:
+            raise BadInput(
+                "too-large",
+                f"{tarball.path} would unpack to more than {MOST_BYTES >> 20} MiB or "
+                f"{MOST_MEMBERS} files, more than any suite has; name a release of the suite.",
+            )
+
+
 def unpack(tarball: Tarball, work: Path) -> Path:
     """Unpack a release; its one folder."""
     work.mkdir(parents=True)
     try:
         with tarfile.open(tarball.path) as archive:
+            _check_size(tarball, archive)
             if hasattr(tarfile, "data_filter"):  # Python 3.10.12 and 3.11.4
                 archive.extractall(work, filter="data")
             else:
                 members = archive.getmembers()
                 for member in members:
-                    if not (member.isreg() or member.isdir()) or member.name.startswith("/") or ".." in member.name.split("/"):
+                    if (
+                        not (member.isreg() or member.isdir())
+                        or member.name.startswith("/")
+                        or ".." in member.name.split("/")
+                    ):
                         raise ValueError(
-                            f"{member.name!r} is a link or leads outside; this Python's tarfile is too old to judge it"
+                            f"{member.name!r} is a link or leads outside; this Python's tarfile "
+                            "is too old to judge it"
                         )
                 archive.extractall(work, members)
             # A checksum of what is compressed stands behind the archive's end.
@@ -341,17 +479,24 @@ def unpack(tarball: Tarball, work: Path) -> Path:
                 pass
     except _DAMAGED as error:
         said = str(error).partition("\n")[0].rstrip(":")
-        raise BadInput("tarball-damaged", f"{tarball.path} cannot be unpacked ({said}); name a whole tarball.") from None
+        raise BadInput(
+            "checksum-differs", f"{tarball.path} cannot be unpacked ({said}); name a whole tarball."
+        ) from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
     # The second name of each is that of older releases.
-    marks = {"osu": ("c/util/osu_util.h", "util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}[tarball.suite]
-    known = any((top / name).is_file() for name in marks) and (tarball.suite == "imb" or (top / "configure").is_file())
+    marks = {
+        "osu": ("c/util/osu_util.h", "util/osu_util.h"),
+        "imb": ("src_cpp/Makefile", "src/Makefile.base"),
+    }[tarball.suite]
+    known = any((top / name).is_file() for name in marks) and (
+        tarball.suite == "imb" or (top / "configure").is_file()
+    )
     if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
         raise BadInput(
-            "tarball-unusable",
-            f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no {' or '.join(marks)}; name "
-            "upstream's.",
+            "configuration-unusable",
+            f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no "
+            f"{' or '.join(marks)}; name upstream's.",
         )
     return top
 
@@ -367,56 +512,98 @@ class _Make:
     lock: int
 
     def __call__(self, words: Sequence[str], folder: Path) -> None:
-        """Run a command, and everything it starts is gone at the end; make runs as many compilers as there are cores."""
-        jobs = [f"-j{len(os.sched_getaffinity(0))}"] if words[0] == "make" and "install" not in words else []
+        """Run a command, and everything it starts is gone at the end; make
+        runs as many compilers as there are cores.
+        """
+        jobs = (
+            [f"-j{len(os.sched_getaffinity(0))}"]
+            if words[0] == "make" and "install" not in words
+            else []
+        )
         command = [words[0], *jobs, *words[1:]]
         status, output = logged.run(
-            ["sh", "-c", _GUARD, "sh", *command], self.log, self.what, self.say, self.compilers.environ,
+            ["sh", "-c", _GUARD, "sh", *command],
+            self.log,
+            self.what,
+            self.say,
+            self.compilers.environ,
             end=lambda process: os.killpg(process.pid, signal.SIGKILL),
-            cwd=folder, start_new_session=True, pass_fds=[self.lock] if self.lock >= 0 else [],
-            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),  # killed, it builds no more
-        )  # fmt: skip
+            cwd=folder,
+            start_new_session=True,
+            pass_fds=[self.lock] if self.lock >= 0 else [],
+            # killed, it builds no more
+            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),
+        )
         if status:
             lines = [line.strip() for line in output.splitlines() if line.strip()]
-            named = [line for pattern in (_REFUSED, _ERROR) for line in lines if pattern.search(line)]
+            named = [
+                line for pattern in (_REFUSED, _ERROR) for line in lines if pattern.search(line)
+            ]
             reason = (named or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
             raise BadInput(
                 "build-failed",
-                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {status} ({reason}); "
-                f"its log is {self.log}.",
+                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status "
+                f"{status} ({reason}); its log is {self.log}.",
             )
 
 
 def find_toolkit(gpu: str, environ: Mapping[str, str]) -> Path:
-    """Folder of the toolkit of a platform of GPUs: the one a variable names, or that of its compiler on PATH."""
+    """Folder of the toolkit of a platform of GPUs: the one a variable
+    names, or that of its compiler on PATH.
+    """
     compiler, *names = _TOOLKITS[gpu]
     program = shutil.which(compiler, path=environ["PATH"])
-    folder = next(filter(None, map(environ.get, names)), "") or (str(Path(program).parent.parent) if program else "")
+    folder = next(filter(None, map(environ.get, names)), "") or (
+        str(Path(program).parent.parent) if program else ""
+    )
     if not folder or not Path(folder, "include").is_dir():
-        said = f"{folder} has none" if folder else f"neither {' nor '.join(names)} is set and {compiler} is not on PATH"
+        said = (
+            f"{folder} has none"
+            if folder
+            else f"neither {' nor '.join(names)} is set and {compiler} is not on PATH"
+        )
         raise BadInput(
-            "toolkit-missing",
-            f"OSU is built for --gpu {gpu} with its toolkit: {said}; name its module, or --env {names[0]}=...",
+            "file-missing",
+            f"OSU is built for --gpu {gpu} with its toolkit: {said}; name its module, or --env "
+            f"{names[0]}=...",
         )
     return Path(folder)
 
 
 def _gpu_options(gpu: str, toolkit: Path) -> list[str]:
-    """What configures OMB for a platform of GPUs; without its compiler it has no kernels, and so no managed memory."""
-    enabled = f"--enable-{gpu}" if gpu != "cuda" or (toolkit / "bin" / "nvcc").is_file() else "--enable-cuda=basic"
-    stubs = toolkit / "lib64" / "stubs"  # of the driver's library, which a node without GPUs has not
+    """What configures OMB for a platform of GPUs; without its compiler
+    it has no kernels, and so no managed memory.
+    """
+    enabled = (
+        f"--enable-{gpu}"
+        if gpu != "cuda" or (toolkit / "bin" / "nvcc").is_file()
+        else "--enable-cuda=basic"
+    )
+    # of the driver's library, which a node without GPUs has not
+    stubs = toolkit / "lib64" / "stubs"
     return [enabled, f"--with-{gpu}={toolkit}", *([f"LDFLAGS=-L{stubs}"] if stubs.is_dir() else [])]
 
 
 def _build_osu(make: _Make, top: Path, prefix: Path, for_gpu: Sequence[str] = ()) -> str:
-    """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
-    line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}", *for_gpu]
-    # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
+    """Build OMB; returns the line that configured it. Programs go
+    below ``libexec``, spread over folders.
+    """
+    line = [
+        "./configure",
+        f"--prefix={prefix}",
+        f"CC={make.compilers.cc}",
+        f"CXX={make.compilers.cxx}",
+        *for_gpu,
+    ]
+    # The configure of 7.5 sets mpi4_partition_send and tests
+    # mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
     configure = (top / "configure").read_text(errors="replace")
     if "mpi4_partition_pt2pt" in configure and "MPI_Psend_init" in _header(make.compilers):
         line.append("mpi4_partition_pt2pt=true")
     # A header of 7.0 defines a variable, in every file that includes it (util/osu_util_papi.h).
-    line += ["CFLAGS=-g -O2 -fcommon", "CXXFLAGS=-g -O2 -fcommon"] if top.name.endswith("-7.0") else []
+    line += (
+        ["CFLAGS=-g -O2 -fcommon", "CXXFLAGS=-g -O2 -fcommon"] if top.name.endswith("-7.0") else []
+    )
     make(line, top)
     make(["make"], top)
     make(["make", "install"], top)
@@ -426,13 +613,19 @@ def _build_osu(make: _Make, top: Path, prefix: Path, for_gpu: Sequence[str] = ()
 def _build_imb(make: _Make, top: Path, prefix: Path) -> str:
     """Build IMB; returns the first line that built a program.
 
-    Each program is built in a copy of its own: upstream's Makefiles share object files that they compile with other flags, and
-    append no optimisation and warnings as errors to whatever is asked for.
+    Each program is built in a copy of its own: upstream's Makefiles share object files that they
+    compile with other flags, and append no optimisation and warnings as errors to whatever is asked
+    for.
     """
-    cc, cxx = make.compilers.cc, make.compilers.cxx
+    cc = make.compilers.cc
+    cxx = make.compilers.cxx
     old = (top / "src").is_dir()  # 2018: one Makefile, C only
     names = ("MPI1", "EXT", "IO", "NBC", "RMA", *(() if old else ("MT", "MPI4")))
-    folders = {name: "src" if old else "src_cpp" for name in names if old or (top / "src_cpp" / name).is_dir()}
+    folders = {
+        name: "src" if old else "src_cpp"
+        for name in names
+        if old or (top / "src_cpp" / name).is_dir()
+    }
     folders |= {"P2P": "src_c/P2P"} if (top / "src_c/P2P/Makefile").is_file() and not old else {}
     for makefile in (top / "src_cpp/Makefile", top / "src_c/P2P/Makefile"):
         if makefile.is_file():
@@ -447,18 +640,37 @@ def _build_imb(make: _Make, top: Path, prefix: Path) -> str:
     for name, folder in folders.items():
         program = f"IMB-{name}"
         if name == "MPI4" and standard < 4:
-            make.say(f"{program} is not built: it needs MPI 4, and this MPI's mpi.h says {standard}.")
+            make.say(
+                f"{program} is not built: it needs MPI 4, and this MPI's mpi.h says {standard}."
+            )
             continue
         copy = top.parent / program
         shutil.copytree(top, copy)
         if old:
             part = "MPIIO" if name == "IO" else name
             (copy / folder / f"build_{part}").mkdir()
-            line = ["make", "-f", "Makefile.base", name, f"CPP={part}", f"CC={cc}", f"CLINKER={cc}", "OPTFLAGS=-O2"]
+            line = [
+                "make",
+                "-f",
+                "Makefile.base",
+                name,
+                f"CPP={part}",
+                f"CC={cc}",
+                f"CLINKER={cc}",
+                "OPTFLAGS=-O2",
+            ]
             line.append(f"{program}={program}")
         else:
             flags = "-O2 -fopenmp" if name == "MT" else "-O2"
-            line = ["make", f"TARGET={name}", f"CC={cc}", f"CXX={cxx}", f"CFLAGS={flags}", f"CXXFLAGS={flags}", "CPPFLAGS="]
+            line = [
+                "make",
+                f"TARGET={name}",
+                f"CC={cc}",
+                f"CXX={cxx}",
+                f"CFLAGS={flags}",
+                f"CXXFLAGS={flags}",
+                "CPPFLAGS=",
+            ]
         make(line, copy / folder)
         shutil.move(copy / folder / program, prefix / "bin" / program)
         shutil.rmtree(copy)
@@ -476,4 +688,6 @@ def _header(compilers: Compilers) -> str:
         said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
     except (OSError, subprocess.TimeoutExpired) as error:
         said = str(error)
-    raise BadInput("compiler-failed", f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it.")
+    raise BadInput(
+        "build-failed", f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it."
+    )

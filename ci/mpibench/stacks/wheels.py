@@ -1,9 +1,9 @@
 """Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into a prefix of its own.
 
-``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears under its name only when it
-is complete, gets its ``stack.json`` only when its programs have been seen to start, and is left alone while the
-stamp in that file (hash of everything that went in) still fits. Exit status 3 when a stack could not be installed, 2 for a
-bad table or name.
+``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears
+under its name only when it is complete, gets its ``stack.json`` only when its programs have been
+seen to start, and is left alone while the stamp in that file (hash of everything that went in)
+still fits. Exit status 3 when a stack could not be installed, 2 for a bad table or name.
 """
 
 from __future__ import annotations
@@ -34,15 +34,23 @@ from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..only_one import only_one
-from . import logged, writer
+from . import compilation, logged, writer
 from .logged import Echo
 from .probe import suite_of
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
-LAYOUT = 1
+LAYOUT = 2
 #: Settings that would send files elsewhere, or ask for checksums of files already checked.
-DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
-#: Exit status when some stack could not be installed; ``ci/setup`` distinguishes it from an accident (1) and goes on.
+DIVERTING_SETTINGS = (
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_REQUIRE_HASHES",
+    "PYTHONPATH",
+    "PYTHONHOME",
+)
+#: Exit status when some stack could not be installed; ``ci/setup``
+#: distinguishes it from an accident (1) and goes on.
 STACK_FAILED = 3
 
 
@@ -52,7 +60,9 @@ class InstallError(BadInput):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One row of ``stacks.yaml``, completed by what is known of its MPI; ``stacks.schema.json`` describes the fields."""
+    """One row of ``stacks.yaml``, completed by what is known of its MPI;
+    ``stacks.schema.json`` describes the fields.
+    """
 
     folder: str
     mpi: str
@@ -87,7 +97,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Platform:
-    """What decides which wheels fit: architecture, GNU C library (empty for another one), CPython tag."""
+    """What decides which wheels fit: architecture, GNU C library
+    (empty for another one), CPython tag.
+    """
 
     machine: str
     glibc: str
@@ -96,7 +108,9 @@ class Platform:
     @classmethod
     def here(cls) -> Platform:
         """This machine and interpreter."""
-        library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+        library = (
+            os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+        )
         python = f"cp{sys.version_info.major}{sys.version_info.minor}"
         return cls(platform.machine(), (library or "").removeprefix("glibc").strip(), python)
 
@@ -114,23 +128,46 @@ def read_table(wheels: Path) -> list[Recipe]:
     """The recipes of ``stacks.yaml`` in a folder, in their order."""
     table = wheels / "stacks.yaml"
     document = yaml_file.read_mapping(table)
-    metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
+    metadata.check_against(
+        table.with_name("stacks.schema.json"), document, table, "correct the table"
+    )
     recipes = []
     for folder, row in document["stacks"].items():
         mpi = registry.find(row["mpi"])  # what the row leaves to its MPI's own record
-        known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
-        recipes.append(Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}}))
+        known = {
+            "abi": mpi.abi,
+            "library_version_pattern": mpi.banner.pattern if mpi.banner else "",
+        }
+        recipes.append(
+            Recipe(
+                **{
+                    **known,
+                    **row,
+                    "folder": folder,
+                    "env_vars": {**mpi.env, **row.get("env_vars", {})},
+                }
+            )
+        )
     return recipes
 
 
 def find_obstacle(recipe: Recipe, here: Platform) -> str:
     """Why a stack cannot exist on this platform, as the end of a sentence; empty when it can."""
     if here.machine not in recipe.machines:
-        return f"its wheels exist for {' and '.join(recipe.machines)}, and this machine is {here.machine}"
+        return (
+            f"its wheels exist for {' and '.join(recipe.machines)}, and this machine is "
+            f"{here.machine}"
+        )
     if not here.glibc:
-        return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has another C library"
+        return (
+            f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has "
+            "another C library"
+        )
     if Version(here.glibc) < Version(recipe.glibc):
-        return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has {here.glibc}"
+        return (
+            f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has "
+            f"{here.glibc}"
+        )
     return ""
 
 
@@ -141,43 +178,84 @@ def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     status, output = logged.run(command, log, what, echo, environ)
     if status:
-        errors = re.findall(r"^ERROR: (.*)$", output, re.M) or output.strip().splitlines()[-1:] or ["no reason given"]
+        errors = (
+            re.findall(r"^ERROR: (.*)$", output, re.M)
+            or output.strip().splitlines()[-1:]
+            or ["no reason given"]
+        )
         reason = errors[-1].strip().rstrip(".")
-        if re.search(r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output):
+        if re.search(
+            r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output
+        ):
             reason = f"the package index cannot be reached: {reason}"
         raise InstallError(
-            "install-failed", f"{what} failed ({reason}); check the network and pip's settings, its log is {log}."
+            "build-failed",
+            f"{what} failed ({reason}); check the network and pip's settings, its log is {log}.",
         )
 
 
 def unpack(found: Sequence[Wheel], tree: Path, what: str, log: Path, echo: Echo) -> None:
-    """Install downloaded wheels into a fresh tree: the MPI as ``bin``, ``lib``, ...; mpi4py as ``python``."""
+    """Install downloaded wheels into a fresh tree: the MPI as
+    ``bin``, ``lib``, ...; mpi4py as ``python``.
+    """
     shutil.rmtree(tree, ignore_errors=True)
-    options = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location", "--ignore-installed"]
+    options = [
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        "--no-warn-script-location",
+        "--ignore-installed",
+    ]
     for target in (["--prefix", str(tree)], ["--target", str(tree / "python")]):
-        files = [str(wheel.path) for wheel in found if (wheel.name == PYTHON_PART) == (target[0] == "--target")]
+        files = [
+            str(wheel.path)
+            for wheel in found
+            if (wheel.name == PYTHON_PART) == (target[0] == "--target")
+        ]
         run_pip(["install", *options, *target, *files], log, what, echo)
 
 
-def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, here: Platform, donor: Stack | None) -> Any:
-    """The content of ``stack.json``; ``donor`` is the stack whose benchmark programs this one runs, itself left out."""
+def describe(
+    recipe: Recipe,
+    prefix: Path,
+    found: Sequence[Wheel],
+    stamp: str,
+    here: Platform,
+    donor: Stack | None,
+) -> Any:
+    """The content of ``stack.json``; ``donor`` is the stack whose
+    benchmark programs this one runs, itself left out.
+    """
     versions = {wheel.name: wheel.version for wheel in found}
     if not {recipe.wheel, PYTHON_PART} <= set(versions):
         raise InstallError(
-            "requirements-unpinned",
-            f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.",
+            "checksum-differs",
+            f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; "
+            "add it.",
         )
     version = versions[recipe.wheel]
-    rows = [{"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found]
+    rows = [
+        {"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found
+    ]
     binaries = {}
-    suites = {PYTHON_PART: {"version": versions[PYTHON_PART], "built_with": "wheel for this MPI's binary interface"}}
+    suites = {
+        PYTHON_PART: {
+            "version": versions[PYTHON_PART],
+            "built_with": "wheel for this MPI's binary interface",
+        }
+    }
     if recipe.programs and (donor or recipe.donor == recipe.folder):
         folder = f"{donor.prefix if donor else prefix}/bin"
         binaries = {name: f"{folder}/{name}" for name in recipe.programs["binaries"]}
-        built_with = f"{donor.mpi} {donor.mpi_version}, run through the common {donor.abi} ABI" if donor else ""
+        built_with = (
+            f"{donor.mpi} {donor.mpi_version}, run through the common {donor.abi} ABI"
+            if donor
+            else ""
+        )
         suites[recipe.suite] = {
             "version": recipe.programs["version"],
-            "built_with": built_with or f"{recipe.mpi} {version}, shipped in the wheel {recipe.wheel}",
+            "built_with": built_with
+            or f"{recipe.mpi} {version}, shipped in the wheel {recipe.wheel}",
         }
         rows += [row for row in (donor.build["wheels"] if donor else ()) if row not in rows]
     rows.sort(key=lambda row: row["name"])
@@ -190,19 +268,31 @@ def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, h
         "launcher_family": recipe.launcher_family,
         "prefix": str(prefix),
         "library": str(prefix / recipe.library),
-        "library_version_pattern": recipe.library_version_pattern.replace("{version}", re.escape(version)),
+        "library_version_pattern": recipe.library_version_pattern.replace(
+            "{version}", re.escape(version)
+        ),
         "binaries": binaries,
         "commands": {INSTRUMENT: [sys.executable, "-m", "mpi4py.bench"]},
         "suites": suites,
         "env_vars": {
-            **{name: value.replace("{prefix}", str(prefix)) for name, value in recipe.env_vars.items()},
-            # Otherwise mpi4py would take the first libmpi of the interpreter's own lib folder (mpi4py/_mpiabi.py).
+            **{
+                name: value.replace("{prefix}", str(prefix))
+                for name, value in recipe.env_vars.items()
+            },
+            # Otherwise mpi4py would take the first libmpi of the
+            # interpreter's own lib folder (mpi4py/_mpiabi.py).
             "MPI4PY_LIBMPI": str(prefix / recipe.library),
             "MPI4PY_MPIABI": recipe.abi,
         },
-        "prepend_path": {"PATH": [f"{prefix}/bin"], "LD_LIBRARY_PATH": [f"{prefix}/lib"], "PYTHONPATH": [f"{prefix}/python"]},
+        "prepend_path": {
+            "PATH": [f"{prefix}/bin"],
+            "LD_LIBRARY_PATH": [f"{prefix}/lib"],
+            "PYTHONPATH": [f"{prefix}/python"],
+        },
         "build": {
-            "lock_hash": hashlib.sha256(json.dumps([here.machine, here.python, rows]).encode()).hexdigest(),
+            "lock_hash": hashlib.sha256(
+                json.dumps([here.machine, here.python, rows]).encode()
+            ).hexdigest(),
             "machine": here.machine,
             "python": here.python,
             "wheels": rows,
@@ -211,13 +301,17 @@ def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, h
     }
 
 
-def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack | None, echo: Echo) -> Stack:
+def build(
+    recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack | None, echo: Echo
+) -> Stack:
     """Install one stack from nothing, replacing what stands in its place.
 
     :raises InstallError: with one sentence; the prefix is then without ``stack.json`` or untouched.
     """
-    prefix, partial = wheels / recipe.folder, wheels / ".partial"
-    work, log = partial / f"{recipe.folder}-{stamp[:12]}", partial / f"{recipe.folder}.log"
+    prefix = wheels / recipe.folder
+    partial = wheels / ".partial"
+    work = partial / f"{recipe.folder}-{stamp[:12]}"
+    log = partial / f"{recipe.folder}.log"
     log.unlink(missing_ok=True)
     for stale in partial.glob(f"{recipe.folder}-*"):
         if stale != work:
@@ -225,14 +319,25 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
     echo(f"{recipe.name}: downloading about {recipe.download_mb} MB, unless pip has it already")
     # Files of an interrupted earlier attempt are checked and used again.
     (destination := work / "wheels").mkdir(parents=True, exist_ok=True)
-    options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--dest", str(destination)]
+    options = [
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(destination),
+    ]
     lists = [word for name in recipe.requirements for word in ("-r", str(wheels / name))]
     run_pip(["download", *options, *lists], log, f"{recipe.name}: download", echo)
     found = []
     for path in sorted(destination.glob("*.whl")):
         name, version = path.name.split("-")[:2]
-        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, writer.digest_of(path)))
-    echo(f"{recipe.name}: installing {', '.join(f'{wheel.name} {wheel.version}' for wheel in found)}")
+        found.append(
+            Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, writer.digest_of(path))
+        )
+    echo(
+        f"{recipe.name}: installing {', '.join(f'{wheel.name} {wheel.version}' for wheel in found)}"
+    )
     unpack(found, work / "tree", f"{recipe.name}: installation", log, echo)
     if prefix.exists():
         shutil.rmtree(work / "replaced", ignore_errors=True)
@@ -241,24 +346,34 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
     document = describe(recipe, prefix, found, stamp, here, donor)
     try:
         with log.open("a") as stream:
-            stack = writer.register(document, prefix / writer.METADATA, root=wheels.parent.parent, record=stream.write)
-    except writer.Unproven as error:
+            stack = writer.register(
+                document, prefix / writer.METADATA, root=wheels.parent.parent, record=stream.write
+            )
+    except writer.StackUnproven as error:
         complaint = str(error).rstrip(".")
         raise InstallError(
-            "install-does-not-work", f"{recipe.name} is installed but does not work: {complaint}; its log is {log}."
+            "build-failed",
+            f"{recipe.name} is installed but does not work: {complaint}; its log is {log}.",
         ) from error
     shutil.rmtree(work)
+    echo(f"{recipe.name}: {compilation.sentence(stack)}")
     return stack
 
 
-def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
-    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure."""
+def install(
+    wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()
+) -> list[str]:
+    """Bring every stack of a table up to date (or those of the folders
+    in ``only``); one sentence per failure.
+    """
     here = here or Platform.here()
     recipes = read_table(wheels)
     unknown = set(only) - {recipe.folder for recipe in recipes}
     if unknown:
         raise BadInput(
-            "stack-unknown", f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names."
+            "unknown-name",
+            f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for "
+            "their names.",
         )
     installed: dict[str, Stack] = {}
     failures = []
@@ -282,18 +397,26 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
                 "donor": donor.lock_hash if donor else "",
             }
             stamp = writer.compute_hash(inputs)
+            damage = ""
             try:
                 stack = metadata.read(wheels / recipe.folder / writer.METADATA)
-                if stack.build.get("stamp") == stamp and not metadata.find_damage(stack):
-                    installed[recipe.folder] = stack
-                    continue
-            except metadata.StackError:
-                pass  # it is installed again
+                if stack.build.get("stamp") == stamp:
+                    damage = metadata.find_damage(stack)
+                    if not damage:
+                        installed[recipe.folder] = stack
+                        continue
+            except metadata.StackError as error:
+                damage = str(error) if error.code == "changed-since" else ""
             if only and recipe.folder not in only:
                 continue
+            if damage:
+                echo(f"{recipe.name}: is installed again; {damage}")
             if recipe.donor != recipe.folder and not donor:
                 title = catalogue.SUITES[recipe.suite].title
-                echo(f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships it, is not installed")
+                echo(
+                    f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships "
+                    "it, is not installed"
+                )
             began = time.monotonic()
             try:
                 installed[recipe.folder] = build(recipe, wheels, stamp, here, donor, echo)
@@ -301,7 +424,10 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
                 failures.append(str(error))
             except OSError as error:
                 place = error.filename or wheels
-                failures.append(f"{recipe.name} could not be installed: {place}: {error.strerror}; correct that first.")
+                failures.append(
+                    f"{recipe.name} could not be installed: {place}: {error.strerror}; correct "
+                    "that first."
+                )
             else:
                 echo(f"{recipe.name}: ready after {time.monotonic() - began:.1f} s")
     return failures
@@ -310,7 +436,11 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
 def main(arguments: Sequence[str]) -> int:
     """Install the project's stacks; see the head of this module."""
     try:
-        failures = install(metadata.ROOT / "environments" / "wheels", lambda line: print(line, flush=True), only=arguments)
+        failures = install(
+            metadata.ROOT / "environments" / "wheels",
+            lambda line: print(line, flush=True),
+            only=arguments,
+        )
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2

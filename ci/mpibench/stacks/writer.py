@@ -1,56 +1,50 @@
 """Writes ``stack.json``: the one way a stack gets registered, whoever built it.
 
-A stack is registered only when its metadata fit the schema, its name is free, everything the metadata name is on disk,
-and its programs have been seen to start on the library they claim. Until then there is no ``stack.json``.
+A stack is registered only when its metadata fit the schema, its name is free, everything the
+metadata name is on disk, and its programs have been seen to start on the library they claim. Until
+then there is no ``stack.json``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.metadata import StackError
+from reframe_tests.harness.stacks.metadata import compute_hash as compute_hash
+from reframe_tests.harness.stacks.metadata import digest_of as digest_of
 from reframe_tests.harness.stacks.stack import Stack
 
 from .. import whole_file
-from . import probe
+from . import compilation, probe
 
 METADATA = "stack.json"
 
 
-class Unproven(StackError):
+class StackUnproven(StackError):
     """A stack whose files or programs contradict its metadata; the sentence says which."""
-
-
-def compute_hash(inputs: Any) -> str:
-    """SHA-256 over plain data, for ``build.lock_hash`` and ``build.stamp``: equal inputs give equal hashes."""
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def check_word(name: str) -> None:
     """Refuse what is no name of a stack, before anything is looked at for it."""
-    if not re.search(json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name):
+    if not re.search(
+        json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name
+    ):
         raise StackError(
-            "stack-name", f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning with a letter or _."
+            "bad-option",
+            f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning "
+            "with a letter or _.",
         )
 
 
-def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> None:
+def check_name(
+    name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ
+) -> None:
     """Refuse the name of another registered stack: their results could not be distinguished.
 
     :param path: the metadata file about to be written; a stack may replace itself.
@@ -62,7 +56,9 @@ def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mappi
             continue  # a broken file has no name; `mpibench stacks` complains about it
         if taken:
             raise StackError(
-                "stack-there-already", f"{other} already describes a stack '{name}'; choose another name or remove that one."
+                "name-taken",
+                f"{other} already describes a stack '{name}'; choose another name or remove that "
+                "one.",
             )
 
 
@@ -74,19 +70,32 @@ def register(
     environ: Mapping[str, str] = os.environ,
     contradict: Callable[[Stack, Callable[[str], object]], str] | None = None,
     record: Callable[[str], object] = lambda text: None,
+    ask: Callable[[Stack], Mapping[str, str]] = compilation.ask,
+    linked: Callable[[Stack], Sequence[str] | None] = probe.find_linked,
 ) -> Stack:
-    """Prove a stack and write its metadata file; on any error an existing file stays as it is and no new one appears.
+    """Prove a stack and write its metadata file, with how its library was compiled.
 
-    :param contradict: starts the stack's programs and returns the first contradiction as a sentence, else nothing;
-        :func:`probe.find_contradiction` by default.
+    On any error an existing file stays as it is and no new one appears.
+
+    :param contradict: starts the stack's programs and returns the first contradiction as a
+        sentence, else nothing; :func:`probe.find_contradiction` by default.
+    :param ask: how the library was compiled.
+    :param linked: what comes with the library.
     """
+    document = metadata.seal(document, path)
     stack = metadata.parse(document, path)
     check_name(stack.name, path, root, environ)
-    complaint = metadata.find_damage(stack) or (contradict or probe.find_contradiction)(stack, record)
+    complaint = metadata.find_damage(stack) or (contradict or probe.find_contradiction)(
+        stack, record
+    )
     if complaint:
-        raise Unproven("stack-contradicted", complaint)
+        raise StackUnproven("changed-since", complaint)
+    build = {**document["build"], "compiled": ask(stack)}
+    if (beside := linked(stack)) is not None:
+        build["linked"] = list(beside)
+    document = metadata.seal({**document, "build": build}, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file.replacing(path) as partial:
         partial.write_text(json.dumps(document, indent=2) + "\n")
         partial.chmod(0o644)  # other users of the installation read it too
-    return stack
+    return metadata.parse(document, path)

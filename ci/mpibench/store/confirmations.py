@@ -1,14 +1,22 @@
-"""What sessions that measured again (label :data:`.sessions.CONFIRMS`) say of the references a session missed.
+"""What sessions that measured again (label
+:data:`.sessions.CONFIRMS`) say of the references a session missed.
 
-A reference counts as missed where two jobs missed it: the session's own, and the first one after it that measured the same case
-again, on the same nodes, and proved its condition. Later ones change nothing, or measuring until it passes would pass; so do
-they where the first was withdrawn, whose good value is none any more. The second value is held against the first one's bounds,
-so that references which were changed in between confirm nothing. Whatever was not measured again, or on other nodes (a slow
-port of one is none of another), or without proof, stays missed.
+A reference counts as missed where two jobs missed it: the session's own, and the first one after it
+that measured the same case again, on the same nodes, and proved its condition. Later ones change
+nothing, or measuring until it passes would pass; so do they where the first was withdrawn, whose
+good value is none any more. The second value is held against the first one's bounds, so that
+references which were changed in between confirm nothing. Whatever was not measured again, or on
+other nodes (a slow port of one is none of another), or without proof, stays missed.
 
-Error rates: if the jobs were independent, a case without fault that misses a reference with probability f is called with f²,
-and a fault that is found with probability p with p² (the probability of two independent events; 1 and 25 % become 0.01 and
-6.25 %, 99 and 90 % become 98 and 81 %). What disturbs both jobs, such as somebody else's traffic for an hour, is no product.
+On a busy machine (ranks often lost their core to other programs) a miss says little of the fabric:
+it counts where it is missed again by a job whose ranks kept their cores. Else it is not judged,
+which is neither red nor green. Only a loss is excused so: what is faster than its reference allows,
+no number, or nothing at all is no work of other programs, and stays missed.
+
+Error rates: if the jobs were independent, a case without fault that misses a reference with
+probability f is called with f², and a fault that is found with probability p with p² (the
+probability of two independent events; 1 and 25 % become 0.01 and 6.25 %, 99 and 90 % become 98 and
+81 %). What disturbs both jobs, such as somebody else's traffic for an hour, is no product.
 """
 
 from __future__ import annotations
@@ -23,26 +31,45 @@ import polars as pl
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
-from reframe_tests.harness.vocabulary import QUANTITIES
+from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
 from . import eligibility
 from .dataset_layout import read_condition
-from .records import Unreadable
+from .records import UnreadableSession
+from .session_values import LOST_CORES
 from .sessions import CONFIRMS, Case
 
-SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
+SEEN_TWICE = "seen twice"
+NOT_SEEN_AGAIN = "not seen again"
+NOT_MEASURED_AGAIN = "not measured again"
+#: On a busy machine, and not measured again on a quiet one.
+BUSY = "not judged"
 #: Of a case that missed several references the first one of these that any of them has counts.
-WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
-#: What two cases have in common that measured alike, beside level, suite options, striping, shared cores and the network
-#: that was taken, as the test says it measured.
-_SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
+WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, BUSY, NOT_SEEN_AGAIN)
+#: What is held against no night.
+EXCUSED = (BUSY, NOT_SEEN_AGAIN)
+#: What two cases have in common that measured alike, beside level, suite options, striping, shared
+#: cores and the network that was taken, as the test says it measured.
+_SAME_CASE = (
+    "partition",
+    "stack",
+    "mpi_version",
+    "lock_hash",
+    "name",
+    "fabric",
+    "nodes",
+    "ppn",
+    "pinning",
+)
 #: What makes two reference checks those of one metric, measured alike.
-APART = ("suite_options", "striped", "tuned", "oversubscribed", "network")
+APART = ("suite_options", "striped", "tuned", "oversubscribed", "network", "line_rate_gbit_per_s")
 SAME_CHECK = (*_SAME_CASE, "level", *APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)
 
 
+#: Sessions that tell what load is usual.
+FEWEST_LOADS = 3
 #: Nodes that are named of one job.
 FEW_NODES = 8
 
@@ -52,7 +79,8 @@ class MeasuredOn:
     """The nodes that measured a case, each once and sorted.
 
     :param job: as the scheduler calls those of its job.
-    :param hosts: as its ranks recorded them, where that is something else: another name, or a part of the job's.
+    :param hosts: as its ranks recorded them, where that is something
+        else: another name, or a part of the job's.
     """
 
     job: tuple[str, ...] = ()
@@ -61,7 +89,9 @@ class MeasuredOn:
     @classmethod
     def of(cls, case: Case) -> MeasuredOn:
         ranks = case.proof.ranks if case.proof else ()
-        return cls._of(case.nodelist, (one_line(str(rank["host"])) for rank in ranks if rank.get("host")))
+        return cls._of(
+            case.nodelist, (one_line(str(rank["host"])) for rank in ranks if rank.get("host"))
+        )
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> MeasuredOn:
@@ -76,11 +106,20 @@ class MeasuredOn:
         return cls(tuple(job), tuple(recorded) if recorded != job else ())
 
     def unlike(self, again: MeasuredOn, session: str) -> str:
-        """Why what a session measured again says nothing of these nodes; empty where it was on the same ones."""
-        mine, other = (self.hosts or self.job, again.hosts or again.job) if self.job == again.job else (self.job, again.job)
+        """Why what a session measured again says nothing of these
+        nodes; empty where it was on the same ones.
+        """
+        mine, other = (
+            (self.hosts or self.job, again.hosts or again.job)
+            if self.job == again.job
+            else (self.job, again.job)
+        )
         if self == again and (self.job or self.hosts):
             return ""
-        return f"session {session[:8]} measured it on {named(other, mine)}, and not on {named(mine, other)}"
+        return (
+            f"session {session[:8]} measured it on {named(other, mine)}, and not on "
+            f"{named(mine, other)}"
+        )
 
 
 def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
@@ -91,8 +130,13 @@ def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
 
 
 def withdrawn_first(session: str) -> str:
-    """Why nothing is confirmed where a session that was withdrawn was the first to measure again."""
-    return f"session {session[:8]} measured it again first and was withdrawn, and what others say later confirms nothing"
+    """Why nothing is confirmed where a session that was
+    withdrawn was the first to measure again.
+    """
+    return (
+        f"session {session[:8]} measured it again first and was withdrawn, and what others say "
+        "later confirms nothing"
+    )
 
 
 @dataclass(frozen=True)
@@ -100,7 +144,8 @@ class MissedReference:
     """A reference that a session missed.
 
     :param check: the reference check, with the columns of its case.
-    :param outcome: one of the three above; empty where no session measured anything of this one again.
+    :param outcome: one of :data:`WORST_FIRST`; empty where no session
+        measured anything of this one again.
     :param again: value of the second job, in the unit of the first; ``None`` without one.
     :param why: why it was not measured again, where a session measured something like it.
     :param second: the same check as the second job had it, with the columns of its case.
@@ -114,65 +159,111 @@ class MissedReference:
 
     @property
     def text(self) -> str:
+        return f"{self.check['stack']} on {self.check['fabric']}: {self.loss}"
+
+    @property
+    def loss(self) -> str:
+        """How far what was missed, and what came of measuring it again."""
         row = self.check
         text = (
-            f"{row['stack']} on {row['fabric']}: {row['metric']} is {value_text(row['value'], row)}, must be {_bounds(row)} "
+            f"{row['metric']} is {value_text(row['value'], row)}, must be {_bounds(row)} "
             f"({row['layer']})"
         )
+        if self.busy:
+            text += "; machine busy"
         if self.again is not None:
-            return f"{text}; measured again {value_text(self.again, row)}"
-        return text + (f"; {': '.join(filter(None, (self.outcome, self.why)))}" if self.outcome else "")
+            when = f" at {self.second['started']:%H:%M}" if self.busy else ""
+            kept = ", busy again," if self.second["busy"] else ""
+            still = "still " if self.busy and self.outcome != NOT_SEEN_AGAIN else ""
+            return f"{text}; measured again{when}{kept} {still}{value_text(self.again, row)}"
+        outcome = "" if self.outcome == BUSY else self.outcome  # the load is said
+        return "; ".join(filter(None, [text, ": ".join(filter(None, (outcome, self.why)))]))
+
+    @property
+    def busy(self) -> bool:
+        """Whether its ranks often lost their core to other programs."""
+        return bool(self.check["busy"])
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
     known = {name: check[name] for name in ("lower", "upper") if check[name] is not None}
-    said = {name: value_text(value, check).removesuffix(" of the line rate") for name, value in known.items()}
-    lower, upper = said.get("lower"), said.get("upper")
+    said = {
+        name: value_text(value, check).removesuffix(" of the line rate")
+        for name, value in known.items()
+    }
+    lower = said.get("lower")
+    upper = said.get("upper")
     if lower is None:
         return f"at most {upper}"
     return f"at least {lower}" if upper is None else f"between {lower} and {upper}"
 
 
 def confirming(cases: pl.LazyFrame, session: str, withdrawn: Collection[str] = ()) -> pl.DataFrame:
-    """Rows of ``cases`` of the sessions that measured again what was called in this one, oldest first.
+    """Rows of ``cases`` of the sessions that measured again what
+    was called in this one, oldest first.
 
     What started before it, or more than :data:`WITHIN` after it, says nothing of it.
 
-    :param cases: table ``cases`` of one system, with the sessions that were withdrawn: the first one decides all the same.
+    :param cases: table ``cases`` of one system, with the sessions that were
+        withdrawn: the first one decides all the same.
     :param withdrawn: these sessions; the result's column of that name says which rows are theirs.
     """
     rows, started = _labelled(cases, session)
     rows = rows.with_columns(withdrawn=pl.col("session").is_in(list(withdrawn)))
-    return rows.filter(pl.col("started").is_between(started, started + WITHIN)) if started else rows.clear()
+    return (
+        rows.filter(pl.col("started").is_between(started, started + WITHIN))
+        if started
+        else rows.clear()
+    )
 
 
-def certainly_first(again: pl.DataFrame, started: datetime, lost: Iterable[Unreadable]) -> tuple[pl.DataFrame, list[str]]:
-    """Rows of the sessions that no unreadable one can have been before, and a sentence where others do not count.
+def certainly_first(
+    again: pl.DataFrame, started: datetime, lost: Iterable[UnreadableSession]
+) -> tuple[pl.DataFrame, list[str]]:
+    """Rows of the sessions that no unreadable one can have been before,
+    and a sentence where others do not count.
 
-    An unreadable session may have measured the same again, and the first job counts. Of some only the day is known.
+    An unreadable session may have measured the same again, and the first
+    job counts. Of some only the day is known.
     """
-    first = min((one for one in lost if one.started >= started), key=lambda one: one.started, default=None)
-    kept = again if first is None else again.filter(pl.col("started").dt.date() < first.started.date())
+    first = min(
+        (one for one in lost if one.started >= started), key=lambda one: one.started, default=None
+    )
+    kept = (
+        again if first is None else again.filter(pl.col("started").dt.date() < first.started.date())
+    )
     if first is None or kept.height == again.height:
         return again, []
     return kept, [
-        f"session {first.session[:8]} cannot be read and may have measured this one again before others did, which therefore "
-        "confirm nothing: export it again"
+        f"session {first.session[:8]} cannot be read and may have measured this one again before "
+        "others did, which therefore confirm nothing: export it again"
     ]
 
 
 def confirmed(cases: pl.LazyFrame, sessions: Sequence[str]) -> list[tuple[str, str]]:
-    """Each of some sessions that another one measured again in time, with that one, oldest first."""
-    first = cases.filter(pl.col("session").is_in(sessions)).group_by("session").agg(first=pl.max("started"))
+    """Each of some sessions that another one measured again in
+    time, with that one, oldest first.
+    """
+    first = (
+        cases.filter(pl.col("session").is_in(sessions))
+        .group_by("session")
+        .agg(first=pl.max("started"))
+    )
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").alias("confirms")
-    again = cases.select("session", "started", label).filter(pl.col("confirms").is_in(sessions)).unique("session")
+    again = (
+        cases.select("session", "started", label)
+        .filter(pl.col("confirms").is_in(sessions))
+        .unique("session")
+    )
     pairs = again.join(first.rename({"session": "confirms"}), on="confirms")
     near = pairs.filter(pl.col("started").is_between(pl.col("first"), pl.col("first") + WITHIN))
     return near.sort("started", "session").select("confirms", "session").collect().rows()
 
 
 def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime | None]:
-    """Rows of the sessions that say they confirm this one, oldest first, whenever they started; and when this one started."""
+    """Rows of the sessions that say they confirm this one, oldest first,
+    whenever they started; and when this one started.
+    """
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
     started = cases.filter(pl.col("session") == session).select(pl.max("started")).collect().item()
     return cases.filter(label == session).sort("started", "session", "case").collect(), started
@@ -183,9 +274,12 @@ def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
     rows, started = _labelled(cases, session)
     if not started:
         return []
-    late = rows.filter(pl.col("started") > started + WITHIN).unique("session", maintain_order=True, keep="first")
+    late = rows.filter(pl.col("started") > started + WITHIN).unique(
+        "session", maintain_order=True, keep="first"
+    )
     return [
-        f"session {name[:8]} measured this one again and confirms nothing: {lateness(started, again)}"
+        f"session {name[:8]} measured this one again and confirms nothing: "
+        f"{lateness(started, again)}"
         for name, again in late.select("session", "started").iter_rows()
     ]
 
@@ -199,28 +293,58 @@ def lateness(started: datetime, again: datetime) -> str:
     if after <= WITHIN:
         return ""
     hours = timedelta(hours=1)
-    return f"it starts {after / hours:.0f} h after its start, and later than {WITHIN / hours:g} h after that is another night"
+    return (
+        f"it starts {after / hours:.0f} h after its start, and later than {WITHIN / hours:g} h "
+        "after that is another night"
+    )
 
 
-def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedReference]:
-    """References that eligible cases of a session missed, and what came of measuring them again."""
+def missed_references(
+    cases: pl.DataFrame, again: pl.DataFrame, earlier: pl.DataFrame | None = None
+) -> list[MissedReference]:
+    """References that eligible cases of a session missed, and what came of measuring them again.
+
+    :param earlier: cases of sessions before. Load under which a reference
+        was mostly held there excuses no miss of it.
+    """
     failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
-    return measured_again(failed, again) if again.height else [MissedReference(row) for row in failed]
+    if earlier is not None and any(row["busy"] for row in failed):
+        loads: dict[tuple[object, ...], list[bool]] = {}
+        for row in reference_checks(earlier):
+            if row["outcome"] == PASS:
+                loads.setdefault(_key(row), []).append(row["busy"])
+        failed = [
+            {**row, "busy": row["busy"] and not is_usual(loads.get(_key(row), ()))}
+            for row in failed
+        ]
+    if again.height:
+        return measured_again(failed, again)
+    return [MissedReference(row, BUSY if excused_by_load(row) else "") for row in failed]
 
 
-def measured_again(checks: Iterable[Mapping[str, Any]], again: pl.DataFrame) -> list[MissedReference]:
+def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
+    return tuple(check[name] for name in SAME_CHECK)
+
+
+def is_usual(busy: Sequence[bool]) -> bool:
+    """Whether load is usual: ranks often lost their cores in most of at
+    least :data:`FEWEST_LOADS` sessions before.
+    """
+    return len(busy) >= FEWEST_LOADS and 2 * sum(busy) > len(busy)
+
+
+def measured_again(
+    checks: Iterable[Mapping[str, Any]], again: pl.DataFrame
+) -> list[MissedReference]:
     """What came of measuring references again that were missed.
 
     :param checks: rows of :func:`reference_checks`.
     """
 
-    def key(check: Mapping[str, Any]) -> tuple[object, ...]:
-        return tuple(check[name] for name in SAME_CHECK)
-
     second: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for row in reference_checks(again):
-        second.setdefault(key(row), []).append(row)
-    return [_first_again(check, second.get(key(check), ())) for check in checks]
+        second.setdefault(_key(row), []).append(row)
+    return [_first_again(check, second.get(_key(check), ())) for check in checks]
 
 
 def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -> MissedReference:
@@ -228,56 +352,132 @@ def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -
 
     :param again: the same check in sessions that measured again, oldest first.
     """
-    unlike = [MeasuredOn.of_row(check).unlike(MeasuredOn.of_row(row), str(row["session"])) for row in again]
+    unlike = [
+        MeasuredOn.of_row(check).unlike(MeasuredOn.of_row(row), str(row["session"]))
+        for row in again
+    ]
     first = next((row for row, why in zip(again, unlike, strict=True) if not why), None)
+    excused = excused_by_load(check)
+    unknown = BUSY if excused else NOT_MEASURED_AGAIN
     if first is None:
-        return MissedReference(check, NOT_MEASURED_AGAIN, why=next(iter(unlike), ""))
+        return MissedReference(check, unknown, why=next(iter(unlike), ""))
     value = first["value"]
     if value is None:
-        return MissedReference(check, NOT_MEASURED_AGAIN, second=first)
+        return MissedReference(check, unknown, second=first)
     if not within(check, value):
-        return MissedReference(check, SEEN_TWICE, value, second=first)
+        busy_again = excused and excused_by_load(
+            {**check, **{name: first[name] for name in ("value", "busy")}}
+        )
+        return MissedReference(check, BUSY if busy_again else SEEN_TWICE, value, second=first)
     if first["withdrawn"]:
-        return MissedReference(check, NOT_MEASURED_AGAIN, why=withdrawn_first(str(first["session"])))
+        return MissedReference(check, unknown, why=withdrawn_first(str(first["session"])))
+    if first["samples"] < check["samples"]:
+        fewer = (
+            f"session {first['session'][:8]} has {first['samples']} values of it, fewer than "
+            f"{check['samples']}"
+        )
+        return MissedReference(check, unknown, why=f"{fewer}: measure with as many repeats")
     return MissedReference(check, NOT_SEEN_AGAIN, value, second=first)
 
 
 def within(check: Mapping[str, Any], value: float) -> bool:
-    lower, upper = check["lower"], check["upper"]
+    lower = check["lower"]
+    upper = check["upper"]
     if not (math.isfinite(value) and value > 0):  # nothing that is measured here can be that
         return False
     return (lower is None or value >= lower) and (upper is None or value <= upper)
 
 
+def excused_by_load(check: Mapping[str, Any]) -> bool:
+    """Whether a missed reference is a loss that other programs on its cores explain."""
+    value, lower, upper = (check[name] for name in ("value", "lower", "upper"))
+    if not check["busy"] or value is None or not (math.isfinite(value) and value > 0):
+        return False
+    words = check["metric"].split(".")[1:]
+    directions = {quantity.direction for quantity in QUANTITIES.values() if quantity.short in words}
+    if directions == {HIGHER}:
+        return lower is not None and bool(value < lower)
+    return directions == {LOWER} and upper is not None and bool(value > upper)
+
+
 def value_text(value: float | None, check: Mapping[str, Any]) -> str:
-    """A measured value of a reference check, or a bound, with its unit; a record need not hold one."""
+    """A measured value of a reference check, or a bound, with
+    its unit; a record need not hold one.
+    """
     if value is None:
         return "nothing"
-    if f".{QUANTITIES['line_rate_fraction'].short}." in check["metric"]:
-        return f"{100 * value:.3g} % of the line rate"
-    return f"{value:g} {check['unit']}".removesuffix(" 1")
+    share = is_of_line_rate(check)
+    digits = _deciding_digits(value, check, 3 if share else 6)
+    if share:
+        return f"{100 * value:.{digits}g} % of the line rate"
+    return f"{value:.{digits}g} {check['unit']}".removesuffix(" 1")
+
+
+def _deciding_digits(value: float, check: Mapping[str, Any], least: int) -> int:
+    """Fewest significant digits with which neither this value nor the one
+    that was checked reads like a bound it is not.
+    """
+    pairs = [(one, check[name]) for one in (value, check["value"]) for name in ("lower", "upper")]
+    unlike = [(one, bound) for one, bound in pairs if None not in (one, bound) and one != bound]
+    exact = 15
+    fits = (
+        n
+        for n in range(least, exact)
+        if all(f"{one:.{n}g}" != f"{bound:.{n}g}" for one, bound in unlike)
+    )
+    return next(fits, exact)
+
+
+def is_of_line_rate(check: Mapping[str, Any]) -> bool:
+    """Whether it asks for a share of the line rate."""
+    return f".{QUANTITIES['line_rate_fraction'].short}." in check["metric"]
 
 
 def distance(value: float | None, lower: float | None, upper: float | None) -> float:
-    """How far a value lies beyond the bounds of a reference, as a fraction; infinite where that cannot be said."""
+    """How far a value lies beyond the bounds of a reference, as a
+    fraction; infinite where that cannot be said.
+    """
     if not value or not math.isfinite(value):
         return math.inf
     return max(lower / value - 1 if lower is not None else 0.0, value / upper - 1 if upper else 0.0)
 
 
 def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
-    """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
+    """Reference checks of eligible cases, one row each: columns of
+    its case, its level, and the check's own.
+    """
     stored = pl.col("condition").str
     level = stored.json_path_match("$.depth").alias("level")
     apart = [stored.json_path_match(f"$.{name}").alias(name) for name in APART]
     flag = pl.col("withdrawn") if "withdrawn" in cases.columns else pl.lit(False).alias("withdrawn")
-    kept = (*_SAME_CASE, "group", "session", "case", "nodelist", "condition", "result", "reason")
-    eligible = eligibility.split_cases(cases).eligible.select(*kept, flag, level, *apart, "gates")
-    return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
+    kept = (
+        *_SAME_CASE,
+        "group",
+        "session",
+        "case",
+        "started",
+        "nodelist",
+        "condition",
+        "result",
+        "reason",
+        "samples",
+    )
+    busy = LOST_CORES.alias("busy")
+    eligible = eligibility.split_cases(cases).eligible.select(
+        *kept, flag, busy, level, *apart, "gates"
+    )
+    return (
+        eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
+    )
 
 
 def summary(missed: Iterable[MissedReference]) -> str:
-    """How many of the missed references were seen twice, not seen again, not measured again; empty without a confirmation."""
+    """How many of the missed references were seen twice, not seen again, not
+    measured again; empty without a confirmation.
+    """
     outcomes = [miss.outcome for miss in missed]
-    counts = ((outcomes.count(name), name) for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN))
+    counts = (
+        (outcomes.count(name), name)
+        for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN, BUSY)
+    )
     return ", ".join(f"{count} {name}" for count, name in counts if count)

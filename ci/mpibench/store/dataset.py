@@ -1,17 +1,21 @@
-"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can read them.
+"""Sessions as a Parquet dataset, so that results outlive the
+machine's database and any tool can read them.
 
-Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
-partition columns are in the path, not in the files):
+Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC
+day>/<session>.parquet``; the partition columns are in the path, not in the files):
 
 ``samples``
-    one row per repeat x metric x message size, of every case that measured anything, whatever its evidence says;
+    one row per repeat x metric x message size, of every case that
+    measured anything, whatever its evidence says;
 ``cases``
-    one row per test case, also of those that were skipped or failed before they measured, so that what is missing
-    can be judged later;
+    one row per test case, also of those that were skipped or failed before they measured, so that
+    what is missing can be judged later;
 ``pairs`` and ``pair_maps``
-    of sessions with maps of pairs: one row per value of a pair of nodes, and one per map, with the switches;
+    of sessions with maps of pairs: one row per value of a pair of
+    nodes, and one per map, with the switches;
 ``reports``
-    ReFrame's run report, for pages and diagnoses that show what has no column (:meth:`.store.Store.session`).
+    ReFrame's run report, for pages and diagnoses that show what has no column
+    (:meth:`.store.Store.session`).
 """
 
 from __future__ import annotations
@@ -65,7 +69,10 @@ class Summary:
 
     def __str__(self) -> str:
         unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
-        return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
+        return (
+            f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} "
+            f"values{unproven}"
+        )
 
 
 class RefusedSessions(BadInput):
@@ -73,9 +80,14 @@ class RefusedSessions(BadInput):
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
-        count, first = len(summary.refused), summary.refused[0]
-        others = f" ({count - 1} more sessions refused; {summary.sessions} exported)" if count > 1 else ""
-        super().__init__("sessions-refused", first.removesuffix(".") + others + ".")
+        count = len(summary.refused)
+        first = summary.refused[0]
+        others = (
+            f" ({count - 1} more sessions refused; {summary.sessions} exported)"
+            if count > 1
+            else ""
+        )
+        super().__init__("file-damaged", first.removesuffix(".") + others + ".")
 
 
 #: What a case's condition says of its stack.
@@ -90,8 +102,13 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
         "labels": json.dumps(session.labels, sort_keys=True),
         "case": case.uuid,
         **{name: getattr(case, name) for name in ("run", "partition", "stack", "ppn", "result")},
-        **{name: None if (said := condition.get(name)) is None else str(said) for name in _OF_STACK},
-        **{name: getattr(case, name) or None for name in ("fabric", "ppn_symbol", "pinning", "group", "evidence")},
+        **{
+            name: None if (said := condition.get(name)) is None else str(said) for name in _OF_STACK
+        },
+        **{
+            name: getattr(case, name) or None
+            for name in ("fabric", "ppn_symbol", "pinning", "group", "evidence")
+        },
         "nodes": ALL_NODES if condition.get("nodes_symbol") == ALL_NODES_WORD else case.nodes,
         **{name: getattr(case, name) or None for name in ("job_id", "nodelist")},
         "outputdir": case.directory or None,
@@ -104,26 +121,37 @@ def lost_cores(case: Case) -> bool:
 
 
 def _beside_condition(case: Case) -> dict[str, Any]:
-    """What the dataset keeps with a condition: hosts of ranks where the scheduler names other nodes, lost cores, the machine,
-    the level (there called ``depth``) and what it was measured with: sessions that differ in these are not alike.
+    """What the dataset keeps with a condition: hosts of ranks where the scheduler names other
+    nodes, lost cores, the machine, the level (there called ``depth``) and what it was measured
+    with: sessions that differ in these are not alike.
     """
-    hosts, level, measured_with = MeasuredOn.of(case).hosts, case.entry.get("level"), case.entry.get("measured_with")
+    hosts = MeasuredOn.of(case).hosts
+    level = case.entry.get("level")
+    measured_with = case.entry.get("measured_with")
     return {
         **({"hosts": list(hosts)} if hosts else {}),
         **({"lost_cores": True} if lost_cores(case) else {}),
         **_machine(case),
         **({"depth": level} if isinstance(level, str) else {}),
-        **({"measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else {}),
+        **(
+            {"measured_with": measured_with}
+            if isinstance(measured_with, dict) and measured_with
+            else {}
+        ),
     }
 
 
 def _machine(case: Case) -> dict[str, Any]:
-    """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
+    """What the nodes' operating systems said of themselves, each saying
+    once: what an upgrade changes beside the stack.
+    """
     said: dict[str, set[str]] = {}
     for node in case.proof.kernel if case.proof else ():
         for name, value in [("release", node)] if isinstance(node, str) else node.items():
             if value is not None:
-                about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
+                about = (
+                    name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
+                )
                 said.setdefault(about, set()).add(str(value))
     for link in case.proof.links if case.proof else ():
         said.setdefault(f"link {link['link']}", set()).add(link_state.describe(link))
@@ -132,14 +160,25 @@ def _machine(case: Case) -> dict[str, Any]:
 
 #: Columns of ``samples`` that a sample has under the same name.
 _SAMPLE_FIELDS = (
-    *("group", "suite", "benchmark", "variant", "ranks", "groups"),
-    *("message_bytes", "repetitions", "quantity", "unit", "direction"),
+    "group",
+    "suite",
+    "benchmark",
+    "variant",
+    "ranks",
+    "groups",
+    "message_bytes",
+    "repetitions",
+    "quantity",
+    "unit",
+    "direction",
 )
 
 
 def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
     fields = (*_SAMPLE_FIELDS, "repeat", "value")
-    schema = pl.Schema([("case_number", pl.Int32()), *((name, SAMPLES_SCHEMA[name]) for name in fields)])
+    schema = pl.Schema(
+        [("case_number", pl.Int32()), *((name, SAMPLES_SCHEMA[name]) for name in fields)]
+    )
     rows = [
         (number, *metric, repeat, value)
         for number, case in enumerate(cases)
@@ -148,8 +187,12 @@ def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
         for repeat, value in enumerate(sample.values, start=1)
     ]
     measured = pl.DataFrame(rows, schema=schema, orient="row")
-    sample_columns = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
-    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=sample_columns, orient="row")
+    sample_columns = {
+        name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS
+    }
+    described = pl.DataFrame(
+        [_case_values(session, case) for case in cases], schema=sample_columns, orient="row"
+    )
     return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
 
 
@@ -178,7 +221,9 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
 
 
 def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFrame]:
-    maps = [(_case_values(session, case), found) for case in cases for found in [case.pair_map] if found]
+    maps = [
+        (_case_values(session, case), found) for case in cases for found in [case.pair_map] if found
+    ]
     if not maps:
         return {}
     values = [(number, *row) for number, (_, found) in enumerate(maps) for row in found.values]
@@ -217,14 +262,21 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
         "samples": _samples_table(session, cases),
         "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
         **_pair_tables(session, cases),
-        "reports": pl.DataFrame([(session.uuid, session.started, encode(session))], schema=REPORTS_SCHEMA, orient="row"),
+        "reports": pl.DataFrame(
+            [(session.uuid, session.started, encode(session))], schema=REPORTS_SCHEMA, orient="row"
+        ),
     }
 
 
 def _folder_name(name: str, what: str) -> str:
-    """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
+    """Names become folders: refuse those that would leave the
+    dataset or break the name of a partition.
+    """
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
-        raise BadInput("folder-name", f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
+        raise BadInput(
+            "not-ours",
+            f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.",
+        )
     return name
 
 
@@ -236,11 +288,16 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
     :raises BadInput: no case, so that nothing would say that there was a session, or a bad name.
     :raises CannotWrite: the dataset cannot be written; it has of the session what it had before.
     """
-    out_dir, name = Path(out_dir), f"{_folder_name(session.uuid, 'session')}.parquet"
+    out_dir = Path(out_dir)
+    name = f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
-        raise BadInput("session-empty", f"session {session.uuid} holds no case: it is no night.")
+        raise BadInput("session-missing", f"session {session.uuid} holds no case: it is no night.")
     frames = {
-        out_dir / table / f"system={_folder_name(system, 'system')}" / f"date={session.started:%Y-%m-%d}" / name: frame
+        out_dir
+        / table
+        / f"system={_folder_name(system, 'system')}"
+        / f"date={session.started:%Y-%m-%d}"
+        / name: frame
         for system in session.systems
         for table, frame in tables(session, system).items()
     }
@@ -253,29 +310,39 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
             stale.unlink()
     except OSError as error:
         raise CannotWrite(
-            "cannot-write", f"cannot write the dataset in {out_dir}: {error.strerror}; then export again."
+            "cannot-write",
+            f"cannot write the dataset in {out_dir}: {error.strerror}; then export again.",
         ) from None
-    evidence = pl.concat(frame["evidence"] for path, frame in frames.items() if path.parts[-4] == "samples")
-    return Summary(out_dir, 1, len(session.cases), evidence.len(), int(evidence.ne_missing(PROVEN).sum()))
+    evidence = pl.concat(
+        frame["evidence"] for path, frame in frames.items() if path.parts[-4] == "samples"
+    )
+    return Summary(
+        out_dir, 1, len(session.cases), evidence.len(), int(evidence.ne_missing(PROVEN).sum())
+    )
 
 
 class CannotWrite(BadInput):
     """Nothing is the matter with the session."""
 
 
-def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None) -> Summary:
+def export(
+    db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None
+) -> Summary:
     """Export sessions of a results database; exporting again replaces and never duplicates.
 
     :param sessions: session ids, or unique beginnings of them; all sessions if ``None`` or empty.
     """
-    folder, database = Path(out_dir), str(Path(db_path).resolve())
+    folder = Path(out_dir)
+    database = str(Path(db_path).resolve())
     done: list[Summary] = []
     refused: list[str] = []
     written: set[str] = set()
     starts = session_starts(db_path)
     for named in dict.fromkeys(sessions or starts):
         if not named:
-            raise BadInput("session-id-empty", "--session '' names no session: give its id, or a beginning of it.")
+            raise BadInput(
+                "bad-option", "--session '' names no session: give its id, or a beginning of it."
+            )
         try:
             session = read_session(db_path, named)
             if session.uuid in written:
@@ -287,10 +354,15 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
             raise
         except BadInput as error:
             refused.append(str(error))
-            for uuid in [named] if named in starts else [uuid for uuid in starts if uuid.startswith(named)]:
-                records.Unreadable(uuid, starts[uuid], systems_of(db_path, uuid), str(error), database).keep(folder)
+            for uuid in (
+                [named] if named in starts else [uuid for uuid in starts if uuid.startswith(named)]
+            ):
+                records.UnreadableSession(
+                    uuid, starts[uuid], systems_of(db_path, uuid), str(error), database
+                ).keep(folder)
     cases, rows, unproven = (
-        sum(getattr(done_session, name) for done_session in done) for name in ("cases", "rows", "unproven_rows")
+        sum(getattr(done_session, name) for done_session in done)
+        for name in ("cases", "rows", "unproven_rows")
     )
     total = Summary(folder, len(done), cases, rows, unproven, tuple(refused))
     if refused:

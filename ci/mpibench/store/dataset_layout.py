@@ -1,7 +1,7 @@
 """Columns of the dataset's tables, and the version of that layout.
 
-A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader takes its own layout and no
-other one: a session of another layout is exported again.
+A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
+takes its own layout and no other one: a session of another layout is exported again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from .. import whole_file
 #: Version of the layout; another one for every change of a column.
 LAYOUT = "1.6"
 VERSION_KEY = "mpibench_layout"
-#: How many rows were written: other ones were added, doubled or taken away by hand.
-ROWS_KEY = "mpibench_rows"
-#: Where a file belongs: folders of system and day, and its name. One that was copied or moved by hand holds another session.
+#: Where a file belongs: folders of system and day, and its name. One that was copied or moved by
+#: hand holds another session.
 PLACE_KEY = "mpibench_place"
-#: What was written, :data:`SEAL` and a SHA-256 in hexadecimal digits: that of the file with :data:`UNSEALED` for these.
+#: What was written, :data:`SEAL` and a SHA-256 in hexadecimal digits: that of the file with
+#: :data:`UNSEALED` for these.
 DIGEST_KEY = "mpibench_digest"
-SEAL, UNSEALED = b"mpibench-sha256:", b"0" * 64
+SEAL = b"mpibench-sha256:"
+UNSEALED = b"0" * 64
 
 #: Columns that come from the path.
 PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
@@ -68,7 +69,8 @@ SAMPLES_SCHEMA = pl.Schema(
         "ranks": pl.Int32,  # processes active in the benchmark
         "groups": pl.Int32,
         "message_bytes": pl.Int64,  # null where the benchmark has none
-        "repetitions": pl.Int64,  # repetitions a value averages over; null where the suite prints none
+        # repetitions a value averages over; null where the suite prints none
+        "repetitions": pl.Int64,
         "quantity": pl.String,
         "unit": pl.String,
         "direction": pl.String,  # lower, higher or none: which way is better
@@ -91,14 +93,16 @@ CASES_SCHEMA = pl.Schema(
         **CASE_COLUMNS,
         "name": pl.String,
         "superseded": pl.Boolean,  # failed, and was run again in the same session
-        "measurement": pl.Boolean,  # owes a proof; false for fixtures and foreign tests of the session
+        # owes a proof; false for fixtures and foreign tests of the session
+        "measurement": pl.Boolean,
         "cmdline": pl.String,  # ReFrame's command line of the session
         "fail_phase": pl.String,
         "reason": pl.String,  # of the failure or of the skip
         "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
         "library": pl.String,
         "library_version": pl.String,
-        "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
+        # JSON object as the test stored it, and `machine`: what the nodes said of themselves
+        "condition": pl.String,
         "samples": pl.Int32,  # metrics x sizes measured
         "gates": pl.List(_GATE),
         "seconds": pl.Float64,  # for which the job held its nodes; null where none was submitted
@@ -106,13 +110,15 @@ CASES_SCHEMA = pl.Schema(
     }
 )
 
-#: ``pairs``: one row per value of a pair of nodes (:class:`~reframe_tests.harness.instruments.pairs.pair_values.PairValue`).
+#: ``pairs``: one row per value of a pair of nodes
+#: (:class:`~reframe_tests.harness.instruments.pairs.pair_values.PairValue`).
 PAIRS_SCHEMA = pl.Schema(
     {
         **CASE_COLUMNS,
         "order": pl.Int32,  # pass over all rounds, from 1
         "round": pl.Int32,  # from 1, through all passes
-        "phase": pl.Int32,  # rows of one order, round, phase and quantity were measured at the same time
+        # rows of one order, round, phase and quantity were measured at the same time
+        "phase": pl.Int32,
         "source": pl.String,  # node that sends, or starts the ping-pong
         "target": pl.String,
         "quantity": pl.String,
@@ -158,15 +164,25 @@ SCHEMAS: dict[str, pl.Schema] = {
     "reports": REPORTS_SCHEMA,
 }
 #: An export writes both files of a pair: where one is gone, the other is no whole session.
-PARTNERS = {"samples": "cases", "cases": "samples", "pairs": "pair_maps", "pair_maps": "pairs", "reports": "cases"}
+PARTNERS = {
+    "samples": "cases",
+    "cases": "samples",
+    "pairs": "pair_maps",
+    "pair_maps": "pairs",
+    "reports": "cases",
+}
 
 
 def read_labels(text: str | None) -> dict[str, str]:
-    """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null."""
+    """Labels of a session, as ``cases`` has them, each fit for one line
+    of a terminal; none where they are null.
+    """
     found = _object(text, "labels of a session")
     if not all(isinstance(value, str) for value in found.values()):
         raise BadInput(
-            "dataset-damaged", f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session again."
+            "file-damaged",
+            f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session "
+            "again.",
         )
     return {one_line(name): one_line(value) for name, value in found.items()}
 
@@ -183,7 +199,9 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise BadInput(
-            "dataset-damaged", f"the {what} {one_line(text or '')[:60]!r} is not a JSON object: export its session again."
+            "file-damaged",
+            f"the {what} {one_line(text or '')[:60]!r} is not a JSON object: export its session "
+            "again.",
         )
     return found
 
@@ -194,7 +212,9 @@ def place_of(path: Path) -> str:
 
 
 def sealed(content: bytes) -> bytes:
-    """The bytes of a file of the dataset with the digest of them in it, whatever digest they had."""
+    """The bytes of a file of the dataset with the digest of
+    them in it, whatever digest they had.
+    """
     before, seal, behind = content.rpartition(SEAL)
     unsealed = b"".join((before, seal, UNSEALED, behind[len(UNSEALED) :]))
     digest = hashlib.sha256(unsealed).hexdigest().encode()
@@ -202,8 +222,8 @@ def sealed(content: bytes) -> bytes:
 
 
 def is_as_written(content: bytes) -> bool:
-    """Whether the bytes of a file are those that were written; true of files without a digest, as older ones are."""
-    return SEAL not in content or sealed(content) == content
+    """Whether the bytes of a file are those that were written."""
+    return SEAL in content and sealed(content) == content
 
 
 def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
@@ -212,6 +232,8 @@ def write_file(path: Path, frame: pl.DataFrame, place: str = "") -> None:
     :param place: :func:`place_of` the file it will be; default: that of the path.
     """
     frame = frame.select(SCHEMAS[path.parts[-4]].names())
-    said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path), ROWS_KEY: str(frame.height)}
+    said = {VERSION_KEY: LAYOUT, PLACE_KEY: place or place_of(path)}
     said[DIGEST_KEY] = (SEAL + UNSEALED).decode()
-    whole_file.write_parquet(path, frame, finish=sealed, compression="zstd", statistics=True, metadata=said)
+    whole_file.write_parquet(
+        path, frame, finish=sealed, compression="zstd", statistics=True, metadata=said
+    )

@@ -1,11 +1,13 @@
-"""Which cases are eligible, and what became of each: the one place where that is decided, for every verdict, page and report.
+"""Which cases are eligible, and what became of each: the one place where
+that is decided, for every verdict, page and report.
 
-A case is eligible if it measured, on a machine, under a condition it proved. A case that missed a reference is a proven
-measurement and is compared like any other - dropping it would hide what a comparison is for - but nothing is learned
-from it (:data:`LEARNING`). A case that proved its condition and times nothing (placement) is proven and holds no
-measurement.
+A case is eligible if it measured, on a machine, under a condition it proved. A case that missed a
+reference is a proven measurement and is compared like any other - dropping it would hide what a
+comparison is for - but nothing is learned from it (:data:`LEARNING`). A case that proved its
+condition and times nothing (placement) is proven and holds no measurement.
 
-All of it are expressions over the columns of the table ``cases``, in the dataset or of a session that is not in it.
+All of it are expressions over the columns of the table ``cases``, in
+the dataset or of a session that is not in it.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN
+from reframe_tests.harness.samples import DRY_RUN, FAIL, PASS, PROVEN
 
 #: ReFrame's result of a case that was running, or still to run, when its session ended early.
 INTERRUPTED = "abort"
-#: What ended it: exceptions that ReFrame 4.10 (``frontend/executors/__init__.py``, ``ABORT_REASONS``) names in the reason of
-#: such a case (``core/exceptions.py``, ``what``), each with what brings it about.
+#: What ended it: exceptions that ReFrame 4.10 (``frontend/executors/__init__.py``,
+#: ``ABORT_REASONS``) names in the reason of such a case (``core/exceptions.py``, ``what``), each
+#: with what brings it about.
 CAUSES = {
     "KeyboardInterrupt": "SIGINT",
     "ForceExitError": "SIGTERM or SIGHUP",
@@ -43,12 +46,19 @@ def interruption(reasons: Iterable[str | None], planned: int) -> str:
     """
     causes = [cause_of(reason) for reason in reasons]
     named = ", ".join(dict.fromkeys(causes))
-    return f"interrupted: {len(causes)} of {planned} case{'' if planned == 1 else 's'} did not run ({named})" if causes else ""
+    return (
+        f"interrupted: {len(causes)} of {planned} case{'' if planned == 1 else 's'} did not run "
+        f"({named})"
+        if causes
+        else ""
+    )
 
 
 #: Columns of ``cases`` that decide whether one is eligible.
 FACT_COLUMNS = ("result", "fail_phase", "evidence", "superseded", "samples")
-_RESULT, _PHASE, _EVIDENCE = (pl.col(name).fill_null("") for name in ("result", "fail_phase", "evidence"))
+_RESULT, _PHASE, _EVIDENCE = (
+    pl.col(name).fill_null("") for name in ("result", "fail_phase", "evidence")
+)
 _SUPERSEDED = pl.col("superseded").fill_null(False)
 _MEASURED = (pl.col("samples") > 0).fill_null(False)
 #: It owes a proof: no fixture, and no foreign test.
@@ -63,7 +73,8 @@ REASONS: dict[str, pl.Expr] = {
     SKIPPED: _RESULT == "skip",
     "was run again later in its session": _SUPERSEDED,
     NO_PROOF: _EVIDENCE != PROVEN,
-    FAILED: ~_RESULT.is_in(["pass", "xfail", "xpass"]) & ~((_RESULT == "fail") & (_PHASE == "performance")),
+    FAILED: ~_RESULT.is_in(["pass", "xfail", "xpass"])
+    & ~((_RESULT == "fail") & (_PHASE == "performance")),
     NO_MEASUREMENT: ~_MEASURED,
 }
 #: What keeps an eligible case from becoming a reference.
@@ -73,7 +84,8 @@ LEARNING = {"missed a reference": _RESULT != "pass"}
 def _first(conditions: dict[str, pl.Expr]) -> pl.Expr:
     """The word of the first condition that holds; null where none does."""
     return pl.coalesce(
-        *(pl.when(condition).then(pl.lit(word)) for word, condition in conditions.items()), pl.lit(None, pl.String)
+        *(pl.when(condition).then(pl.lit(word)) for word, condition in conditions.items()),
+        pl.lit(None, pl.String),
     )
 
 
@@ -84,31 +96,13 @@ _PROVES = WHY_NOT.is_null() | (WHY_NOT == NO_MEASUREMENT)
 
 
 def checks(outcome: str) -> pl.Expr:
-    return pl.col("gates").list.eval(pl.element().struct.field("outcome") == outcome).list.sum().fill_null(0)
+    return (
+        pl.col("gates")
+        .list.eval(pl.element().struct.field("outcome") == outcome)
+        .list.sum()
+        .fill_null(0)
+    )
 
-
-_VALUE, _LOWER, _UPPER, _SAID = (pl.element().struct.field(name) for name in ("value", "lower", "upper", "outcome"))
-#: :func:`~reframe_tests.harness.samples.outcome_of` each reference check.
-_REACHED = _VALUE.is_not_null() & (_VALUE >= _LOWER).fill_null(True) & (_VALUE <= _UPPER).fill_null(True)
-_COMES_OF_IT = (
-    pl.when(_LOWER.is_null() & _UPPER.is_null())
-    .then(pl.lit(NO_REFERENCE))
-    .when(_REACHED)
-    .then(pl.lit(PASS))
-    .otherwise(pl.lit(FAIL))
-)
-_RUN_AGAIN = pl.col("run") < pl.col("run").max().over("session", "name", "partition", "stack")
-#: How a row of ``cases`` contradicts itself or the others of its session, which nothing that was exported does; null if not.
-CONTRADICTION = _first(
-    {
-        "has a reference check whose outcome is not that of its value and bounds": pl.col("gates")
-        .list.eval(_SAID.ne_missing(_COMES_OF_IT))
-        .list.any()
-        .fill_null(False),
-        "was run again later, it says, and no later run of it is there": _SUPERSEDED
-        & ~(_RESULT.is_in(["fail", INTERRUPTED]) & _RUN_AGAIN).fill_null(False),
-    }
-)
 
 #: What became of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
 OUTCOME = pl.coalesce(
@@ -140,12 +134,20 @@ class SplitCases:
 
     @property
     def proven(self) -> pl.DataFrame:
-        """Rows of ``cases`` that proved their condition: the eligible ones, and those that time nothing."""
-        return pl.concat([self.eligible, self.left_out.filter(pl.col("why") == NO_MEASUREMENT).drop("why")])
+        """Rows of ``cases`` that proved their condition: the eligible
+        ones, and those that time nothing.
+        """
+        return pl.concat(
+            [self.eligible, self.left_out.filter(pl.col("why") == NO_MEASUREMENT).drop("why")]
+        )
 
     def sentences(self) -> list[str]:
-        """One line per reason, with the number of cases; those that were not to measure are no loss."""
-        counted = self.left_out.filter(~pl.col("why").is_in([SKIPPED, NO_MEASUREMENT]))["why"].value_counts(sort=True)
+        """One line per reason, with the number of cases; those that
+        were not to measure are no loss.
+        """
+        counted = self.left_out.filter(~pl.col("why").is_in([SKIPPED, NO_MEASUREMENT]))[
+            "why"
+        ].value_counts(sort=True)
         return [f"{row['count']} cases not used: each {row['why']}" for row in counted.to_dicts()]
 
 
@@ -155,9 +157,14 @@ def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCase
     :param for_learning: references are to be made from them.
     """
     marked = cases.with_columns(why=_first(REASONS | LEARNING) if for_learning else WHY_NOT)
-    return SplitCases(marked.filter(pl.col("why").is_null()).drop("why"), marked.filter(pl.col("why").is_not_null()))
+    return SplitCases(
+        marked.filter(pl.col("why").is_null()).drop("why"),
+        marked.filter(pl.col("why").is_not_null()),
+    )
 
 
 def owed_proof(cases: pl.DataFrame) -> pl.DataFrame:
-    """Cases that were to run and prove something: neither skipped nor run again later, and no fixture or foreign test."""
+    """Cases that were to run and prove something: neither skipped nor run
+    again later, and no fixture or foreign test.
+    """
     return cases.filter(pl.col("result") != "skip", ~_SUPERSEDED, _OWES)

@@ -1,4 +1,6 @@
-"""Message sizes, numbers of nodes, units and changes as readers see them, on terminals, pages and in answers alike."""
+"""Message sizes, numbers of nodes, units and changes as readers see
+them, on terminals, pages and in answers alike.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ LESS_IS_BETTER = tuple(name for name, row in QUANTITIES.items() if row.direction
 
 
 def size_text(message_bytes: int | None) -> str:
-    """Message size with a binary prefix: ``0 B``, ``16 KiB``; ``no message`` for what has none (a barrier)."""
+    """Message size with a binary prefix: ``0 B``, ``16 KiB``; ``no
+    message`` for what has none (a barrier).
+    """
     if message_bytes is None:
         return "no message"
     for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
@@ -89,7 +93,8 @@ def changes_by_kind(rows: pl.DataFrame) -> list[tuple[float, str]]:
         kinds.setdefault(kind, []).append((slower, name))
     found = []
     for group in kinds.values():
-        middle, name = statistics.median(slower for slower, _ in group), group[0][1]
+        middle = statistics.median(slower for slower, _ in group)
+        name = group[0][1]
         found.append((own_loss(middle, name), change_text(middle, name)))
     return sorted(found, key=lambda change: -abs(change[0]))
 

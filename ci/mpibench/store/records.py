@@ -1,7 +1,9 @@
-"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``: withdrawals, refusals of an export, answers, plans.
+"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``:
+withdrawals, refusals of an export, answers, plans.
 
-A file each, and neither a database nor one file for all: taking the place of a file is atomic on every file system, NFS
-without locks among them; two writers, on whichever nodes, never share a file; and what can only be read needs no journal.
+A file each, and neither a database nor one file for all: taking the place of a file is atomic on
+every file system, NFS without locks among them; two writers, on whichever nodes, never share a
+file; and what can only be read needs no journal.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 def path_of(folder: Path, kind: str, name: str) -> Path:
     """Where a record is."""
     if not _NAME.fullmatch(name):
-        raise BadInput("record-name", f"{name!r} cannot name a file: use letters, digits, '_', '-' and '.', 128 at most.")
+        raise BadInput(
+            "file-damaged",
+            f"{name!r} cannot name a file: use letters, digits, '_', '-' and '.', 128 at most.",
+        )
     return Path(folder) / kind / f"{name}.json"
 
 
@@ -46,22 +51,28 @@ def write(folder: Path, kind: str, name: str, text: str) -> Path:
 
 
 def inside(folder: Path, pattern: str) -> list[Path]:
-    """What a folder of a dataset holds under names that fit; nothing where there is no such folder."""
+    """What a folder of a dataset holds under names that fit;
+    nothing where there is no such folder.
+    """
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / entry.name for entry in entries if fnmatch.fnmatchcase(entry.name, pattern))
+            return sorted(
+                folder / entry.name for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)
+            )
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not folder.is_symlink():
             return []
         raise BadInput(
-            "record-folder-unreadable",
-            f"{folder} cannot be read ({error.strerror}), so what it says of sessions is not known: it must be a folder that "
-            "you can read.",
+            "file-unreadable",
+            f"{folder} cannot be read ({error.strerror}), so what it says of sessions is not "
+            "known: it must be a folder that you can read.",
         ) from None
 
 
 def _flat(data: Any) -> Any:
-    """What a file holds, each text on one line: whoever can write in the dataset could write anything to a terminal."""
+    """What a file holds, each text on one line: whoever can write in the
+    dataset could write anything to a terminal.
+    """
     if isinstance(data, dict):
         return {name: _flat(value) for name, value in data.items()}
     if isinstance(data, list):
@@ -69,11 +80,13 @@ def _flat(data: Any) -> Any:
     return one_line(data) if isinstance(data, str) else data
 
 
-R = TypeVar("R", bound="Record")
+R = TypeVar("R", bound="StoreRecord")
 
 
-class Record(Struct, frozen=True):
-    """A record of some kind, which is also the folder it is in; its name is made of what it says."""
+class StoreRecord(Struct, frozen=True):
+    """A record of some kind, which is also the folder it is in;
+    its name is made of what it says.
+    """
 
     kind: ClassVar[str]
 
@@ -93,13 +106,14 @@ class Record(Struct, frozen=True):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput("cannot-remove", f"cannot remove {path}: {error.strerror}.") from None
+            raise BadInput("not-ours", f"cannot remove {path}: {error.strerror}.") from None
 
     @classmethod
     def read(cls: type[R], folder: Path) -> dict[str, R]:
         """All of this kind by their names.
 
-        :raises BadInput: one of them, or their folder, cannot be read: no answer may rest on a guess of what it said.
+        :raises BadInput: one of them, or their folder, cannot be read: no
+            answer may rest on a guess of what it said.
         """
         found = {}
         for path in inside(Path(folder) / cls.kind, "[!.]*.json"):
@@ -107,11 +121,14 @@ class Record(Struct, frozen=True):
                 record = msgspec.convert(_flat(json.loads(path.read_text(encoding="utf-8"))), cls)
             except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
                 raise BadInput(
-                    "record-damaged", f"{path} is not a readable record: restore it from a copy, or remove it."
+                    "file-damaged",
+                    f"{path} is not a readable record: restore it from a copy, or remove it.",
                 ) from None
             if record.name != path.stem:
                 raise BadInput(
-                    "record-damaged", f"{path} is the record {record.name}: name it {record.name}.json, or remove it."
+                    "file-damaged",
+                    f"{path} is the record {record.name}: name it {record.name}.json, or remove "
+                    "it.",
                 )
             found[path.stem] = record
         return found
@@ -121,10 +138,12 @@ class Record(Struct, frozen=True):
 LONGEST_WHY = 500
 
 
-class Withdrawal(Record, frozen=True):
-    """A session that somebody withdrew: measured, stored, shown as withdrawn, and no part of any verdict.
+class Withdrawal(StoreRecord, frozen=True):
+    """A session that somebody withdrew: measured, stored, shown as
+    withdrawn, and no part of any verdict.
 
-    A machine under maintenance, a wrong cable, a test of the tests: such a session is no night, however well it is proven.
+    A machine under maintenance, a wrong cable, a test of the tests: such a
+    session is no night, however well it is proven.
 
     :param why: in the words of who withdrew it, on one line.
     """
@@ -141,13 +160,17 @@ class Withdrawal(Record, frozen=True):
         return self.session
 
     def __str__(self) -> str:
-        return f"session {self.session[:8]} was withdrawn by {self.who} on {self.when:%Y-%m-%d}: {self.why}"
+        return (
+            f"session {self.session[:8]} was withdrawn by {self.who} on {self.when:%Y-%m-%d}: "
+            f"{self.why}"
+        )
 
 
-class Unreadable(Record, frozen=True):
+class UnreadableSession(StoreRecord, frozen=True):
     """A session of the database that the export refused, because a value in it is no number, say.
 
-    It is kept until it is exported or no longer in the database, so that no verdict takes an older session for the newest.
+    It is kept until it is exported or no longer in the database, so that no
+    verdict takes an older session for the newest.
 
     :param systems: systems it ran on; empty if that is not known.
     :param database: full name of that database: a dataset may have sessions of several.
@@ -167,41 +190,55 @@ class Unreadable(Record, frozen=True):
         return hashlib.sha256(self.session.encode()).hexdigest()
 
 
-def refusals(folder: Path) -> list[Unreadable]:
+def refusals(folder: Path) -> list[UnreadableSession]:
     """All of them, the oldest session first."""
-    return sorted(Unreadable.read(folder).values(), key=lambda refused: (refused.started, refused.session))
+    return sorted(
+        UnreadableSession.read(folder).values(),
+        key=lambda refused: (refused.started, refused.session),
+    )
 
 
 def forget_refusals(folder: Path, sessions: Collection[str]) -> None:
-    """Remove the refusals of sessions that have been exported since, or that the database no longer holds."""
+    """Remove the refusals of sessions that have been exported since,
+    or that the database no longer holds.
+    """
     for session in sessions:
-        Unreadable.remove(folder, hashlib.sha256(session.encode()).hexdigest())
+        UnreadableSession.remove(folder, hashlib.sha256(session.encode()).hexdigest())
 
 
 Source = Literal["night", "gate"]
 #: Who answered.
 NIGHT: Source
 GATE: Source
-NIGHT, GATE = "night", "gate"
+NIGHT = "night"
+GATE = "gate"
 #: Problems kept of one answer; the others are counted.
 MOST_PROBLEMS = 50
 #: What stands for the id where a night stored no session; the time it ended is behind it.
 NO_SESSION = "none-"
 
 
-class StoredAnswer(Record, frozen=True):
-    """What was answered of a night when it was young, by ``ci/nightly`` itself or by the gate (``answers/<session>.<source>``).
+class StoredAnswer(StoreRecord, frozen=True):
+    """What was answered of a night when it was young, by ``ci/nightly`` itself or by the gate
+    (``answers/<session>.<source>``).
 
-    A year later the cases of a night still show what was proven and which references were missed. That a stack could not be
-    entered, that something expected was missing, or how the night compared with those before it, only its answer says. A night
-    that stored no session leaves its answer, too.
+    A year later the cases of a night still show what was proven and which references were missed.
+    That a stack could not be entered, that something expected was missing, or how the night
+    compared with those before it, only its answer says. A night that stored no session leaves its
+    answer, too.
 
     :param session: id; of a night without one :data:`NO_SESSION` and the time.
-    :param passed: whether there was no problem.
+    :param passed: whether there was no problem; what was not judged is none.
+    :param unjudged: whether a part was slow on a busy machine alone, or
+        nights differ too much: the night is not green.
     :param finding: the worst problem in one line; empty where it passed.
-    :param judged: how many metrics were held against the nights before; references are counted in the cases.
-    :param slower: partition, environment and name of each case that was slower than the nights before, but for those that were
-        not when they were measured again; ``None`` where nothing was held against these.
+    :param judged: how many metrics were held against the nights before;
+        references are counted in the cases.
+    :param kinds: the gate's question of each problem; empty of a night,
+        and of answers of before this was stored.
+    :param slower: partition, environment and name of each case that was slower than the nights
+        before, but for those that were not when they were measured again; ``None`` where nothing
+        was held against these.
     """
 
     kind = "answers"
@@ -216,6 +253,8 @@ class StoredAnswer(Record, frozen=True):
     judged: int
     written: datetime
     slower: tuple[tuple[str, str, str], ...] | None = None
+    unjudged: bool = False
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.passed and self.problems:
@@ -241,9 +280,13 @@ def answer(
     finding: str = "",
     judged: int = 0,
     slower: Collection[tuple[str, str, str]] | None = None,
+    unjudged: bool = False,
+    kinds: Sequence[str] = (),
     now: datetime | None = None,
 ) -> StoredAnswer:
-    """Keep an answer in the dataset, in the place of an earlier one of the same session and source."""
+    """Keep an answer in the dataset, in the place of an earlier
+    one of the same session and source.
+    """
     moment = (now or datetime.now(timezone.utc)).replace(microsecond=0)
     said = [one_line(problem) for problem in problems]
     more = [f"... and {len(said) - MOST_PROBLEMS} more"] if len(said) > MOST_PROBLEMS else []
@@ -258,6 +301,8 @@ def answer(
         judged,
         moment,
         None if slower is None else tuple(sorted(set(slower))),
+        unjudged,
+        tuple(kinds[:MOST_PROBLEMS]),
     )
     kept.keep(folder)
     return kept

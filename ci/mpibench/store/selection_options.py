@@ -1,7 +1,8 @@
-"""Which options of ReFrame's command line make a session smaller than a whole one of its mode, or judge less of it.
+"""Which options of ReFrame's command line make a session smaller than
+a whole one of its mode, or judge less of it.
 
-The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting checks" and the others named
-below). Long options may be cut short, as ``argparse`` allows.
+The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting
+checks" and the others named below). Long options may be cut short, as ``argparse`` allows.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from .sessions import Session
 #: Folder of the tests; a search path that ends in it is all of them.
 WHOLE_SUITE = "reframe_tests"
 _PATH = "--checkpath"
-#: Variables that say how a case is measured; with any other one, tests run elsewhere, measure something else, or are judged by
-#: something else than their references.
+#: Variables that say how a case is measured; with any other one, tests run elsewhere, measure
+#: something else, or are judged by something else than their references.
 MEASURING = ("level", "repeats", "limit_s", "paired_stack")
 
 
-#: The tag that every test has (``FabricTest.select_cases``). ``production`` leaves some out: whole for a night, whose mode says
-#: so itself, and for no other label.
+#: The tag that every test has (``FabricTest.select_cases``). ``production`` leaves some out: whole
+#: for a night, whose mode says so itself, and for no other label.
 WHOLE_TAG = "maintenance"
 
 
-#: Long option to: its short form, whether it takes a value, and which values make a session partial (``None``: any).
+#: Long option to: its short form, whether it takes a value, and which
+#: values make a session partial (``None``: any).
 NARROWING: dict[str, tuple[str, bool, Callable[[str], bool] | None]] = {
     "--cpu-only": ("", False, None),
     # References are looked at, and proofs made, in hooks.
@@ -45,7 +47,11 @@ NARROWING: dict[str, tuple[str, bool, Callable[[str], bool] | None]] = {
     "--maxfail": ("", True, None),
     "--parameterize": ("-P", True, None),
     "--restore-session": ("", True, None),
-    "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] not in MEASURING),
+    "--setvar": (
+        "-S",
+        True,
+        lambda value: value.partition("=")[0].rpartition(".")[2] not in MEASURING,
+    ),
     # Without these stages no reference is looked at, or no proof.
     "--skip-performance-check": ("", False, None),
     "--skip-sanity-check": ("", False, None),
@@ -66,10 +72,18 @@ def narrowing(command_line: str) -> tuple[str, ...]:
     except ValueError:
         return (command_line,)  # no shell would take it: nobody knows what was asked for
     given = list(_options(words))
-    counting = [(long, value) for long, value in given if (counts := NARROWING[long][2]) is None or counts(value)]
+    counting = [
+        (long, value)
+        for long, value in given
+        if (counts := NARROWING[long][2]) is None or counts(value)
+    ]
     # Search paths add up: beside the whole suite another one takes nothing away.
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)
-    shown = [f"{long}={value}" if NARROWING[long][1] else long for long, value in counting if not (whole and long == _PATH)]
+    shown = [
+        f"{long}={value}" if NARROWING[long][1] else long
+        for long, value in counting
+        if not (whole and long == _PATH)
+    ]
     return tuple(shown)
 
 
@@ -84,10 +98,14 @@ def mode_of(command_line: str) -> str | None:
     return given[-1] if given else None
 
 
-def asks_for(options: Sequence[str], partition: str | None, stack: str | None, name: str | None) -> bool | None:
-    """Whether options of :func:`narrowing` ask for a case; ``None`` where they ask for more than is known of it.
+def asks_for(
+    options: Sequence[str], partition: str | None, stack: str | None, name: str | None
+) -> bool | None:
+    """Whether options of :func:`narrowing` ask for a case; ``None``
+    where they ask for more than is known of it.
 
-    As ReFrame 4.10 does: ``core/systems.py`` (``valid_env_names``), ``frontend/filters.py`` (``have_any_name``).
+    As ReFrame 4.10 does: ``core/systems.py`` (``valid_env_names``),
+    ``frontend/filters.py`` (``have_any_name``).
 
     :param partition: of the case, without its system; a parameter that is ``None`` is not known.
     """
@@ -101,15 +119,22 @@ def asks_for(options: Sequence[str], partition: str | None, stack: str | None, n
         _fits(re.match, places, partition),
         _fits(re.match, given.pop("--prgenv", []), stack),
         _fits(re.search, given.pop("--name", []), shown),
-        *(None if (hit := _fits(re.search, [pattern], shown)) is None else not hit for pattern in given.pop("--exclude", [])),
+        *(
+            None if (hit := _fits(re.search, [pattern], shown)) is None else not hit
+            for pattern in given.pop("--exclude", [])
+        ),
     ]
     if False in answers:
         return False
     return None if given or None in answers else True
 
 
-def _fits(match: Callable[[str, str], object], patterns: Sequence[str], value: str | None) -> bool | None:
-    """Whether one of the patterns fits; without patterns anything does. ReFrame's ``@`` and ``/`` name what is not stored."""
+def _fits(
+    match: Callable[[str, str], object], patterns: Sequence[str], value: str | None
+) -> bool | None:
+    """Whether one of the patterns fits; without patterns anything does.
+    ReFrame's ``@`` and ``/`` name what is not stored.
+    """
     if not patterns:
         return True
     if value is None or any("@" in pattern or pattern.startswith("/") for pattern in patterns):
@@ -125,7 +150,9 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     for word in rest:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            known = next((long for long in NARROWING if len(name) > 3 and long.startswith(name)), None)
+            known = next(
+                (long for long in NARROWING if len(name) > 3 and long.startswith(name)), None
+            )
         else:
             letters = word[1:].lstrip(_FLAGS) if word.startswith("-") else ""
             known = _LONG.get(f"-{letters[:1]}")
@@ -145,4 +172,6 @@ def describe_part(session: Session) -> str:
         {case.stack for case in cases if case.stack},
         {case.fabric for case in cases if case.fabric},
     ]
-    return f"{len(cases)} cases measured: " + "; ".join(", ".join(sorted(part)) for part in parts if part)
+    return f"{len(cases)} cases measured: " + "; ".join(
+        ", ".join(sorted(part)) for part in parts if part
+    )

@@ -5,24 +5,29 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
     4f2a7c10-...            one session, by its id
     4f2a                    the same by a unique beginning of it (ours)
     latest, latest~2        the newest session, the third newest (ours)
-    20261101:20261115       sessions started in a period, end excluded; YYYYmmdd[THHMM[SS[+ZZZZ]]] or now, each with
+    night, night~1          the last night, the one before (ours): sessions
+    with a label ``run``, as ``ci/nightly`` gives one,
+                            that are whole; where there is none, those with a label, else any
+    20261101:20261115       sessions started in a period, end excluded;
+    YYYYmmdd[THHMM[SS[+ZZZZ]]] or now, each with
                             an offset such as now-7d, in m, h, d or w
     ?'run == "nightly"'     sessions whose labels (--session-extras) fulfil an expression
     now-7d:now?run=="nightly"   both
 
-A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is no night and no sample of the
-machine: only its id means it, or an expression that asks for that label.
+A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is
+no night and no sample of the machine: only its id means it, or an expression that asks for that
+label.
 
-Several are joined with commas: ``4f2a,77b0``. The expression is SQL's, as Polars reads it: names, texts, numbers,
-``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same expressions over the columns of the table
-``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
+Several are joined with commas: ``4f2a,77b0``. The expression is SQL's, as Polars reads it: names,
+texts, numbers, ``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same
+expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -30,26 +35,30 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from . import selection_options
 from .dataset_layout import read_labels
-from .records import Unreadable
+from .records import UnreadableSession
 from .sessions import CONFIRMS
 
-_LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
+#: Selectors that count back.
+LATEST = "latest"
+NIGHT = "night"
+_COUNTED = re.compile(rf"({LATEST}|{NIGHT})(?:~(\d{{1,6}}))?")
 _UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")
 
 
 def parse_expression(text: str) -> pl.Expr:
     """An expression as Polars reads it; texts may stand in either quotes."""
-    # ``group`` is a column of ours and a word of SQL's; between quotes there is an even number of them to the end.
+    # ``group`` is a column of ours and a word of SQL's; between quotes
+    # there is an even number of them to the end.
     named = re.sub(r"\bgroup\b(?=[^']*(?:'[^']*'[^']*)*$)", '"group"', text.replace('"', "'"))
     try:
         return pl.sql_expr(named)
     except pl.exceptions.PolarsError:
         raise BadInput(
-            "expression-format", f"{text!r} is not an expression: write for instance \"run == 'nightly'\"."
+            "bad-option", f"{text!r} is not an expression: write for instance \"run == 'nightly'\"."
         ) from None
 
 
@@ -59,14 +68,17 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     unknown = sorted(set(expression.meta.root_names()) - set(rows.columns))
     if unknown:
         raise BadInput(
-            "expression-name-unknown",
-            f"{unknown[0]!r} in {text!r} is unknown; the {what} are: {', '.join(sorted(rows.columns))}.",
+            "unknown-name",
+            f"{unknown[0]!r} in {text!r} is unknown; the {what} are: "
+            f"{', '.join(sorted(rows.columns))}.",
         )
     try:
         return rows.filter(expression)
     except pl.exceptions.PolarsError as error:
         raise BadInput(
-            "expression-refused", f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing else."
+            "bad-option",
+            f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing "
+            "else.",
         ) from None
 
 
@@ -75,24 +87,30 @@ def _period(text: str) -> tuple[datetime, datetime]:
     from reframe.frontend.reporting import utility
 
     try:
-        first, last = (datetime.fromtimestamp(stamp, timezone.utc) for stamp in utility.parse_time_period(text))
+        first, last = (
+            datetime.fromtimestamp(stamp, timezone.utc) for stamp in utility.parse_time_period(text)
+        )
     except (ValueError, OverflowError, OSError):
         raise BadInput(
-            "period-format",
-            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.",
+            "bad-option",
+            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or "
+            "one with an offset as now-7d.",
         ) from None
     if first >= last:
-        raise BadInput("period-format", f"period {text!r} ends before it begins.")
+        raise BadInput("bad-option", f"period {text!r} ends before it begins.")
     return first, last
 
 
 def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
     """One row per session and system of the table ``cases``, newest last.
 
-    Columns ``session``, ``started``, ``labels``, ``system``, ``cmdline`` (null where it is not stored) and ``level``, at which
-    a session without the label ``run`` was measured; null for the others, whose conditions are not read for it.
+    Columns ``session``, ``started``, ``labels``, ``system``, ``cmdline`` (null where it is not
+    stored) and ``level``, at which a session without the label ``run`` was measured; null for the
+    others, whose conditions are not read for it.
     """
-    found = cases.group_by("session", "started", "labels", "system").agg(pl.col("cmdline").drop_nulls().first())
+    found = cases.group_by("session", "started", "labels", "system").agg(
+        pl.col("cmdline").drop_nulls().first()
+    )
     levels = (
         cases.filter(~pl.col("labels").fill_null("").str.contains('"run":', literal=True))
         .select("session", level=pl.col("condition").str.json_path_match("$.depth"))
@@ -100,15 +118,18 @@ def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
         .group_by("session")
         .agg(pl.col("level").unique().sort().str.join(", "))
     )
-    return found.join(levels, on="session", how="left").sort("started", "session", "system").collect()
+    return (
+        found.join(levels, on="session", how="left").sort("started", "session", "system").collect()
+    )
 
 
 @dataclass(frozen=True)
 class Alike:
     """The series a session belongs to: a smoke test is not a night of the nightly series.
 
-    Its label says so. Sessions without one are a series only where they are the same kind of measurement: level, mode and
-    selection options are the same. Whole ones count for one with options, too, and none with options for a whole one.
+    Its label says so. Sessions without one are a series only where they are the same kind of
+    measurement: level, mode and selection options are the same. Whole ones count for one with
+    options, too, and none with options for a whole one.
 
     :param earlier: ids of the sessions of that series that started before, oldest first.
     :param other: how many earlier sessions without a label are of another kind, and not taken.
@@ -125,9 +146,13 @@ class Alike:
         sessions = f"{len(self.earlier)} earlier session{'' if len(self.earlier) == 1 else 's'}"
         if self.run is not None:
             return f"{sessions} of its label"
-        ends = list(dict.fromkeys(identity[:8] for identity in (*self.earlier[:1], *self.earlier[-1:])))
+        ends = list(
+            dict.fromkeys(identity[:8] for identity in (*self.earlier[:1], *self.earlier[-1:]))
+        )
         taken = f" ({' to '.join(ends)})" if ends else ""
-        return f"{sessions} without a label{taken}, {self.kind}" + (f"; {self.other} of another kind" if self.other else "")
+        return f"{sessions} without a label{taken}, {self.kind}" + (
+            f"; {self.other} of another kind" if self.other else ""
+        )
 
 
 class _Kind(NamedTuple):
@@ -140,11 +165,21 @@ class _Kind(NamedTuple):
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _Kind:
         command = row.get("cmdline") or ""
-        return cls(row.get("level"), selection_options.mode_of(command), selection_options.narrowing(command))
+        return cls(
+            row.get("level"),
+            selection_options.mode_of(command),
+            selection_options.narrowing(command),
+        )
 
     def __str__(self) -> str:
-        named = [f"{name} {value}" for name, value in (("level", self.level), ("mode", self.mode)) if value]
-        return ", ".join([*named, f"whole or with {' '.join(self.options)}" if self.options else "whole"])
+        named = [
+            f"{name} {value}"
+            for name, value in (("level", self.level), ("mode", self.mode))
+            if value
+        ]
+        return ", ".join(
+            [*named, f"whole or with {' '.join(self.options)}" if self.options else "whole"]
+        )
 
 
 def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
@@ -152,7 +187,10 @@ def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
 
     :param sessions: :func:`sessions_table` of one system.
     """
-    return {session: read_labels(labels).get("run") for session, labels in sessions.select("session", "labels").iter_rows()}
+    return {
+        session: read_labels(labels).get("run")
+        for session, labels in sessions.select("session", "labels").iter_rows()
+    }
 
 
 def alike(sessions: pl.DataFrame, session: str) -> Alike:
@@ -166,15 +204,29 @@ def alike(sessions: pl.DataFrame, session: str) -> Alike:
     same = tuple(other for other in before if runs[other] == runs[session])
     if runs[session] is not None:
         return Alike(runs[session], same, labelled)
-    kinds = {row["session"]: _Kind.of(row) for row in sessions.to_dicts() if runs[row["session"]] is None}
+    kinds = {
+        row["session"]: _Kind.of(row) for row in sessions.to_dicts() if runs[row["session"]] is None
+    }
     mine = kinds[session]
     earlier = tuple(other for other in same if kinds[other] in (mine, mine._replace(options=())))
     return Alike(None, earlier, labelled, len(same) - len(earlier), str(mine))
 
 
+#: Sessions before one that tell what is usual.
+MOST_EARLIER = 30
+
+
+def earlier_cases(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
+    """Rows of ``cases`` of the :data:`MOST_EARLIER` sessions of the same series before one."""
+    before = alike(sessions_table(cases), session).earlier[-MOST_EARLIER:]
+    return cases.filter(pl.col("session").is_in(before)).collect()
+
+
 def split(text: str) -> list[str]:
     """Parts of a selector, separated by commas outside quotes, parentheses and brackets."""
-    parts, depth, quote = [""], 0, ""
+    parts = [""]
+    depth = 0
+    quote = ""
     for letter in text:
         if quote:
             quote = "" if letter == quote else quote
@@ -191,12 +243,14 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def select(selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[Unreadable] = ()) -> list[str]:
+def select(
+    selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[UnreadableSession] = ()
+) -> list[str]:
     """Ids of the sessions a selector means, oldest first, each once.
 
     :param sessions: :func:`sessions_table`.
-    :param unreadable: sessions that exist and cannot be judged. ``latest`` counts them, and none of them is passed over in
-        favour of an older one.
+    :param unreadable: sessions that exist and cannot be judged. ``latest`` counts them, and none of
+        them is passed over in favour of an older one.
     """
     rows = sessions.to_dicts()
     chosen: set[str] = set()
@@ -204,39 +258,53 @@ def select(selector: str, sessions: pl.DataFrame, *, unreadable: Sequence[Unread
         _refuse_unreadable(part, rows, unreadable)
         found = _select_one(part, rows)
         if not found:
-            span = f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}" if rows else "none"
+            span = (
+                f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}"
+                if rows
+                else "none"
+            )
             count = sessions["session"].n_unique()
-            raise BadInput("selector-empty", f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).")
+            raise BadInput(
+                "bad-option",
+                f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).",
+            )
         chosen |= found
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))
 
 
-def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable: Sequence[Unreadable]) -> None:
-    """Refuse a part that means an unreadable session by its place or id, or whose newest session may be one."""
+def _refuse_unreadable(
+    part: str, rows: Sequence[Mapping[str, Any]], unreadable: Sequence[UnreadableSession]
+) -> None:
+    """Refuse a part that means an unreadable session by its place or
+    id, or whose newest session may be one.
+    """
     if not unreadable:
         return
     lost = {session.session: session for session in unreadable}
     stand_ins = [
-        {"session": session.session, "started": session.started, "labels": "{}", "system": ""} for session in unreadable
+        {"session": session.session, "started": session.started, "labels": "{}", "system": ""}
+        for session in unreadable
     ]
     everything = sorted([*rows, *stand_ins], key=lambda row: (row["started"], row["session"]))
     period, mark, _ = part.partition("?")
     # What labels an unreadable session has is not known: it may be meant.
-    meant = _select_one(period, everything) if period else {row["session"] for row in everything}
-    if back := _LATEST.fullmatch(part):
-        # Counted back over those that cannot be read, too: behind one of them nobody knows which is meant.
-        counted = list(dict.fromkeys(row["session"] for row in _own(everything)))[-1 - int(back[1] or 0) :]
+    asked = _select_one(period, everything) if period else {row["session"] for row in everything}
+    if back := _COUNTED.fullmatch(part):
+        # Counted back over those that cannot be read, too: behind one
+        # of them nobody knows which is meant.
+        counted = _counted(back[1], everything, lost)[-1 - int(back[2] or 0) :]
         refused = [identity for identity in reversed(counted) if identity in lost]
     elif not mark and ":" not in part:
-        refused = sorted(meant & set(lost))
+        refused = sorted(asked & set(lost))
     else:
-        newest = [row["session"] for row in everything if row["session"] in meant][-1:]
+        newest = [row["session"] for row in everything if row["session"] in asked][-1:]
         refused = [identity for identity in newest if identity in lost]
     if refused:
-        verb = "means" if refused[0] in meant else "counts"
+        verb = "means" if refused[0] in asked else "counts"
         raise BadInput(
-            "session-unreadable",
-            f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}",
+            "file-unreadable",
+            f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: "
+            f"{lost[refused[0]].why}",
         )
 
 
@@ -244,31 +312,58 @@ def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row in rows if CONFIRMS not in read_labels(row["labels"])]
 
 
+def _counted(word: str, rows: Sequence[Mapping[str, Any]], lost: Container[str] = ()) -> list[str]:
+    """Ids of the sessions over which a selector counts back, oldest first.
+
+    :param lost: of those that cannot be read: each may be a night.
+    """
+    own = _own(rows)
+    known = [row for row in own if row["session"] not in lost]
+    labelled = [row for row in known if "run" in read_labels(row["labels"])]
+    whole = [row for row in labelled if not selection_options.narrowing(row.get("cmdline") or "")]
+    nights = {row["session"] for row in (known if word == LATEST else whole or labelled or known)}
+    return list(
+        dict.fromkeys(
+            row["session"] for row in own if row["session"] in nights or row["session"] in lost
+        )
+    )
+
+
 def _select_one(part: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
     ids = list(dict.fromkeys(row["session"] for row in rows))
-    if match := _LATEST.fullmatch(part):
-        back, known = int(match[1] or 0), list(dict.fromkeys(row["session"] for row in _own(rows)))
+    if match := _COUNTED.fullmatch(part):
+        back = int(match[2] or 0)
+        known = _counted(match[1], rows)
         return {known[-1 - back]} if back < len(known) else set()
     if _UUID_START.fullmatch(part) and ":" not in part:
         found = [identity for identity in ids if identity.startswith(part.lower())]
         if len(found) > 1:
-            raise BadInput("session-ambiguous", f"{part!r} is the beginning of {len(found)} sessions: give more of the id.")
+            raise BadInput(
+                "ambiguous-name",
+                f"{part!r} is the beginning of {len(found)} sessions: give more of the id.",
+            )
         return set(found)
     period, mark, condition = part.partition("?")
     if not mark and ":" not in period:
         if part in ids:  # databases of other tools may use other ids
             return {part}
         raise BadInput(
-            "selector-format",
-            f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'.",
+            "bad-option",
+            f"{part!r} is not a selector{meant(part, (LATEST, NIGHT))}: give a session id, "
+            f"{LATEST}, {NIGHT}, a period START:END, or ?'EXPRESSION over session labels'.",
         )
     text = _unquoted(condition)
-    kept = list(rows) if mark and CONFIRMS in parse_expression(text).meta.root_names() else _own(rows)
+    kept = (
+        list(rows) if mark and CONFIRMS in parse_expression(text).meta.root_names() else _own(rows)
+    )
     if period:
         first, last = _period(period)
         kept = [row for row in kept if first <= row["started"] < last]
     if mark:
-        fields = [{**read_labels(row["labels"]), "uuid": row["session"], "system": row["system"]} for row in rows]
+        fields = [
+            {**read_labels(row["labels"]), "uuid": row["session"], "system": row["system"]}
+            for row in rows
+        ]
         table = pl.DataFrame(fields, infer_schema_length=None)
         chosen = set(matching(table, text, "labels of the sessions")["uuid"]) if rows else set()
         kept = [row for row in kept if row["session"] in chosen]
@@ -288,5 +383,5 @@ def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
         return frame
     kept = matching(frame, where, "columns of a case")
     if not kept.height:
-        raise BadInput("where-keeps-nothing", f"--where {where!r} keeps none of {frame.height} cases.")
+        raise BadInput("file-unreadable", f"--where {where!r} keeps none of {frame.height} cases.")
     return kept

@@ -1,7 +1,8 @@
 """Files of sessions on disk: how much there is, and which of old sessions may go.
 
-What decides and what is signed stays for good: the results database, the dataset, references and acceptance records. Stage and
-output folders, logs and reports of a session are what fills a disk; nothing removes them but ``mpibench sessions prune``.
+What decides and what is signed stays for good: the results database, the dataset, references and
+acceptance records. Stage and output folders, logs and reports of a session are what fills a disk;
+nothing removes them but ``mpibench sessions prune``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from .. import whole_file
 from .store import Store
 
 DAY_S = 86400.0
-#: Folders below the results with files that are written whole or not at all, beside the results themselves.
+#: Folders below the results with files that are written whole or not
+#: at all, beside the results themselves.
 _WRITTEN = ("dataset", "reports", "accept")
 #: Where the files of a session are, below the results: folder, and what the names in it look like.
 _KINDS = {
@@ -51,12 +53,14 @@ class Item:
 
 
 def _measure(path: Path) -> tuple[int, float]:
-    """Bytes on disk and last time of writing of a file, or of a folder with all it holds, but what vanishes meanwhile.
+    """Bytes on disk and last time of writing of a file, or of a folder
+    with all it holds, but what vanishes meanwhile.
 
     A folder that cannot be read counts as written now: nobody knows what is in it.
     """
     status = path.lstat()
-    size, written = status.st_blocks * 512, status.st_mtime
+    size = status.st_blocks * 512
+    written = status.st_mtime
     if not stat.S_ISDIR(status.st_mode):
         return size, written
     try:
@@ -68,20 +72,27 @@ def _measure(path: Path) -> tuple[int, float]:
     for entry in entries:
         with suppress(FileNotFoundError):
             more, last = _measure(entry)
-            size, written = size + more, max(written, last)
+            size = size + more
+            written = max(written, last)
     return size, written
 
 
 def prefixes(results: Path) -> set[Path]:
-    """Folders that hold ``stage`` and ``output``: the results, and those the sites' ``prefix`` put sessions in.
+    """Folders that hold ``stage`` and ``output``: the results, and
+    those the sites' ``prefix`` put sessions in.
 
     :raises BadInput: a dataset that cannot be read, so that where its sessions are is not known.
     """
     store = Store(results / "dataset")
     if not store.session_systems:
         return {results}
-    prefix = pl.col("outputdir").str.extract(rf"^(.*)/(?:stage|output)/{session_folder.NAME.pattern}(?:/|$)")
-    return {results, *map(Path, store.scan("cases").select(prefix).unique().drop_nulls().collect().to_series())}
+    prefix = pl.col("outputdir").str.extract(
+        rf"^(.*)/(?:stage|output)/{session_folder.NAME.pattern}(?:/|$)"
+    )
+    return {
+        results,
+        *map(Path, store.scan("cases").select(prefix).unique().drop_nulls().collect().to_series()),
+    }
 
 
 def items(results: Path) -> Iterator[Item]:
@@ -97,8 +108,18 @@ def items(results: Path) -> Iterator[Item]:
 
 
 def remains(results: Path) -> Iterator[Item]:
-    """Files that writers who were killed left half written, a day ago or longer: on whichever node, nobody writes them now."""
-    folders = [results, *(path for top in _WRITTEN for path in (results / top, *(results / top).rglob("*")) if path.is_dir())]
+    """Files that writers who were killed left half written, a day ago or
+    longer: on whichever node, nobody writes them now.
+    """
+    folders = [
+        results,
+        *(
+            path
+            for top in _WRITTEN
+            for path in (results / top, *(results / top).rglob("*"))
+            if path.is_dir()
+        ),
+    ]
     for path in (path_left for folder in folders for path_left in whole_file.abandoned(folder)):
         with suppress(FileNotFoundError):
             item = Item(path, *_measure(path))
@@ -109,28 +130,44 @@ def remains(results: Path) -> Iterator[Item]:
 def holdings(results: Path) -> str:
     """How much the results hold, and how to have less, as one sentence."""
     size, _ = _measure(results)
-    names = {path.name for path in (results / "output").glob("*") if session_folder.NAME.fullmatch(path.name)}
+    names = {
+        path.name
+        for path in (results / "output").glob("*")
+        if session_folder.NAME.fullmatch(path.name)
+    }
     since = f" since {min(names)[:4]}-{min(names)[4:6]}-{min(names)[6:8]}" if names else ""
     free = shutil.disk_usage(results).free
     return (
-        f"{results} holds {format_bytes(size)}, outputs of {len(names)} sessions{since}; {format_bytes(free)} are free there; "
-        "'mpibench sessions prune --older-than DAYS' removes files of old sessions"
+        f"{results} holds {format_bytes(size)}, outputs of {len(names)} sessions{since}; "
+        f"{format_bytes(free)} are free there; 'mpibench sessions prune --older-than DAYS' "
+        "removes files of old sessions"
     )
 
 
 def find(results: Path, days: int | None) -> list[Item]:
-    """What killed writers left, and files of sessions that were last written more than so many days ago.
+    """What killed writers left, and files of sessions that were
+    last written more than so many days ago.
 
     :param days: ``None``: no files of sessions.
     """
-    old = [] if days is None else [item for item in items(results) if item.written < time.time() - days * DAY_S]
+    old = (
+        []
+        if days is None
+        else [item for item in items(results) if item.written < time.time() - days * DAY_S]
+    )
     return [*old, *remains(results)]
 
 
 def lines(old: Sequence[Item]) -> list[str]:
     listed = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
-    total = f"{len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"
-    return [*listed, f"{total}; --remove removes them" if old else "no file of a session is to be removed"]
+    total = (
+        f"{len(old)} files and folders of sessions, "
+        f"{format_bytes(sum(item.size_bytes for item in old))}"
+    )
+    return [
+        *listed,
+        f"{total}; --remove removes them" if old else "no file of a session is to be removed",
+    ]
 
 
 def remove(old: Sequence[Item]) -> list[str]:
@@ -142,5 +179,10 @@ def remove(old: Sequence[Item]) -> list[str]:
             else:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput("cannot-remove", f"cannot remove {item.path} ({error.strerror}): correct its rights.") from None
-    return [f"removed {len(old)} files and folders of sessions, {format_bytes(sum(item.size_bytes for item in old))}"]
+            raise BadInput(
+                "not-ours", f"cannot remove {item.path} ({error.strerror}): correct its rights."
+            ) from None
+    return [
+        f"removed {len(old)} files and folders of sessions, "
+        f"{format_bytes(sum(item.size_bytes for item in old))}"
+    ]

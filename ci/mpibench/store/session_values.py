@@ -1,8 +1,9 @@
-"""From sessions in the dataset to two sides of the same metrics; what has no counterpart is kept and named.
+"""From sessions in the dataset to two sides of the same metrics;
+what has no counterpart is kept and named.
 
-A **curve** is one quantity of one benchmark under one condition over its message sizes; a **metric** is one point of it. A
-**unit** is one repeat of one job. Nothing is dropped silently: each case, value or metric that is not used ends in
-:attr:`Selection.notes` or in a verdict.
+A **curve** is one quantity of one benchmark under one condition over its message sizes; a
+**metric** is one point of it. A **unit** is one repeat of one job. Nothing is dropped silently:
+each case, value or metric that is not used ends in :attr:`Selection.notes` or in a verdict.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ METRIC = (*CURVE, "message_bytes")
 BAND = (*CURVE, "band")
 #: What ``--rename`` gives another name.
 RENAMED = ("stack", "benchmark", "fabric", "partition")
-#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their like: variants end in it here,
-#: so that they are other metrics for whoever compares.
+#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their
+#: like: variants end in it here, so that they are other metrics for whoever compares.
 OVERSUBSCRIBED = "oversubscribed"
 #: Whether a row of ``cases`` is such a case.
 SHARED_CORES = pl.col("condition").str.json_path_match(f"$.{OVERSUBSCRIBED}").is_not_null()
@@ -45,8 +46,10 @@ class Selection:
     :param values: columns :data:`VALUES`; only judged quantities and positive, finite values.
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
     :param notes: what was not used and why, one sentence each.
-    :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
-    :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`eligibility.owed_proof`).
+    :param zeros: columns as ``values``: bandwidths and rates of nothing,
+        which have no ratio and are no loss either.
+    :param unproven: rows of ``cases`` that were to prove their condition and did not
+        (:func:`eligibility.owed_proof`).
     :param where: the condition that cases were chosen by; ``None``: all of these sessions.
     :param outside: rows of ``cases`` that owe a proof and do not meet it.
     """
@@ -68,14 +71,24 @@ class Selection:
         return pl.concat([self.values, self.zeros])
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs behind the values: session, start (ISO), job id, nodes, condition, folder of script, outputs, evidence."""
+        """The jobs behind the values: session, start (ISO), job id, nodes,
+        condition, folder of script, outputs, evidence.
+        """
         columns = ("session", "started", "job_id", "nodelist", *CONDITION, "outputdir")
-        rows = self.cases.select(columns).unique(maintain_order=True).sort("started", "job_id").to_dicts()
+        rows = (
+            self.cases.select(columns)
+            .unique(maintain_order=True)
+            .sort("started", "job_id")
+            .to_dicts()
+        )
         return [{**row, "started": row["started"].isoformat(sep=" ")} for row in rows]
 
 
 def describe_condition(row: Mapping[str, object]) -> str:
-    return f"{row['stack']} on {row['partition']}, {row['fabric']}, {row['nodes']} x {row['ppn']}, {row['pinning']}"
+    return (
+        f"{row['stack']} on {row['partition']}, {row['fabric']}, {row['nodes']} x {row['ppn']}, "
+        f"{row['pinning']}"
+    )
 
 
 def slowness(values: pl.DataFrame) -> pl.Series:
@@ -84,12 +97,15 @@ def slowness(values: pl.DataFrame) -> pl.Series:
     return values.select((sign * pl.col("value").log()).alias("slowness"))["slowness"]
 
 
-#: How a stack says that a suite of its was built (``suites`` of ``stack.json``), beside the version.
+#: How a stack says that a suite of its was built (``suites`` of
+#: ``stack.json``), beside the version.
 BUILD_FACTS = ("compiler", "target", "flags")
 
 
 def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
-    """What the sessions of a selection say about the machine and its software, each fact with all its values, sorted."""
+    """What the sessions of a selection say about the machine and its
+    software, each fact with all its values, sorted.
+    """
 
     def mapping(value: object) -> Mapping[str, Any]:
         return value if isinstance(value, Mapping) else {}
@@ -98,9 +114,15 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
         return ", ".join(map(str, value)) if isinstance(value, list) else value
 
     found: dict[str, set[str]] = {}
-    for row in cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition").unique().to_dicts():
+    for row in (
+        cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition")
+        .unique()
+        .to_dicts()
+    ):
         condition = read_condition(row["condition"])
-        stack, fabric, measured_with = row["stack"], condition.get("fabric"), mapping(condition.get("measured_with"))
+        stack = row["stack"]
+        fabric = condition.get("fabric")
+        measured_with = mapping(condition.get("measured_with"))
         said: dict[str, object] = {
             f"MPI of {stack}": f"{row['mpi']} {row['mpi_version']}" if row["mpi"] else None,
             f"library of {stack}": row["library_version"],
@@ -117,17 +139,36 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
                 for what in ("", *BUILD_FACTS)
             },
             # Of nodes (kernel, driver, firmware, ...), then the settings the test chose.
-            **{str(name): listed(value) for name, value in mapping(condition.get("machine")).items()},
-            **{f"setting {name}": value for name, value in mapping(condition.get("environment")).items()},
+            **{
+                str(name): listed(value)
+                for name, value in mapping(condition.get("machine")).items()
+            },
+            **{
+                f"{name} of {stack}, SHA-256": digest
+                for name, digest in mapping(condition.get("programs")).items()
+            },
+            **{
+                f"{name} of {stack}": value
+                for name, value in mapping(condition.get("stack_environment")).items()
+            },
+            **{
+                f"setting {name}": value
+                for name, value in mapping(condition.get("environment")).items()
+            },
             **{name: condition.get(name) for name in ("line_rate_gbit_per_s", "transport")},
             # Commit and versions of what ran and judged the tests (``sites.session.provenance``).
             "commit of the tests": measured_with.get("commit"),
-            "tests changed since that commit": {"True": "yes", "False": "no"}.get(str(measured_with.get("modified"))),
+            "tests changed since that commit": {"True": "yes", "False": "no"}.get(
+                str(measured_with.get("modified"))
+            ),
             "python": measured_with.get("python"),
             "requirements.lock": measured_with.get("lock"),
             "installed unlike requirements.lock": listed(measured_with.get("unlike_lock")),
             "the site's own extensions": listed(measured_with.get("extensions")),
-            **{f"package {name}": version for name, version in mapping(measured_with.get("packages")).items()},
+            **{
+                f"package {name}": version
+                for name, version in mapping(measured_with.get("packages")).items()
+            },
         }
         for name, value in said.items():
             if value:
@@ -140,9 +181,15 @@ LOST_CORES = (pl.col("condition").str.json_path_match("$.lost_cores") == "true")
 
 
 def busy_sentence(busy: int, timed: int) -> str:
-    """Sentence on so many of so many timed cases whose ranks shared their cores with other programs; empty for none."""
+    """Sentence on so many of so many timed cases whose ranks shared their
+    cores with other programs; empty for none.
+    """
     cases = f"{timed} case{'' if timed == 1 else 's'}"
-    return f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy." if busy else ""
+    return (
+        f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy."
+        if busy
+        else ""
+    )
 
 
 def busy(cases: pl.DataFrame) -> str:
@@ -151,8 +198,15 @@ def busy(cases: pl.DataFrame) -> str:
     return busy_sentence(timed.filter(LOST_CORES).height, timed.height).rstrip(".")
 
 
-def changes(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
-    """Facts that differ between two sides: name, before, after; ``-`` where a side does not know."""
+def changes(
+    before: Mapping[str, list[str]], after: Mapping[str, list[str]]
+) -> list[tuple[str, str, str]]:
+    """Facts that differ between two sides: name, before, after;
+    ``-`` where a side does not know.
+    """
     names = sorted(set(before) | set(after))
-    pairs = [(name, ", ".join(before.get(name, ["-"])), ", ".join(after.get(name, ["-"]))) for name in names]
+    pairs = [
+        (name, ", ".join(before.get(name, ["-"])), ", ".join(after.get(name, ["-"])))
+        for name in names
+    ]
     return [pair for pair in pairs if pair[1] != pair[2]]

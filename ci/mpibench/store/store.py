@@ -1,7 +1,9 @@
-"""A dataset, opened once by a command and passed on: which files it holds, and what they say of sessions, cases and values.
+"""A dataset, opened once by a command and passed on: which files it holds,
+and what they say of sessions, cases and values.
 
-Each file is looked at once. One that is cut off, of another layout, twice there, or gone beside its partner is named, and
-nothing is judged until it is exported again or removed: what it holds would be missing without a word.
+Each file is looked at once. One that is cut off, of another layout, twice there, or gone beside its
+partner is named, and nothing is judged until it is exported again or removed: what it holds would
+be missing without a word.
 """
 
 from __future__ import annotations
@@ -31,14 +33,13 @@ from .dataset_layout import (
     PARTITION_SCHEMA,
     PARTNERS,
     PLACE_KEY,
-    ROWS_KEY,
     SCHEMAS,
     VERSION_KEY,
     is_as_written,
     place_of,
     read_labels,
 )
-from .records import StoredAnswer, Unreadable, Withdrawal, inside
+from .records import StoredAnswer, UnreadableSession, Withdrawal, inside
 from .session_values import METRIC, OVERSUBSCRIBED, RENAMED, SHARED_CORES, VALUES, Selection
 from .sessions import CONFIRMS, Session, decode, session_starts
 
@@ -59,7 +60,9 @@ class StoredPairMap:
 
 
 class Store:
-    """A dataset. What it has read of the folder it keeps until something is written (:meth:`reread`)."""
+    """A dataset. What it has read of the folder it keeps until
+    something is written (:meth:`reread`).
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -71,11 +74,14 @@ class Store:
         for name in ("systems", "session_systems", "starts", "withdrawn", "refused", "answers"):
             self.__dict__.pop(name, None)
 
-    # Files ------------------------------------------------------------------------------------------------------------------
+    # Files
+    # ----------------------------------------------------------------------------------------------
 
     @cached_property
     def systems(self) -> list[str]:
-        return sorted(path.name.removeprefix("system=") for path in inside(self.folder / "cases", "system=*"))
+        return sorted(
+            path.name.removeprefix("system=") for path in inside(self.folder / "cases", "system=*")
+        )
 
     @cached_property
     def session_systems(self) -> dict[str, list[str]]:
@@ -91,29 +97,40 @@ class Store:
     def require(self) -> None:
         """:raises BadInput: there is no dataset."""
         if not self.systems:
-            raise BadInput("no-dataset", f"there is no dataset in {self.folder}: write one with `mpibench export`.")
+            raise BadInput(
+                "session-missing",
+                f"there is no dataset in {self.folder}: write one with `mpibench export`.",
+            )
 
     def _look(self, table: str, system: str | None) -> dict[Path, str]:
-        """Files of a table with the sentence that says why they cannot be read, which is empty where they can.
+        """Files of a table with the sentence that says why they cannot
+        be read, which is empty where they can.
 
         :param system: only this one; files of others are not even opened.
-        :raises BadInput: a folder that cannot be read, whose sessions would be missing without a word.
+        :raises BadInput: a folder that cannot be read, whose sessions
+            would be missing without a word.
         """
         if (table, system) in self._looked:
             return self._looked[table, system]
         paths, partner_paths = ([*self._paths(name, system)] for name in (table, PARTNERS[table]))
         found = _unreadable(paths, table)
-        own, partners = self.folder / table, self.folder / PARTNERS[table]
-        for gone in sorted({path.relative_to(partners) for path in partner_paths} - {path.relative_to(own) for path in paths}):
+        own = self.folder / table
+        partners = self.folder / PARTNERS[table]
+        for gone in sorted(
+            {path.relative_to(partners) for path in partner_paths}
+            - {path.relative_to(own) for path in paths}
+        ):
             found[own / gone] = (
-                f"{own / gone} is gone, and {partners / gone} is there: export that session again, or remove it."
+                f"{own / gone} is gone, and {partners / gone} is there: export that session "
+                "again, or remove it."
             )
         first: dict[tuple[str, str], Path] = {}
         for path in paths:
             other = first.setdefault((path.parts[-3], path.name), path)
-            if other is not path:
+            if other is not path and not found[path]:
                 found[path] = (
-                    f"session {path.stem} is in the dataset twice ({other} and {path}): remove one and export it again."
+                    f"session {path.stem} is in the dataset twice ({other} and {path}): remove "
+                    "one and export it again."
                 )
         return self._looked.setdefault((table, system), found)
 
@@ -123,7 +140,9 @@ class Store:
                 for day in inside(on, "date=*"):
                     yield from inside(day, "*.parquet")
 
-    def files(self, table: str, system: str | None = None, *, unreadable_too: bool = False) -> list[Path]:
+    def files(
+        self, table: str, system: str | None = None, *, unreadable_too: bool = False
+    ) -> list[Path]:
         """Files of a table, sorted.
 
         :param unreadable_too: those that cannot be read are left out and not refused.
@@ -131,75 +150,111 @@ class Store:
         looked = self._look(table, system)
         why = next(filter(None, looked.values()), "")
         if why and not unreadable_too:
-            raise BadInput("session-unreadable", why)
+            raise BadInput("file-unreadable", why)
         return sorted(path for path, why in looked.items() if not why)
 
-    def scan(self, table: str, system: str | None = None, sessions: Collection[str] | None = None) -> pl.LazyFrame:
+    def scan(
+        self, table: str, system: str | None = None, sessions: Collection[str] | None = None
+    ) -> pl.LazyFrame:
         """Rows of a table, the partition columns included, whatever their evidence.
 
         :param sessions: only these; files of others are not opened.
         """
         paths = self.files(table, system)
         if not paths and table in ("cases", "samples") and not (system and self.systems):
-            raise BadInput("no-dataset", f"there is no dataset in {self.folder}: write one with `mpibench export`.")
-        return scan_files(paths if sessions is None else [path for path in paths if path.stem in sessions], table)
+            raise BadInput(
+                "session-missing",
+                f"there is no dataset in {self.folder}: write one with `mpibench export`.",
+            )
+        return scan_files(
+            paths if sessions is None else [path for path in paths if path.stem in sessions], table
+        )
 
-    # Records beside the tables ----------------------------------------------------------------------------------------------
+    # Records beside the tables
+    # ----------------------------------------------------------------------------------------------
 
     @cached_property
     def withdrawn(self) -> dict[str, Withdrawal]:
         return Withdrawal.read(self.folder)
 
     @cached_property
-    def refused(self) -> list[Unreadable]:
-        """Sessions that the export refused and that are not there in an older form, the oldest first."""
-        return [lost for lost in records.refusals(self.folder) if lost.session not in self.session_systems]
+    def refused(self) -> list[UnreadableSession]:
+        """Sessions that the export refused and that are not there
+        in an older form, the oldest first.
+        """
+        return [
+            lost
+            for lost in records.refusals(self.folder)
+            if lost.session not in self.session_systems
+        ]
 
     @cached_property
     def answers(self) -> dict[str, list[StoredAnswer]]:
         return records.answers(self.folder)
 
-    def lost(self, *systems: str) -> tuple[Unreadable, ...]:
+    def lost(self, *systems: str) -> tuple[UnreadableSession, ...]:
         """Of :attr:`refused` what ran, or may have run, on some systems."""
-        return tuple(lost for lost in self.refused if not lost.systems or not systems or set(lost.systems) & set(systems))
+        return tuple(
+            lost
+            for lost in self.refused
+            if not lost.systems or not systems or set(lost.systems) & set(systems)
+        )
 
     def _whole_id(self, session: str) -> str:
         """The one session with this id or beginning of one."""
         if not _BEGINNING.fullmatch(session):
             raise BadInput(
-                "session-format", f"{session!r} is not a session: give its id, or four characters and more of its beginning."
+                "bad-option",
+                f"{session!r} is not a session: give its id, or four characters and more of its "
+                "beginning.",
             )
         known = {*self.session_systems, *self.withdrawn}
-        chosen = [session] if session in known else sorted(name for name in known if name.startswith(session))
+        chosen = (
+            [session]
+            if session in known
+            else sorted(name for name in known if name.startswith(session))
+        )
         if not chosen:
             raise BadInput(
-                "session-unknown", f"the dataset {self.folder} holds no session {session}: export it first (`mpibench export`)."
+                "session-missing",
+                f"the dataset {self.folder} holds no session {session}: export it first "
+                "(`mpibench export`).",
             )
         if len(chosen) > 1:
-            raise BadInput("session-ambiguous", f"{session} is the beginning of {len(chosen)} sessions: give more of the id.")
+            raise BadInput(
+                "ambiguous-name",
+                f"{session} is the beginning of {len(chosen)} sessions: give more of the id.",
+            )
         return chosen[0]
 
     def withdraw(self, session: str, why: str) -> Withdrawal:
         """Record that a session takes no part in verdicts."""
         reason = one_line(why).strip()
         if not reason:
-            raise BadInput("why-length", "--why is empty: say why the session is withdrawn, for whoever asks a year later.")
+            raise BadInput(
+                "bad-option",
+                "--why is empty: say why the session is withdrawn, for whoever asks a year later.",
+            )
         if len(reason) > records.LONGEST_WHY:
             raise BadInput(
-                "why-length",
-                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: say it in fewer words.",
+                "bad-option",
+                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: "
+                "say it in fewer words.",
             )
         uuid = self._whole_id(session)
         if before := self.withdrawn.get(uuid):
             raise BadInput(
-                "withdrawn-already",
-                f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` takes that back.",
+                "name-taken",
+                f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` "
+                "takes that back.",
             )
         try:
             who = one_line(getpass.getuser())
         except (KeyError, OSError):  # a user id without a name, as in containers
             who = "an unnamed user"
-        withdrawal = Withdrawal(uuid, reason, who, datetime.now(timezone.utc).replace(microsecond=0))
+        withdrawal = Withdrawal(
+            uuid, reason, who, datetime.now(timezone.utc).replace(microsecond=0)
+        )
         withdrawal.keep(self.folder)
         self.reread()
         return withdrawal
@@ -209,22 +264,25 @@ class Store:
         uuid = self._whole_id(session)
         withdrawal = self.withdrawn.get(uuid)
         if withdrawal is None:
-            raise BadInput("not-withdrawn", f"session {uuid} is not withdrawn.")
+            raise BadInput("session-missing", f"session {uuid} is not withdrawn.")
         Withdrawal.remove(self.folder, uuid)
         self.reread()
         return withdrawal
 
     def refuse_withdrawn(self, session: str) -> None:
-        """:raises BadInput: a session that is named by its id or a beginning was withdrawn: by whom and why."""
+        """:raises BadInput: a session that is named by its id or a
+        beginning was withdrawn: by whom and why.
+        """
         meant = [uuid for uuid in self.withdrawn if len(session) >= 4 and uuid.startswith(session)]
         if len(meant) == 1:
             raise BadInput(
-                "session-withdrawn",
+                "session-missing",
                 f"{self.withdrawn[meant[0]]}; it takes part in no verdict. "
                 f"`mpibench sessions withdraw --undo {meant[0]}` takes that back.",
             )
 
-    # Sessions and cases -------------------------------------------------------------------------------------------------------
+    # Sessions and cases
+    # ----------------------------------------------------------------------------------------------
 
     def cases(self, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
         """Table ``cases`` of one system, without the sessions that were withdrawn."""
@@ -232,38 +290,53 @@ class Store:
         for path in self.files("cases", system):
             if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
                 raise BadInput(
-                    "session-to-come",
-                    f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which is to come: correct the clock "
-                    f"of this machine, or, where that is right, `mpibench sessions withdraw {path.stem} --why ...`.",
+                    "bad-option",
+                    f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which "
+                    "is to come: correct the clock of this machine, or, where that is right, "
+                    f"`mpibench sessions withdraw {path.stem} --why ...`.",
                 )
         cases = self.scan("cases", system)
-        return cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
+        return (
+            cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
+        )
 
     def system_of(self, system: str | None) -> str:
         """The system that is meant: the one named, or the only one."""
         self.require()
         if system is None and len(self.systems) > 1:
             raise BadInput(
-                "several-systems",
-                f"the dataset holds {len(self.systems)} systems ({', '.join(self.systems)}): name one with --system.",
+                "ambiguous-name",
+                f"the dataset holds {len(self.systems)} systems ({', '.join(self.systems)}): "
+                "name one with --system.",
             )
         if system is not None and system not in self.systems:
-            raise BadInput("system-unknown", f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.")
+            raise BadInput(
+                "unknown-name",
+                f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.",
+            )
         return system or self.systems[0]
 
-    def find_session(self, selector: str, system: str | None = None, *, among: Collection[str] = ()) -> tuple[str, str]:
+    def find_session(
+        self, selector: str, system: str | None = None, *, among: Collection[str] = ()
+    ) -> tuple[str, str]:
         """The one session a selector means, and its system.
 
-        The system is derived from the session; it must be named only where the session has cases on several.
+        The system is derived from the session; it must be named only
+        where the session has cases on several.
 
         :param among: ids of the sessions that can be meant; none: all of them.
         :returns: system and session id.
         """
         if not self.systems and self.refused:
-            raise BadInput("session-unreadable", self.refused[-1].why)
+            raise BadInput("file-unreadable", self.refused[-1].why)
         self.require()
         named = sorted(
-            {on for session, systems in self.session_systems.items() if session.startswith(selector) for on in systems}
+            {
+                on
+                for session, systems in self.session_systems.items()
+                if session.startswith(selector)
+                for on in systems
+            }
         )
         systems = [self.system_of(system)] if system else named or self.systems
         lost = self.lost(*systems)
@@ -272,65 +345,85 @@ class Store:
         if self.withdrawn and not sessions.height and not lost:
             newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
             raise BadInput(
-                "all-withdrawn",
-                f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}: measure, or "
-                "take one back with `mpibench sessions withdraw --undo ID`.",
+                "session-missing",
+                f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the "
+                f"newest: {newest}: measure, or take one back with `mpibench sessions withdraw "
+                "--undo ID`.",
             )
         meant = sessions.filter(pl.col("session").is_in(among)) if among else sessions
         chosen = selectors.select(selector, meant, unreadable=lost)
         if len(chosen) > 1:
             raise BadInput(
-                "several-sessions", f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id."
+                "ambiguous-name",
+                f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give "
+                "its id.",
             )
         on = sorted(set(sessions.filter(pl.col("session") == chosen[0])["system"]))
         if len(on) > 1:
             raise BadInput(
-                "several-systems",
-                f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.",
+                "ambiguous-name",
+                f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one "
+                "with --system.",
             )
         return on[0], chosen[0]
 
     @cached_property
     def starts(self) -> dict[str, datetime]:
-        """All sessions, withdrawn ones and those that the export refused too, with their start (UTC), the oldest first."""
+        """All sessions, withdrawn ones and those that the export refused
+        too, with their start (UTC), the oldest first.
+        """
         found = {lost.session: lost.started for lost in self.refused}
         if self.systems:
-            found |= dict(self.scan("cases").select("session", "started").unique().collect().iter_rows())
+            found |= dict(
+                self.scan("cases").select("session", "started").unique().collect().iter_rows()
+            )
         return dict(sorted(found.items(), key=lambda session: (session[1], session[0])))
 
     def session(self, session: str = "latest") -> Session:
         """A session as ReFrame reported it, withdrawn or not.
 
-        :param session: its id, a unique beginning of it, or ``latest``: the newest that confirms no other one.
+        :param session: its id, a unique beginning of it, or ``latest``:
+            the newest that confirms no other one.
         """
         if session == "latest":
             newest = (self.session(uuid) for uuid in reversed(self.starts))
-            if found := next((session for session in newest if CONFIRMS not in session.labels), None):
+            if found := next(
+                (session for session in newest if CONFIRMS not in session.labels), None
+            ):
                 return found
-            raise BadInput("dataset-empty", f"the dataset {self.folder} holds no session: write one with `mpibench export`.")
+            raise BadInput(
+                "session-missing",
+                f"the dataset {self.folder} holds no session: write one with `mpibench export`.",
+            )
         for lost in self.refused:
             if lost.session == session:
-                raise BadInput("session-unreadable", lost.why)
+                raise BadInput("file-unreadable", lost.why)
         uuid = self._whole_id(session)
         path = next(iter(sorted(self.folder.glob(f"reports/system=*/date=*/{uuid}.parquet"))), None)
         if path is None:
             raise BadInput(
-                "run-report-missing",
-                f"the dataset {self.folder} has no run report of session {uuid}: export that session again.",
+                "file-missing",
+                f"the dataset {self.folder} has no run report of session {uuid}: export that "
+                "session again.",
             )
         if why := _unreadable([path], "reports")[path]:
-            raise BadInput("session-unreadable", why)
+            raise BadInput("file-unreadable", why)
         return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
 
-    def session_rows(self, system: str | None = None, *, withdrawn_only: bool = False) -> list[dict[str, Any]]:
+    def session_rows(
+        self, system: str | None = None, *, withdrawn_only: bool = False
+    ) -> list[dict[str, Any]]:
         """Sessions, the newest last, withdrawn ones too: ``mpibench sessions list``.
 
-        :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a proof and those that have
-            one, what was answered of it by whom, and its withdrawal; ``None`` where there is none.
+        :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a
+            proof and those that have one, what was answered of it by whom, and its withdrawal;
+            ``None`` where there is none.
         """
         cases = self.scan("cases", system).filter(pl.col("measurement"), ~pl.col("superseded"))
         facts = {"cases": pl.len(), "proven": (pl.col("evidence") == PROVEN).sum()}
-        rows = cases.group_by("session", "system").agg(pl.min("started"), pl.first("labels"), **facts)
+        rows = cases.group_by("session", "system").agg(
+            pl.min("started"), pl.first("labels"), **facts
+        )
         return [
             {
                 "session": row["session"],
@@ -343,21 +436,32 @@ class Store:
                     answer.source: {"passed": answer.passed, "finding": answer.finding}
                     for answer in self.answers.get(row["session"], [])
                 },
-                "withdrawn": msgspec.to_builtins(self.withdrawn[row["session"]]) if row["session"] in self.withdrawn else None,
+                "withdrawn": msgspec.to_builtins(self.withdrawn[row["session"]])
+                if row["session"] in self.withdrawn
+                else None,
             }
             for row in rows.sort("started", "session", "system").collect().to_dicts()
             if row["session"] in self.withdrawn or not withdrawn_only
         ]
 
-    # Values -------------------------------------------------------------------------------------------------------------------
+    # Values
+    # ----------------------------------------------------------------------------------------------
 
     def values(
-        self, system: str | None = None, sessions: Collection[str] | None = None, evidence: Sequence[str] = (PROVEN,)
+        self,
+        system: str | None = None,
+        sessions: Collection[str] | None = None,
+        evidence: Sequence[str] = (PROVEN,),
     ) -> pl.LazyFrame:
-        """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof."""
+        """Values for statistics: rows of ``samples`` that hold a
+        number, by default only those with proof.
+        """
         unknown = sorted(set(evidence) - set(STATUSES))
         if unknown:
-            raise BadInput("evidence-unknown", f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
+            raise BadInput(
+                "other-release",
+                f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.",
+            )
         rows = self.scan("samples", system, sessions)
         return rows.filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
 
@@ -374,10 +478,13 @@ class Store:
         """Eligible values of the sessions a selector means.
 
         :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
-        :param unproven_too: sessions that measured and proved nothing are an answer, and not bad input.
-        :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
+        :param unproven_too: sessions that measured and proved nothing
+            are an answer, and not bad input.
+        :raises BadInput: nothing is selected, nothing of it may be
+            used, or it cannot be used together.
         """
-        table, lost = self.cases(system), self.lost(system)
+        table = self.cases(system)
+        lost = self.lost(system)
         known = selectors.sessions_table(table)
         self._refuse_other_systems(system, selector, known)
         for part in selectors.split(selector):
@@ -389,7 +496,11 @@ class Store:
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
-        unlearned = [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"] if shared else []
+        unlearned = (
+            [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"]
+            if shared
+            else []
+        )
         notes = [
             *split.sentences(),
             *unlearned,
@@ -398,15 +509,18 @@ class Store:
         tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
         if not split.eligible.height and not (unproven_too and tried):
             why = "; ".join(notes) or "every case was skipped"
-            raise BadInput("selector-unusable", f"selector {selector!r} gives no case that may be used ({why}).")
+            raise BadInput(
+                "bad-option", f"selector {selector!r} gives no case that may be used ({why})."
+            )
         measured, more = self.values_of(system, split.eligible)
         unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
         for old, new in (rename or {}).items():
             if not any(measured[name].eq(old).any() for name in RENAMED):
                 raise BadInput(
-                    "rename-unknown",
-                    f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.",
+                    "unknown-name",
+                    f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or "
+                    f"partition {old!r}.",
                 )
             measured = measured.with_columns(pl.col(list(RENAMED)).replace(old, new))
             planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
@@ -425,7 +539,9 @@ class Store:
         )
 
     def _refuse_other_systems(self, system: str, selector: str, known: pl.DataFrame) -> None:
-        """Say so where an id is that of a session of another system, which no selection of this one can hold."""
+        """Say so where an id is that of a session of another system,
+        which no selection of this one can hold.
+        """
         here = set(known["session"])
         for part in selectors.split(selector):
             if len(part) < 4 or any(session.startswith(part) for session in here):
@@ -434,9 +550,9 @@ class Store:
                 if session.startswith(part) and systems != [system]:
                     other = next(name for name in systems if name != system)
                     raise BadInput(
-                        "two-machines",
-                        f"session {session} was measured on {other} and not on {system}: two machines are not compared; "
-                        "give sessions of one system.",
+                        "not-comparable",
+                        f"session {session} was measured on {other} and not on {system}: two "
+                        "machines are not compared; give sessions of one system.",
                     )
 
     def values_of(self, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -456,7 +572,9 @@ class Store:
         variant = pl.col("variant").fill_null("")
         named = pl.concat_str(variant, pl.lit(f",{OVERSUBSCRIBED}")).str.strip_chars_start(",")
         shared = pl.col("case").is_in(cases.filter(SHARED_CORES)["case"].to_list())
-        samples = samples.with_columns(variant=pl.when(shared).then(named).otherwise(pl.col("variant")))
+        samples = samples.with_columns(
+            variant=pl.when(shared).then(named).otherwise(pl.col("variant"))
+        )
         impossible = samples.filter(
             ~pl.col("value").is_finite()
             | (pl.col("value") < 0)
@@ -465,61 +583,113 @@ class Store:
         if impossible.height:
             row = impossible.row(0, named=True)
             raise BadInput(
-                "value-not-finite",
-                f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']:g}, which nothing can take: its "
-                f"output was damaged; leave the case out with --where 'case != \"{row['case']}\"' and measure it again.",
+                "output-damaged",
+                f"{row['benchmark']} {row['quantity']} of case {row['case']} is "
+                f"{row['value']:g}, which nothing can take: its output was damaged; leave the "
+                f"case out with --where 'case != \"{row['case']}\"' and measure it again.",
             )
         # A message of no bytes has no bandwidth; a larger one that has none is the worst there is.
-        zero = (pl.col("direction") == HIGHER) & (pl.col("value") == 0) & (pl.col("message_bytes") > 0).fill_null(False)
+        zero = (
+            (pl.col("direction") == HIGHER)
+            & (pl.col("value") == 0)
+            & (pl.col("message_bytes") > 0).fill_null(False)
+        )
         kept = samples.filter((pl.col("value") > 0) | zero)
         point = [name for name in METRIC if name != "quantity"]
         rank = pl.col("quantity").replace_strict(
             {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
         )
         judged = kept.filter(rank == rank.min().over(*point))
-        left = samples.filter(pl.col("value") == 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
-        notes = [f"{left.height} values of zero not used: a ratio to nothing says nothing"] if left.height else []
+        left = samples.filter(pl.col("value") == 0).join(
+            judged.select(point).unique(), on=point, how="anti", nulls_equal=True
+        )
+        notes = (
+            [f"{left.height} values of zero not used: a ratio to nothing says nothing"]
+            if left.height
+            else []
+        )
         zeros = judged.filter(pl.col("value") == 0)
         if zeros.height:
             names = ", ".join(sorted(set(zeros["benchmark"])))
-            notes.append(f"{zeros.height} values are zero where bytes were sent ({names}): the worst value there is")
+            notes.append(
+                f"{zeros.height} values are zero where bytes were sent ({names}): the worst "
+                "value there is"
+            )
         return judged, notes
 
-    # Maps of pairs ------------------------------------------------------------------------------------------------------------
+    # Maps of pairs
+    # ----------------------------------------------------------------------------------------------
 
     def pair_map_cases(self, system: str | None = None) -> pl.DataFrame:
-        """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values.
+        """Session, start, stack, fabric and evidence of all maps of
+        pairs, oldest first, without their values.
 
         Sessions that were withdrawn are left out.
         """
         columns = ("session", "case", "started", "stack", "fabric", "evidence")
         kept = ~pl.col("session").is_in(list(self.withdrawn))
-        return self.scan("pair_maps", system).select(columns).filter(kept).sort("started", "case").collect()
+        return (
+            self.scan("pair_maps", system)
+            .select(columns)
+            .filter(kept)
+            .sort("started", "case")
+            .collect()
+        )
 
-    def pair_maps(self, system: str | None = None, sessions: Collection[str] | None = None) -> list[StoredPairMap]:
-        """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
+    def pair_maps(
+        self, system: str | None = None, sessions: Collection[str] | None = None
+    ) -> list[StoredPairMap]:
+        """Maps of pairs, oldest first, whatever their evidence; none
+        where nothing of the kind was measured.
 
         :param sessions: only these session ids; those that were withdrawn are left out.
         """
         there = {path.stem for path in self.files("pair_maps", system)} - set(self.withdrawn)
         wanted = there if sessions is None else there & set(sessions)
-        values = self.scan("pairs", system, wanted).select("session", "case", *PairValue._fields).collect()
+        values = (
+            self.scan("pairs", system, wanted)
+            .select("session", "case", *PairValue._fields)
+            .collect()
+        )
         by_case = values.partition_by("session", "case", as_dict=True)
         maps = []
-        for row in self.scan("pair_maps", system, wanted).sort("started", "case").collect().iter_rows(named=True):
+        for row in (
+            self.scan("pair_maps", system, wanted)
+            .sort("started", "case")
+            .collect()
+            .iter_rows(named=True)
+        ):
             tree = None
             if row["origin"]:
-                switches = {switch["name"]: Switch(switch["parent"], tuple(switch["nodes"])) for switch in row["switches"]}
+                switches = {
+                    switch["name"]: Switch(switch["parent"], tuple(switch["nodes"]))
+                    for switch in row["switches"]
+                }
                 tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
             own = by_case.get((row["session"], row["case"]))
-            pairs = () if own is None else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
+            pairs = (
+                ()
+                if own is None
+                else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
+            )
             silent = {node_row["node"]: node_row["why"] for node_row in row["silent"]}
-            about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+            about = (
+                row["design"],
+                row["seed"],
+                row["rounds"],
+                tuple(row["hosts"]),
+                silent,
+                pairs,
+                tree,
+            )
             found = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
-            maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found))
+            maps.append(
+                StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found)
+            )
         return maps
 
-    # Export -------------------------------------------------------------------------------------------------------------------
+    # Export
+    # ----------------------------------------------------------------------------------------------
 
     def export(self, db: Path, sessions: Sequence[str] | None = None) -> dataset.Summary:
         """As :func:`dataset.export`, into this one."""
@@ -527,7 +697,8 @@ class Store:
         return dataset.export(db, self.folder, sessions)
 
     def bring_up_to_date(self, db: Path, *, without_db: bool = False) -> list[str]:
-        """Export the sessions of a results database that are lacking or cannot be read; says which it had to leave out.
+        """Export the sessions of a results database that are lacking or
+        cannot be read; says which it had to leave out.
 
         :param without_db: the dataset is all there is; nothing newer is expected.
         """
@@ -536,21 +707,28 @@ class Store:
             return []
         if not db.is_file():
             raise BadInput(
-                "no-database",
-                f"there is no results database {db}, so the newest session is not known: name it with --db, or say "
-                f"--dataset-only to judge what {self.folder} holds.",
+                "session-missing",
+                f"there is no results database {db}, so the newest session is not known: name it "
+                f"with --db, or say --dataset-only to judge what {self.folder} holds.",
             )
         self.reread()
         known = session_starts(db)
         if not known and self.session_systems:
             raise BadInput(
-                "database-empty",
-                f"the results database {db} holds no session, but the dataset {self.folder} does: restore it from a copy, name "
-                "another one with --db, or say --dataset-only to judge what the dataset holds.",
+                "session-missing",
+                f"the results database {db} holds no session, but the dataset {self.folder} "
+                "does: restore it from a copy, name another one with --db, or say "
+                "--dataset-only to judge what the dataset holds.",
             )
-        kept = {refused.session for refused in records.refusals(self.folder) if refused.database == str(db.resolve())}
+        kept = {
+            refused.session
+            for refused in records.refusals(self.folder)
+            if refused.database == str(db.resolve())
+        }
         records.forget_refusals(self.folder, kept - set(known))
-        unreadable = {path.stem for table in SCHEMAS for path, why in self._look(table, None).items() if why}
+        unreadable = {
+            path.stem for table in SCHEMAS for path, why in self._look(table, None).items() if why
+        }
         lacking = [uuid for uuid in known if uuid not in self.session_systems or uuid in unreadable]
         try:
             if lacking:
@@ -563,71 +741,41 @@ class Store:
 
 
 def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:
-    """Why each of some files is none of this table, of this layout, in this place, and what to do; empty if it is."""
-    found: dict[Path, str] = {}
-    written: dict[Path, str | None] = {}
-    for path in paths:
-        try:
-            datetime.strptime(path.parent.name, "date=%Y-%m-%d")
-            if not is_as_written(path.read_bytes()):
-                found[path] = f"{path} is cut off or damaged (its bytes are not those that were written): {_REPAIR}"
-                continue
-            schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
-        except (*_DAMAGED, OSError) as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            found[path] = f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
-            continue
-        except ValueError:
-            found[path] = f"{path} lies in a folder that names no day: remove it and export that session again."
-            continue
-        version = said.get(VERSION_KEY)
-        if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
-            found[path] = (
-                f"{path} has another layout than {LAYOUT}, which this program reads ({version or 'none is named'}): export "
-                "that session again, or remove it."
-            )
-        elif said.get(PLACE_KEY, place_of(path)) != place_of(path):
-            found[path] = f"{path} was written as {said[PLACE_KEY]}: remove it, and export the sessions again."
-        else:
-            written[path] = said.get(ROWS_KEY)
-    contradictions = _first_contradictions([*written]) if table == "cases" else {}
-    for (path, rows), facts in zip(written.items(), _facts([*written]), strict=True):
-        found[path] = ""
-        if not facts or contradictions.get(path) == "":
-            found[path] = f"{path} is damaged, its rows cannot be decoded: {_REPAIR}"
-        elif facts["rows"] != rows:
-            found[path] = f"{path} holds {facts['rows']} rows of session {path.stem} and was written with {rows}: {_REPAIR}"
-        elif facts["undated"]:
-            found[path] = f"{path} has rows that do not say when their session started: {_REPAIR}"
-        elif path in contradictions:
-            found[path] = f"{path} contradicts itself, {contradictions[path]}: {_REPAIR}"
-    return found
+    """Why each of some files is none of this table, of this layout, in
+    this place, and what to do; empty if it is.
+
+    What its digest fits is what the export wrote, and is trusted.
+    """
+    return {path: _fault(path, table) for path in paths}
 
 
-def _facts(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Number of rows of each file, as text, and of those without a start; nothing of one that cannot be decoded."""
-    asked = {"rows": pl.len().cast(pl.String), "undated": pl.col("started").null_count()}
+def _fault(path: Path, table: str) -> str:
     try:
-        # One query for all of them: a query for each would take longer than all else.
-        found = pl.collect_all([pl.scan_parquet(path).select(**asked) for path in paths])
-    except _DAMAGED:
-        return [{}] if len(paths) == 1 else [_facts([path])[0] for path in paths]
-    return [facts.row(0, named=True) for facts in found]
-
-
-def _first_contradictions(paths: Sequence[Path]) -> dict[Path, str]:
-    """Of files of ``cases`` that contradict themselves the first case that does, and how; empty for what cannot be decoded."""
-    if not paths:
-        return {}
-    rows = pl.scan_parquet([*paths], include_file_paths="path").with_columns(how=eligibility.CONTRADICTION)
-    said = pl.format("case {} {}", pl.col("case").fill_null("?"), "how")
+        datetime.strptime(path.parent.name, "date=%Y-%m-%d")
+    except ValueError:
+        return (
+            f"{path} lies in a folder that names no day: remove it and export that session again."
+        )
     try:
-        found = rows.filter(pl.col("how").is_not_null()).select("path", said).collect()
-    except _DAMAGED:
-        if len(paths) == 1:
-            return {paths[0]: ""}
-        return {path: text for one in paths for path, text in _first_contradictions([one]).items()}
-    return {Path(path): text for path, text in reversed(found.rows())}
+        content = path.read_bytes()
+        schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
+    except (*_DAMAGED, OSError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
+    version = said.get(VERSION_KEY)
+    place = said.get(PLACE_KEY)
+    if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
+        return (
+            f"{path} has another layout than {LAYOUT}, which this program reads "
+            f"({version or 'none is named'}): export that session again, or remove it."
+        )
+    if not is_as_written(content):
+        return (
+            f"{path} is cut off or damaged (its bytes are not those that were written): {_REPAIR}"
+        )
+    if place != place_of(path):
+        return f"{path} was written as {place}: remove it, and export the sessions again."
+    return ""
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
@@ -635,4 +783,6 @@ def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
     whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
     if not paths:
         return pl.LazyFrame(schema=whole)
-    return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(whole.names())
+    return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(
+        whole.names()
+    )

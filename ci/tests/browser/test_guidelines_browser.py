@@ -1,4 +1,6 @@
-"""The report's section on guidelines in a real browser: it fits a phone, and its text can be read in both colour schemes."""
+"""The report's section on guidelines in a real browser: it fits a phone,
+and its text can be read in both colour schemes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ from synthetic_guidelines import samples, session_of
 
 pytestmark = [
     pytest.mark.skipif(
-        chromium.find_browser() is None, reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
+        chromium.find_browser() is None,
+        reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
     ),
 ]
-#: Contrast of each text of the section with the page's background (WCAG 2.2, success criterion 1.4.3: at least 4.5).
+#: Contrast of each text of the section with the page's background (WCAG
+#: 2.2, success criterion 1.4.3: at least 4.5).
 CONTRASTS = """(() => {
   const light = (colour) => {
     const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((one) => one / 255);
@@ -38,17 +42,26 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    inconclusive = {("Reduce_scatter_block-vs-Reduce-Scatter", 262144): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
-    forced, more = recorded_session("forced"), session_of(samples(inconclusive))
+    inconclusive = {
+        ("Reduce_scatter_block-vs-Reduce-Scatter", 262144): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]
+    }
+    forced = recorded_session("forced")
+    more = session_of(samples(inconclusive))
     session = type(forced)(forced.info, (*forced.cases, *more.cases))
-    return report.write_report(report.View(session, tmp_path_factory.mktemp("page")), "r.html").as_uri()
+    return report.write_report(
+        report.View(session, tmp_path_factory.mktemp("page")), "r.html"
+    ).as_uri()
 
 
 @pytest.mark.parametrize("width", [360, 390, 820, 1600])
-def test_the_section_fits_its_window_with_all_tables_open(browser: chromium.Page, url: str, width: int) -> None:
+def test_the_section_fits_its_window_with_all_tables_open(
+    browser: chromium.Page, url: str, width: int
+) -> None:
     browser.open(url, width=width, touch=width < 800)
     browser.problems.clear()
-    opened = browser.evaluate("[...document.querySelectorAll('#guidelines details')].map((one) => one.open = true).length")
+    opened = browser.evaluate(
+        "[...document.querySelectorAll('#guidelines details')].map((one) => one.open = true).length"
+    )
     assert opened == 3
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.problems == []

@@ -10,7 +10,8 @@ import chromium
 from hostile_pages import PAGES
 
 pytestmark = pytest.mark.skipif(
-    chromium.find_browser() is None, reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
+    chromium.find_browser() is None,
+    reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
 )
 
 

@@ -1,4 +1,6 @@
-"""What stands beside measured curves in a chart, drawn by a browser: published ones, the other memory, the line rate."""
+"""What stands beside measured curves in a chart, drawn by a browser:
+published ones, the other memory, the line rate.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ def session() -> sessions.Session:
     return published_session()
 
 
-@pytest.mark.skipif(chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium")
-def test_measured_and_published_curves_share_a_chart(session: sessions.Session, tmp_path: Path) -> None:
-    url = report.write_report(report.View(session, tmp_path, (), chosen(session)), "report.html").as_uri()
+@pytest.mark.skipif(
+    chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium"
+)
+def test_measured_and_published_curves_share_a_chart(
+    session: sessions.Session, tmp_path: Path
+) -> None:
+    url = report.write_report(
+        report.View(session, tmp_path, (), chosen(session)), "report.html"
+    ).as_uri()
     with chromium.open_browser(tmp_path / "profile") as page:
         page.open(url)
         page.evaluate("document.getElementById('curves').scrollIntoView()")
@@ -30,14 +38,16 @@ def test_measured_and_published_curves_share_a_chart(session: sessions.Session, 
         assert page.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
         plot = "document.querySelector('#charts .js-plotly-plot')"
         names = page.evaluate(
-            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, one.line.dash])"
+            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, "
+            "one.line.dash])"
         )
         assert names == [[SOURCE, "dash"], ["intelmpi-wheels", "solid"], ["mpich-wheels", "solid"]]
         assert page.evaluate(f"{plot}.data[0].y.length") == 24
         assert "2.000 of openhpc-mini/eth1g" in page.evaluate(f"{plot}.data[2].text[0]")
         page.evaluate(f"{first}.querySelector('figcaption button').click()")
         cells = page.evaluate(
-            f"[...{first}.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
+            f"[...{first}.querySelectorAll('tbody tr')].map((row) => "
+            "[...row.children].map((cell) => cell.textContent))"
         )
         assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
         page.evaluate(
@@ -49,21 +59,28 @@ def test_measured_and_published_curves_share_a_chart(session: sessions.Session, 
         )
         page.wait("document.querySelector('#charts figure').dataset.drawn")
         ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
-        flat = page.evaluate(f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})")
+        flat = page.evaluate(
+            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})"
+        )
         assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
         assert page.problems == []
 
 
 def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
-    """A case over one link of 1 Gbit/s; of GPUs it says so in its condition and variants, as cases do."""
+    """A case over one link of 1 Gbit/s; of GPUs it says so in its
+    condition and variants, as cases do.
+    """
     case = eth1g_case(factor)
-    condition = {**case["condition"], "fabric": fabric, "devices": ["eth1"], "line_rate_gbit_per_s": 1, **memory}
+    over = {"fabric": fabric, "devices": ["eth1"], "line_rate_gbit_per_s": 1, **memory}
     variant = ",".join(f"{name}={word}" for name, word in memory.items())
     samples = [{**sample, "variant": variant} for sample in case["samples"]]
+    condition = {**case["condition"], **over}
     return {**case, "fabric": fabric, "condition": condition, "samples": samples}
 
 
-@pytest.mark.skipif(chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium")
+@pytest.mark.skipif(
+    chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium"
+)
 def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(tmp_path: Path) -> None:
     session = session_of(
         of_memory("eth1g", 2.0),
@@ -83,12 +100,26 @@ def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(tmp_path: Path)
                 }
             })()"""
         )
-        page.wait("[...document.querySelectorAll('#charts figure')].every((figure) => figure.dataset.drawn)")
-        lines = "plot.data.filter((line) => line.mode === 'lines+markers').map((line) => [line.name, line.line.dash])"
-        drawn = page.evaluate(f"[...document.querySelectorAll('#charts .js-plotly-plot')].map((plot) => {lines})")
-        own, host = ["intelmpi-wheels", "solid"], ["intelmpi-wheels, eth1g", "dash"]
+        page.wait(
+            "[...document.querySelectorAll('#charts figure')].every((figure) => "
+            "figure.dataset.drawn)"
+        )
+        lines = (
+            "plot.data.filter((line) => line.mode === 'lines+markers').map((line) => "
+            "[line.name, line.line.dash])"
+        )
+        drawn = page.evaluate(
+            f"[...document.querySelectorAll('#charts .js-plotly-plot')].map((plot) => {lines})"
+        )
+        own = ["intelmpi-wheels", "solid"]
+        host = ["intelmpi-wheels, eth1g", "dash"]
         assert drawn == [[["intelmpi-wheels, eth1g_device", "dash"], own], [host, own], [host, own]]
-        limits = page.evaluate("[...document.querySelectorAll('#charts figure')].map((figure) => figure.dataset.limits)")
+        limits = page.evaluate(
+            "[...document.querySelectorAll('#charts figure')].map((figure) => "
+            "figure.dataset.limits)"
+        )
         assert limits == ["125", "125", "125"], "MB/s of 1 Gbit/s"
-        assert "Dashed: eth1g, over the same links." in page.evaluate("document.getElementById('charts').textContent")
+        assert "Dashed: eth1g, over the same links." in page.evaluate(
+            "document.getElementById('charts').textContent"
+        )
         assert page.problems == []

@@ -24,7 +24,9 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedC
 
 @pytest.fixture
 def cluster(shared_cluster: SharedCluster) -> Iterator[LiveCluster]:
-    """A healthy cluster with layout ``spread``, which nobody else uses; whatever a test breaks must heal."""
+    """A healthy cluster with layout ``spread``, which nobody else
+    uses; whatever a test breaks must heal.
+    """
     with shared_cluster.lent() as lent:
         yield lent
 
@@ -36,7 +38,9 @@ def mpich(require_stack: Callable[[str], Stack]) -> Stack:
 
 
 @pytest.fixture
-def visible(shared_cluster: SharedCluster, cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
+def visible(
+    shared_cluster: SharedCluster, cluster: LiveCluster, request: pytest.FixtureRequest
+) -> Path:
     """A folder of the test's own that all nodes see."""
     folder = shared_cluster.folder / request.node.name
     folder.mkdir()

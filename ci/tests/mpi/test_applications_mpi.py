@@ -1,4 +1,6 @@
-"""HPC Challenge and NAS Parallel Benchmarks for real: as ReFrame runs them, with proof, on stacks here that have them."""
+"""HPC Challenge and NAS Parallel Benchmarks for real: as ReFrame runs
+them, with proof, on stacks here that have them.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,29 @@ from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, hpcc, reader
+from synthetic_stack import sealed
+
+WORDS = "-r --system=generic -S level=smoke -S repeats=1"
 
 
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
-    """Debian's Open MPI with Debian's hpcc, which is built on it; both in /usr/bin, where no folder has to be named."""
+    """Debian's Open MPI with Debian's hpcc, which is built on it; both in
+    /usr/bin, where no folder has to be named.
+    """
     launcher, hpcc = (shutil.which(name) for name in (debian_stacks.LAUNCHERS["openmpi"], "hpcc"))
     if not launcher or not hpcc:
-        pytest.skip("[host-mpi] no Open MPI and hpcc of Debian here (packages openmpi-bin and hpcc)")
+        pytest.skip(
+            "[host-mpi] no Open MPI and hpcc of Debian here (packages openmpi-bin and hpcc)"
+        )
     beside = Path(hpcc).parent == Path(launcher).parent
     into = tmp_path_factory.mktemp("system") / "openmpi"
-    return system.add(launcher, name="openmpi-debian-hpcc", binaries=[] if beside else [Path(hpcc).parent], into=into)
+    return system.add(
+        launcher,
+        name="openmpi-debian-hpcc",
+        binaries=[] if beside else [Path(hpcc).parent],
+        into=into,
+    )
 
 
 def test_debians_hpcc_is_found_and_says_its_version(debian: Stack) -> None:
@@ -36,14 +50,15 @@ def test_debians_hpcc_is_found_and_says_its_version(debian: Stack) -> None:
     assert debian.suites["hpcc"]["version"].startswith("1.")
 
 
-@pytest.mark.parametrize("fabric", ["lo", "shm"])
-def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
+def test_hpcc_is_measured_with_proof(debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
-    case = f"Hpcc%fabric={fabric}%nodes=1%ppn=2"
-    words = ("-r", "--system=generic", "-p", "openmpi-debian-hpcc", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
-    there = {metadata.EXTRA_STACKS: str(Path(debian.source).parent), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
-    done = run_reframe(*words, "-S", "limit_s=300", environ=there, only="applications.py")
+    words = f"{WORDS} -p openmpi-debian-hpcc -n Hpcc%fabric=lo%nodes=1%ppn=2 -S limit_s=300"
+    there = {
+        metadata.EXTRA_STACKS: str(Path(debian.source).parent),
+        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+    }
+    done = run_reframe(words=words, environ=there, only="applications.py")
     assert done.returncode == 0, done.stdout
     assert (outcome(done)["ran"], outcome(done)["failed"]) == (1, 0), done.stdout
     [case] = sessions.read_session(tmp_path / "results.db").cases
@@ -52,9 +67,14 @@ def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Ca
     assert measured["HPL", "N=640", "gflop_per_s"][0] > 0
 
 
-def test_results_left_elsewhere_are_none(debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
-    """A program that is started in another folder than the job's finds no input there, or an old one."""
-    elsewhere, wrapper = tmp_path / "elsewhere", tmp_path / "bin" / "hpcc"
+def test_results_left_elsewhere_are_none(
+    debian: Stack, run_reframe: Callable, tmp_path: Path
+) -> None:
+    """A program that is started in another folder than the job's
+    finds no input there, or an old one.
+    """
+    elsewhere = tmp_path / "elsewhere"
+    wrapper = tmp_path / "bin" / "hpcc"
     for folder in (elsewhere, wrapper.parent):
         folder.mkdir()
     (elsewhere / hpcc.INPUT).write_text(hpcc.write(2, 2))
@@ -62,16 +82,18 @@ def test_results_left_elsewhere_are_none(debian: Stack, run_reframe: Callable, t
     wrapper.chmod(0o755)
     document = json.loads(Path(debian.source).read_text())
     document |= {"name": "openmpi-astray", "binaries": {"hpcc": str(wrapper)}}
-    (tmp_path / "stack.json").write_text(json.dumps(document))
-    words = ("-r", "--system=generic", "-p", "openmpi-astray", "-n", "Hpcc%fabric=shm%nodes=1%ppn=2", "-S", "level=smoke")
+    (tmp_path / "stack.json").write_text(json.dumps(sealed(document)))
+    words = f"{WORDS} -p openmpi-astray -n Hpcc%fabric=shm%nodes=1%ppn=2"
     there = {metadata.EXTRA_STACKS: str(tmp_path)}
-    done = run_reframe(*words, "-S", "repeats=1", environ=there, only="applications.py")
+    done = run_reframe(words=words, environ=there, only="applications.py")
     assert (done.returncode, outcome(done)["failed"]) == (1, 1), done.stdout
     assert "hpcc left no hpccoutf.txt in the job's directory" in done.stdout
 
 
 def test_hpcc_without_its_input_file_fails(debian: Stack, run_on: Callable, tmp_path: Path) -> None:
-    """It ends well on its own; here it is ended early, and what it has written by then is refused."""
+    """It ends well on its own; here it is ended early, and what
+    it has written by then is refused.
+    """
     words = ("env", "-C", str(tmp_path), debian.binaries["hpcc"])
     run_on(debian, *words, ranks=2, limit_s=10)
     with pytest.raises(reader.OutputError):
@@ -81,9 +103,14 @@ def test_hpcc_without_its_input_file_fails(debian: Stack, run_on: Callable, tmp_
 def test_nas_of_class_s_is_complete(run_on: Callable) -> None:
     chosen = [stack for stack in metadata.discover(environ=os.environ)[0] if "npb" in stack.suites]
     if not chosen:
-        pytest.skip("[spack-mpi] no stack here has the suite npb (Spack's package npb; MPIBENCH_STACKS names others)")
+        pytest.skip(
+            "[spack-mpi] no stack here has the suite npb (Spack's package npb; MPIBENCH_STACKS "
+            "names others)"
+        )
     for stack in chosen:
         for launch in catalogue.launches("nas_s", stack, 2, "smoke"):
             status, text = run_on(stack, *launch.words(stack), ranks=2, limit_s=120)
             assert status == 0, f"{stack.name}: {text}"
-            reader.complete(reader.parse(text, source=launch.name), launch.expected, source=launch.name)
+            reader.complete(
+                reader.parse(text, source=launch.name), launch.expected, source=launch.name
+            )

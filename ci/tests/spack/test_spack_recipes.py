@@ -16,7 +16,8 @@ from reframe_tests.harness.stacks import metadata
 from spack_recorder import RECIPES, REPO
 from spack_sites import find_spack, left_out
 
-#: Stand-ins for what a GPU or a Slurm needs: solving asks only whether there is something to depend on.
+#: Stand-ins for what a GPU or a Slurm needs: solving asks only
+#: whether there is something to depend on.
 STAND_INS = {
     "cuda": "12.4.0",
     "hip": "6.2.0",
@@ -55,7 +56,7 @@ CONCRETIZED = {
     "intel-mpi-benchmarks ^openmpi": ("intel-mpi-benchmarks", "2021.11"),
     "intel-mpi-benchmarks@2019.0 ^mpich": ("intel-mpi-benchmarks", "2019.0"),
     "intel-mpi-benchmarks@2021.11+mpi4 ^mpich": ("intel-mpi-benchmarks", "2021.11"),
-    "osu-micro-benchmarks@=7.5+mpi4 ^mpich": ("osu-micro-benchmarks", "7.5"),
+    "osu-micro-benchmarks@=7.5.2+mpi4 ^mpich": ("osu-micro-benchmarks", "7.5.2"),
     "mpibench-suite+gpcnet ^mpich": ("gpcnet", "1.3"),
     "mpibench-suite+perftest ^mpich": ("perftest", "25.10.0-0.128"),
     "mpibench-suite ^mvapich2 fabrics=nemesis": ("mvapich2", "2.3.7-1"),
@@ -68,8 +69,10 @@ CONCRETIZED = {
 REFUSED = {
     "intel-mpi-benchmarks@2019.0 ^openmpi": "2019.0 uses MPI-1 calls",
     "intel-mpi-benchmarks@2021.11~mpi1~ext~io~nbc~rma~mt~p2p~mpi4 ^mpich": "without a single suite",
-    "intel-mpi-benchmarks@2021.11~mpi1~rma+cuda ^mpich": "intel-mpi-benchmarks +cuda builds mpi1 and rma",
-    "intel-mpi-benchmarks@2021.11~mpi1~rma+level_zero ^mpich": "intel-mpi-benchmarks +level_zero builds mpi1 and rma",
+    "intel-mpi-benchmarks@2021.11~mpi1~rma+cuda ^mpich": "intel-mpi-benchmarks +cuda builds "
+    "mpi1 and rma",
+    "intel-mpi-benchmarks@2021.11~mpi1~rma+level_zero ^mpich": "intel-mpi-benchmarks "
+    "+level_zero builds mpi1 and rma",
     "osu-micro-benchmarks@7.5+cuda+rocm ^mpich": "choose cuda or rocm",
     "osu-micro-benchmarks@7.5+cuda+sycl ^mpich": "choose cuda or sycl",
     "osu-micro-benchmarks@7.5+rocm+sycl ^mpich": "choose rocm or sycl",
@@ -78,8 +81,10 @@ REFUSED = {
     "osu-micro-benchmarks@6.1+graphing ^mpich": "draws graphs since 6.2",
     "mvapich2 fabrics=nemesis process_managers=slurm": "starts its ranks with Hydra",
     "perftest+cuda+rocm": "perftest takes one kind",
-    "osu-micro-benchmarks@7.5+mpi4 ^openmpi": "osu-micro-benchmarks +mpi4 calls what this MPI has not",
-    "intel-mpi-benchmarks@2021.11+mpi4 ^openmpi": "intel-mpi-benchmarks +mpi4 calls what this MPI has not",
+    "osu-micro-benchmarks@7.5+mpi4 ^openmpi": "osu-micro-benchmarks +mpi4 calls what this MPI "
+    "has not",
+    "intel-mpi-benchmarks@2021.11+mpi4 ^openmpi": "intel-mpi-benchmarks +mpi4 calls what this "
+    "MPI has not",
     "mpibench-suite~imb~osu ^mpich": "measures nothing",
     "mpibench-suite+cuda ^mpich": "needs the GPUs' architecture",
     "mpibench-suite+cuda+rocm cuda_arch=80 amdgpu_target=gfx90a ^mpich": "takes one kind of GPUs",
@@ -90,25 +95,41 @@ REFUSED = {
 #: Our settings of packages, and all files with specs.
 SCOPES = [
     str(path.relative_to(metadata.ROOT))
-    for pattern in ("environments/common*/packages.yaml", "site_configs/template/spack/*/packages.yaml")
+    for pattern in (
+        "environments/common*/packages.yaml",
+        "site_configs/template/spack/*/packages.yaml",
+    )
     for path in sorted(metadata.ROOT.glob(pattern))
 ]
-WRITTEN = ("repo/spack_repo/mpibench/**/*.py", "environments/*/*.yaml", "site_configs/template/spack/*/*.yaml")
+WRITTEN = (
+    "repo/spack_repo/mpibench/**/*.py",
+    "environments/*/*.yaml",
+    "site_configs/template/spack/*/*.yaml",
+)
 
 
 @pytest.fixture(scope="module")
 def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Command line of a Spack that has our repository, stand-ins for what its packages depend on, and builds nothing else."""
+    """Command line of a Spack that has our repository, stand-ins for what
+    its packages depend on, and builds nothing else.
+    """
     found = find_spack()
     scope = tmp_path_factory.mktemp("scope")
     packages: dict[str, Any] = {
-        name: {"externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}], "buildable": False}
+        name: {
+            "externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
+            "buildable": False,
+        }
         for name, version in STAND_INS.items()
     }
     written = {
         "repos": {"mpibench": str(REPO)},
         "config": {"deprecated": True},
-        "concretizer": {"reuse": False, "static_analysis": True, "concretization_cache": {"enable": False}},
+        "concretizer": {
+            "reuse": False,
+            "static_analysis": True,
+            "concretization_cache": {"enable": False},
+        },
         "packages": packages,
     }
     for section, content in written.items():
@@ -119,7 +140,9 @@ def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_audit_has_no_objection(spack: list[str]) -> None:
-    done = subprocess.run([*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        [*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=1800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -127,14 +150,18 @@ def test_audit_has_no_objection(spack: list[str]) -> None:
 def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scope: str) -> None:
     """Each by itself: a machine's own entries of the same packages are no part of it."""
     text = (root / scope).read_text()
-    (tmp_path / "packages.yaml").write_text(re.sub("^packages:", "packages::", text, flags=re.MULTILINE))
+    (tmp_path / "packages.yaml").write_text(
+        re.sub("^packages:", "packages::", text, flags=re.MULTILINE)
+    )
     command = [find_spack().program, "--color=never", "-C", str(tmp_path), "audit", "configs"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0 and "CFG-PACKAGES: passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_no_spec_is_written_as_before_spack_1(root: Path) -> None:
-    """What ``spack style`` has for repositories of recipes: compilers as dependencies, in the order that Spack writes."""
+    """What ``spack style`` has for repositories of recipes: compilers as
+    dependencies, in the order that Spack writes.
+    """
     files = [path for pattern in WRITTEN for path in root.glob(pattern)]
     assert len(files) > 25
     command = [find_spack().program, "--color=never", "style", "--spec-strings", *map(str, files)]
@@ -145,9 +172,17 @@ def test_no_spec_is_written_as_before_spack_1(root: Path) -> None:
 @pytest.fixture(scope="module")
 def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("solved")
-    (folder / "specs.json").write_text(json.dumps({spec: [spec] for spec in (*CONCRETIZED, *REFUSED)}))
+    (folder / "specs.json").write_text(
+        json.dumps({spec: [spec] for spec in (*CONCRETIZED, *REFUSED)})
+    )
     script = SUPPORT / "spack_solver.py"
-    command = [*spack, "python", str(script), str(folder / "specs.json"), str(folder / "answer.json")]
+    command = [
+        *spack,
+        "python",
+        str(script),
+        str(folder / "specs.json"),
+        str(folder / "answer.json"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "answer.json").read_text())
@@ -165,7 +200,11 @@ def test_refused_with_its_reason(outcomes: dict[str, Any], spec: str, reason: st
 
 
 def test_every_conflict_has_been_seen(outcomes: dict[str, Any]) -> None:
-    """Also those that a derived recipe inherits are listed; only our own start with the package's name."""
+    """Also those that a derived recipe inherits are listed; only
+    our own start with the package's name.
+    """
     own = [message for message in outcomes["conflicts"] if message.startswith(tuple(RECIPES))]
     assert len(own) >= 13
-    assert [message for message in own if not any(reason in message for reason in REFUSED.values())] == []
+    assert [
+        message for message in own if not any(reason in message for reason in REFUSED.values())
+    ] == []

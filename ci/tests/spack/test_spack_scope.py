@@ -1,6 +1,8 @@
-"""`mpibench stacks build --find`: the compilers of a machine get into the site's scope, and the next build knows them.
+"""`mpibench stacks build --find`: the compilers of a machine get into
+the site's scope, and the next build knows them.
 
-With the real Spack, skipped by name where there is none: what it writes to and what it refuses to write to, no stand-in knows.
+With the real Spack, skipped by name where there is none: what it writes to
+and what it refuses to write to, no stand-in knows.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Newcomer:
 
     def build(self, name: str) -> list[str]:
         options = build.BuildOptions(concretize_only=True)
-        return build.build([name], options, root=self.root, environ=self.environ, echo=self.echoed.append)
+        return build.build(
+            [name], options, root=self.root, environ=self.environ, echo=self.echoed.append
+        )
 
     def find(self) -> Path:
         return scope.write_found(root=self.root, environ=self.environ, echo=self.echoed.append)
@@ -43,26 +47,45 @@ def spack() -> Spack:
 
 
 def ask(spack: Spack, *words: str) -> str:
-    done = subprocess.run([spack.program, *words], env=dict(spack.environ), text=True, capture_output=True, timeout=1200)
+    done = subprocess.run(
+        [spack.program, *words],
+        env=dict(spack.environ),
+        text=True,
+        capture_output=True,
+        timeout=1200,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
 
 @pytest.fixture
 def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
-    """The machine's Spack under another root: same program, recipes and solver, but no packages.yaml of its own."""
-    real, own = Path(ask(spack, "location", "-r")), tmp_path / "spack"
+    """The machine's Spack under another root: same program, recipes and
+    solver, but no packages.yaml of its own.
+    """
+    real = Path(ask(spack, "location", "-r"))
+    own = tmp_path / "spack"
     (own / "bin").mkdir(parents=True)
     shutil.copy(real / "bin" / "spack", own / "bin" / "spack")
     for name in ("lib", "share", "var"):
         (own / name).symlink_to(real / name)
-    shutil.copytree(real / "etc", own / "etc", ignore=lambda folder, names: [] if "defaults" in folder else ["packages.yaml"])
+    shutil.copytree(
+        real / "etc",
+        own / "etc",
+        ignore=lambda folder, names: [] if "defaults" in folder else ["packages.yaml"],
+    )
     top = tmp_path / "checkout"
     copy_environments(root, top)
     (top / "repo").symlink_to(root / "repo")
-    shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic", ignore=shutil.ignore_patterns("spack"))
+    shutil.copytree(
+        root / "site_configs" / "generic",
+        top / "site_configs" / "generic",
+        ignore=shutil.ignore_patterns("spack"),
+    )
     # With the index of the recipes, which are the same: it takes a minute of processor time.
-    index = ask(spack, "python", "-c", "import spack.caches; print(spack.caches.misc_cache_location())")
+    index = ask(
+        spack, "python", "-c", "import spack.caches; print(spack.caches.misc_cache_location())"
+    )
     shutil.copytree(index, tmp_path / "cache" / "cache", ignore=shutil.ignore_patterns("*.lock"))
     environ = {key: value for key, value in os.environ.items() if key != scope.SCOPE}
     environ |= {
@@ -79,7 +102,9 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
         pytest.skip("[spack] no gcc and gfortran here for Spack to find")
     committed = {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")}
     [sentence] = newcomer.build("openmpi")
-    assert sentence.startswith("Spack knows no gcc; install it, then run 'mpibench stacks build --find', which")
+    assert sentence.startswith(
+        "Spack knows no gcc; install it, then run 'mpibench stacks build --find', which"
+    )
 
     path = newcomer.find()
     assert path == newcomer.root / "site_configs" / "generic" / "spack" / "packages.yaml"
@@ -87,32 +112,50 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert {"c", "cxx", "fortran"} <= set(gcc["extra_attributes"]["compilers"])
     found = scope.read(path)
     assert {"gmake", "perl"} & set(found), "no stack has to build make and perl"
-    entries = [(name, row) for name, settings in scope.read(path).items() for row in settings.get("externals") or ()]
+    entries = [
+        (name, row)
+        for name, settings in scope.read(path).items()
+        for row in settings.get("externals") or ()
+    ]
     for name, row in entries:
         assert scope.curate({name: {"externals": [row]}}, newcomer.root, ())[1] == [], row
     assert "mpi" not in scope.read(path), "no virtual package is closed"
     if shutil.which("mpirun.openmpi") and shutil.which("mpirun.mpich"):
         assert not {"openmpi", "mpich"} & set(found), "Debian's two share a prefix"
-        assert any("folder of links" in line for line in newcomer.echoed if line.startswith("left out openmpi@"))
+        assert any(
+            "folder of links" in line
+            for line in newcomer.echoed
+            if line.startswith("left out openmpi@")
+        )
 
     project = build.Project(
-        newcomer.root, locate_spack({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print
+        newcomer.root,
+        locate_spack({**newcomer.environ, scope.SCOPE: str(path.parent)}),
+        path.parent,
+        print,
     )
     assert scope.check_compiler(project, "openmpi"), "the sentence does not come again"
-    # A second look adds nothing twice, keeps what a person wrote, and leaves the user's own configuration alone.
+    # A second look adds nothing twice, keeps what a person wrote, and
+    # leaves the user's own configuration alone.
     path.write_text("# by hand\n" + path.read_text())
     before = scope.read(path)
     newcomer.find()
     assert scope.read(path) == before and "# by hand" in path.read_text()
     assert not (Path(newcomer.environ["HOME"]) / ".spack").exists()
-    assert {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")} == committed
-    assert {path.name for path in newcomer.root.glob("environments/*/*")} == {path.name for path in committed}
+    assert {
+        path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")
+    } == committed
+    assert {path.name for path in newcomer.root.glob("environments/*/*")} == {
+        path.name for path in committed
+    }
 
 
 def test_the_scope_the_variable_names_is_made(root: Path, tmp_path: Path) -> None:
     environ = {scope.SCOPE: str(tmp_path / "a" / "scope")}
     with pytest.raises(
-        BadInput, match=r"which is not a folder; name the folder .* or let 'mpibench stacks build --find' make it"
+        BadInput,
+        match=r"which is not a folder; name the folder .* or let 'mpibench stacks build --find'"
+        r" make it",
     ):
         scope.find_scope(None, root, environ)
     assert scope.choose(None, root, environ) == tmp_path / "a" / "scope"
@@ -127,7 +170,8 @@ FOUND = {"gmake": {"externals": [{"spec": "gmake@4.3", "prefix": "/usr"}]}}
 @pytest.mark.parametrize(
     "text",
     [
-        "# by hand\npackages:\n  openmpi:   # ours\n    externals:\n    - {spec: openmpi@4.1.4, prefix: /opt/mpi}\n",
+        "# by hand\npackages:\n  openmpi:   # ours\n    externals:\n    - {spec: openmpi@4.1.4, "
+        "prefix: /opt/mpi}\n",
         "packages:\n    # four blanks\n\n    openmpi:\n        buildable: false",
         "packages:: # replaces\n  openmpi: {buildable: false}\n",
         "packages: {}\n",
@@ -152,16 +196,28 @@ def test_what_a_person_wrote_stays_to_the_letter(tmp_path: Path, text: str) -> N
     ("text", "said"),
     [
         ("packages:\n  gmake:\n    buildable: false\n", "has an entry for gmake"),
-        ("packages: {openmpi: {buildable: false}}\n", "is not laid out so that lines can follow its last"),
-        ("packages:\n  openmpi: {buildable: false}\nconfig:\n  a: 1\n", "is not laid out so that lines can follow its last"),
+        (
+            "packages: {openmpi: {buildable: false}}\n",
+            "is not laid out so that lines can follow its last",
+        ),
+        (
+            "packages:\n  openmpi: {buildable: false}\nconfig:\n  a: 1\n",
+            "is not laid out so that lines can follow its last",
+        ),
     ],
 )
-def test_what_has_no_place_in_the_file_is_printed_to_add_by_hand(tmp_path: Path, text: str, said: str) -> None:
+def test_what_has_no_place_in_the_file_is_printed_to_add_by_hand(
+    tmp_path: Path, text: str, said: str
+) -> None:
     path = tmp_path / "packages.yaml"
     path.write_text(text)
     with pytest.raises(BadInput) as refused:
         scope.add(path, FOUND)
-    assert said in str(refused.value) and "gmake@4.3" in str(refused.value) and "\n" not in str(refused.value)
+    assert (
+        said in str(refused.value)
+        and "gmake@4.3" in str(refused.value)
+        and "\n" not in str(refused.value)
+    )
     assert path.read_text() == text
 
 
@@ -185,12 +241,23 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["debian12", "el9", "cray_ex"])
 def test_an_example_is_one_that_spack_takes(newcomer: Newcomer, root: Path, name: str) -> None:
-    """Without what the machine's Spack knows itself, of which an example may have a second entry."""
+    """Without what the machine's Spack knows itself, of which
+    an example may have a second entry.
+    """
     folder = root / "site_configs" / "template" / "spack" / name
-    [external] = yaml.safe_load((folder / scope.PACKAGES).read_text())["packages"]["slurm"]["externals"]
+    [external] = yaml.safe_load((folder / scope.PACKAGES).read_text())["packages"]["slurm"][
+        "externals"
+    ]
     spack = locate_spack(newcomer.environ)
-    for words, said in ((("config", "get", "packages"), external["spec"]), (("audit", "configs"), "CFG-PACKAGES: passed")):
+    for words, said in (
+        (("config", "get", "packages"), external["spec"]),
+        (("audit", "configs"), "CFG-PACKAGES: passed"),
+    ):
         done = subprocess.run(
-            [spack.program, "-C", str(folder), *words], env=dict(spack.environ), text=True, capture_output=True, timeout=1200
+            [spack.program, "-C", str(folder), *words],
+            env=dict(spack.environ),
+            text=True,
+            capture_output=True,
+            timeout=1200,
         )
         assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr

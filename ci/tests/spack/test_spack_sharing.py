@@ -1,16 +1,22 @@
-"""With Spack: a built stack is signed, pushed, taken from the cache into another store, and entered again by its modules.
+"""With Spack: a built stack is signed, pushed, taken from the cache into
+another store, and entered again by its modules.
 
-Skipped, by name, where there is no Spack, no GnuPG, or no Open MPI of the site's own. The stack that is pushed is that of
-``test_spack_stacks.py`` where the machine's store has room in its paths (``ci/setup-spack``), so that it is built once.
+Skipped, by name, where there is no Spack, no GnuPG, or no Open MPI of the site's own. The stack
+that is pushed is that of ``test_spack_stacks.py`` where the machine's store has room in its paths
+(``ci/setup-spack``), so that it is built once.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
+import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,13 +25,15 @@ import yaml
 
 import module_systems
 from mpibench.stacks import probe, system
-from mpibench.stacks.spack import build, lock, sharing
-from mpibench.stacks.spack.project import Spack, locate_spack
+from mpibench.stacks.spack import build, lock, modulefiles
+from mpibench.stacks.spack.project import Spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from spack_sites import copy_lean_project, find_scope, find_spack
 
 NAME = "openmpi"
+#: Variable that names the keyring Spack uses.
+KEYRING = "SPACK_GNUPGHOME"
 #: Long enough for the path of any other store to fit in its place.
 PADDED = 160
 
@@ -42,14 +50,18 @@ def make(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     def call(name: str, *, own: bool = True) -> Path:
         top = tmp_path_factory.mktemp(name)
         store = {"config": {"install_tree": {"root": str(top / "store"), "padded_length": PADDED}}}
-        return copy_lean_project(spack, root, top, {"config.yaml": yaml.safe_dump(store)} if own else {})
+        return copy_lean_project(
+            spack, root, top, {"config.yaml": yaml.safe_dump(store)} if own else {}
+        )
 
     return call
 
 
 def run(place: Path, environ: dict[str, str] | None = None, **options: object) -> list[str]:
     """``mpibench stacks build openmpi``; the sentences with which it failed."""
-    inside = {key: value for key, value in os.environ.items() if key != build.SCOPE} | (environ or {})
+    inside = {key: value for key, value in os.environ.items() if key != build.SCOPE} | (
+        environ or {}
+    )
     words = build.BuildOptions(skip_tests=True, **options)  # type: ignore[arg-type]
     return build.build([NAME], words, system="generic", root=place, environ=inside, echo=print)
 
@@ -57,12 +69,23 @@ def run(place: Path, environ: dict[str, str] | None = None, **options: object) -
 @pytest.fixture(scope="module")
 def built(spack: Spack, make: Callable[..., Path]) -> Path:
     """A project with its stack of the site's own Open MPI."""
-    words = [spack.program, "python", "-c", "import spack.config; print(spack.config.get('config:install_tree:padded_length'))"]
-    padded = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()
+    words = [
+        spack.program,
+        "python",
+        "-c",
+        "import spack.config; print(spack.config.get('config:install_tree:padded_length'))",
+    ]
+    padded = subprocess.run(
+        words, env=dict(spack.environ), capture_output=True, text=True, timeout=600
+    ).stdout.split()
     place = make("built", own=padded[-1:] != [str(PADDED)])
     project = build.Project(place, spack, None, lambda line: None)
     text = project.run(NAME, "reading its configuration", "config", "get", "packages")
-    if not yaml.safe_load(text[text.index("packages:") :])["packages"].get(NAME, {}).get("externals"):
+    if (
+        not yaml.safe_load(text[text.index("packages:") :])["packages"]
+        .get(NAME, {})
+        .get("externals")
+    ):
         pytest.skip(f"[spack] {NAME} is none of the site's own, and this test builds no MPI")
     sentences = run(place)
     if any("no network" in sentence for sentence in sentences):
@@ -76,43 +99,127 @@ def built(spack: Spack, make: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """Two signing keys by their e-mail: each with its keyring's folder, which has its public half."""
+    """Two signing keys by their e-mail: each with its keyring's
+    folder, which has its public half.
+    """
     if not shutil.which("gpg"):
         pytest.skip("[spack] no gpg (Debian's gnupg) to sign with")
     found = {}
     for name in ("site", "other"):
         ring = tmp_path_factory.mktemp(name)
         ring.chmod(0o700)
-        environ = {**spack.environ, sharing.KEYRING: str(ring)}
-        for words in (["create", name, f"{name}@example.org"], ["export", str(ring / "key.pub"), f"{name}@example.org"]):
-            done = subprocess.run([spack.program, "gpg", *words], env=environ, capture_output=True, text=True, timeout=600)
+        environ = {**spack.environ, KEYRING: str(ring)}
+        for words in (
+            ["create", name, f"{name}@example.org"],
+            ["export", str(ring / "key.pub"), f"{name}@example.org"],
+        ):
+            done = subprocess.run(
+                [spack.program, "gpg", *words],
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
             assert done.returncode == 0, done.stdout + done.stderr
         found[name] = ring
     yield found
     for ring in found.values():
-        subprocess.run(["gpgconf", "--homedir", str(ring), "--kill", "all"], check=False, timeout=60)
+        subprocess.run(
+            ["gpgconf", "--homedir", str(ring), "--kill", "all"], check=False, timeout=60
+        )
+
+
+def spack_in(place: Path, spack: Spack, *words: str | Path, ring: Path | None = None) -> str:
+    """What Spack prints of a command of the docs in the solved environment of a project."""
+    inside = {
+        **spack.environ,
+        **os.environ,  # with what the test has set since
+        build.SCOPE: str(find_scope(place)),
+        **({KEYRING: str(ring)} if ring else {}),
+    }
+    command = [spack.program, "-e", place / "results" / "spack" / "environments" / NAME, *words]
+    done = subprocess.run(command, env=inside, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def take_from(place: Path, url: str, **further: object) -> None:
+    """Name a mirror in the site's scope, as the docs say."""
+    rows = {"mirrors": {"site": {"url": url, **further}}}
+    (find_scope(place) / "mirrors.yaml").write_text(yaml.safe_dump(rows))
 
 
 @pytest.fixture(scope="module")
-def pushed(built: Path, keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pushed(
+    built: Path, spack: Spack, keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     folder = tmp_path_factory.mktemp("cache") / "stacks"
-    wanted = sharing.Push(str(folder), "site@example.org")
-    assert run(built, {sharing.KEYRING: str(keys["site"])}, push=wanted) == []
+    words = ("buildcache", "push", "--key", "site@example.org", "--update-index", folder)
+    spack_in(built, spack, *words, ring=keys["site"])
     return folder
 
 
+@pytest.fixture
+def trusting(keys: dict[str, Path], spack: Spack, tmp_path: Path) -> Callable[[str], Path]:
+    """A keyring that trusts the key of one of the two."""
+
+    def call(name: str) -> Path:
+        (ring := tmp_path / "ring").mkdir(mode=0o700)
+        words = [spack.program, "gpg", "trust", str(keys[name] / "key.pub")]
+        done = subprocess.run(
+            words,
+            env={**spack.environ, KEYRING: str(ring)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return ring
+
+    return call
+
+
+ONLY_CACHED = ("install", "--only-concrete", "--use-buildcache", "only")
+
+
 def test_a_signed_stack_is_taken_into_another_store_and_runs(
-    built: Path, pushed: Path, keys: dict[str, Path], make: Callable[..., Path]
+    built: Path,
+    pushed: Path,
+    trusting: Callable[[str], Path],
+    spack: Spack,
+    make: Callable[..., Path],
 ) -> None:
     place = make("taken")
-    assert run(place, mirrors=(str(pushed),), trust=(str(keys["site"] / "key.pub"),), cache_only=True) == []
+    ring = trusting("site")
+    take_from(place, pushed.as_uri(), signed=True)
+    assert run(place, concretize_only=True) == []
+    spack_in(place, spack, *ONLY_CACHED, ring=ring)
+    assert run(place, {KEYRING: str(ring)}) == []
     path = place / "environments" / NAME / "stack.json"
-    taken, first = metadata.read(path), metadata.read(built / "environments" / NAME / "stack.json")
-    assert any("osu-micro-benchmarks@7.5 is from a build cache of another store" in note for note in taken.build["notes"])
+    taken = metadata.read(path)
+    first = metadata.read(built / "environments" / NAME / "stack.json")
+    assert any(
+        "osu-micro-benchmarks@7.5.2 is from a build cache of another store" in note
+        for note in taken.build["notes"]
+    )
     assert taken.lock_hash == first.lock_hash and set(taken.binaries) == set(first.binaries)
     program = taken.binaries["osu_latency"]
-    assert Path(program).is_relative_to(place / "store"), "relocated, and not the one it was made from"
-    command = [*taken.mpirun, "-np", "2", *probe.oversubscribe(taken), program, "-m", "8:8", "-i", "10", "-x", "1"]
+    assert Path(program).is_relative_to(place / "store"), (
+        "relocated, and not the one it was made from"
+    )
+    command = [
+        *taken.mpirun,
+        "-np",
+        "2",
+        *probe.oversubscribe(taken),
+        program,
+        "-m",
+        "8:8",
+        "-i",
+        "10",
+        "-x",
+        "1",
+    ]
     status, output = probe.run_inside(taken, command, limit_s=120)
     assert status == 0 and "# OSU MPI Latency Test" in output, output[-2000:]
     log = (place / "results" / "spack" / f"{NAME}.log").read_text()
@@ -125,19 +232,55 @@ def json_of(place: Path) -> set[str]:
 
 
 @pytest.mark.whole
-def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, Path], make: Callable[..., Path]) -> None:
+def test_what_another_key_has_signed_is_not_taken(
+    pushed: Path, trusting: Callable[[str], Path], spack: Spack, make: Callable[..., Path]
+) -> None:
     place = make("refused")
-    [sentence] = run(place, mirrors=(str(pushed),), trust=(str(keys["other"] / "key.pub"),), cache_only=True)
-    assert "No binary found" in sentence or "ignature" in sentence, sentence
+    ring = trusting("other")
+    take_from(place, pushed.as_uri(), signed=True)
+    assert run(place, concretize_only=True) == []
+    with pytest.raises(AssertionError, match=r"No binary found|ignature"):
+        spack_in(place, spack, *ONLY_CACHED, ring=ring)
     assert not (place / "environments" / NAME / "stack.json").exists()
 
 
+def change_pushed(cache: Path, package: str, end: str) -> None:
+    """Turn a bit of a file in a package of an unsigned build cache; checksums fit again."""
+    [manifest] = cache.glob(f"v3/manifests/spec/{package}/*.spec.manifest.json")
+    document = json.loads(manifest.read_text())
+    [row] = [row for row in document["data"] if "tar" in row["mediaType"]]
+    blobs = cache / "blobs" / "sha256"
+    there = io.BytesIO(
+        gzip.decompress((blobs / row["checksum"][:2] / row["checksum"]).read_bytes())
+    )
+    whole = bytearray(there.getvalue())
+    with tarfile.open(fileobj=there) as files:
+        [member] = [file for file in files if file.isfile() and file.name.endswith(end)]
+    whole[member.offset_data + member.size - 1] ^= 1
+    packed = gzip.compress(whole)
+    row["checksum"] = hashlib.sha256(packed).hexdigest()
+    row["contentLength"] = len(packed)
+    (blobs / row["checksum"][:2]).mkdir(exist_ok=True)
+    (blobs / row["checksum"][:2] / row["checksum"]).write_bytes(packed)
+    manifest.write_text(json.dumps(document))
+
+
 @pytest.mark.whole
-def test_a_key_that_is_not_there_is_one_sentence(built: Path, keys: dict[str, Path], tmp_path: Path) -> None:
-    wanted = sharing.Push(str(tmp_path / "cache"), "nobody@example.org")
-    [sentence] = run(built, {sharing.KEYRING: str(keys["site"])}, push=wanted)
-    assert "openmpi: pushing: " in sentence and "'spack gpg list --signing' has the keys that can sign" in sentence
-    assert "\n" not in sentence
+def test_a_program_that_was_changed_in_an_unsigned_cache_gives_no_stack(
+    built: Path, spack: Spack, make: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Who may write there may give it new checksums; the package's own record of its files says
+    what was built, and what Spack does to them in another store is undone to compare.
+    """
+    spack_in(built, spack, "buildcache", "push", "--unsigned", "--update-index", tmp_path)
+    change_pushed(tmp_path, "osu-micro-benchmarks", "/osu_bw")
+    place = make("changed")
+    take_from(place, tmp_path.as_uri(), signed=False)
+    [sentence] = run(place)
+    assert "/osu_bw (hash) of osu-micro-benchmarks@7.5.2 is not as it was where it was built" in (
+        sentence
+    )
+    assert not (place / "environments" / NAME / "stack.json").exists()
 
 
 @pytest.fixture
@@ -145,7 +288,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An OCI registry on loopback, by its URL; Spack asks one over TLS only."""
     if not shutil.which("docker-registry"):
         pytest.skip("[spack] no docker-registry (Debian's package) to push to")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    key = tmp_path / "key.pem"
+    certificate = tmp_path / "certificate.pem"
     words = [
         "-x509",
         "-newkey",
@@ -159,7 +303,10 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "subjectAltName=DNS:localhost",
     ]
     subprocess.run(
-        ["openssl", "req", *words, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=120
+        ["openssl", "req", *words, "-keyout", key, "-out", certificate],
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
     with socket.socket() as probing:
         probing.bind(("localhost", 0))
@@ -172,7 +319,9 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "registry.yaml").write_text(yaml.safe_dump(settings))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with (tmp_path / "registry.log").open("w") as log:
-        serving = subprocess.Popen(["docker-registry", "serve", tmp_path / "registry.yaml"], stdout=log, stderr=log)
+        serving = subprocess.Popen(
+            ["docker-registry", "serve", tmp_path / "registry.yaml"], stdout=log, stderr=log
+        )
     try:
         yield f"oci://{address}/site/stacks"
     finally:
@@ -181,32 +330,57 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.whole
-def test_a_stack_is_taken_from_an_oci_registry(built: Path, registry: str, make: Callable[..., Path]) -> None:
-    assert run(built, push=sharing.Push(registry)) == []
+def test_a_stack_is_taken_from_an_oci_registry(
+    built: Path, registry: str, spack: Spack, make: Callable[..., Path]
+) -> None:
+    spack_in(built, spack, "buildcache", "push", "--unsigned", "--update-index", registry)
     place = make("pulled")
-    assert run(place, mirrors=(registry,), cache_only=True) == []
-    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), "nothing was compiled"
+    take_from(place, registry, signed=False)
+    assert run(place) == []
+    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), (
+        "nothing was compiled"
+    )
     assert json_of(built) == json_of(place)
 
 
 @pytest.mark.whole
-def test_what_an_upstream_has_is_not_built_again(built: Path, spack: Spack, make: Callable[..., Path]) -> None:
+def test_what_an_upstream_has_is_not_built_again(
+    built: Path, spack: Spack, make: Callable[..., Path]
+) -> None:
     place = make("below")
-    words = [spack.program, "-C", str(find_scope(built)), "python", "-c", "import spack.store; print(spack.store.STORE.root)"]
-    store = subprocess.run(words, env=dict(spack.environ), capture_output=True, text=True, timeout=600).stdout.split()[-1]
-    (find_scope(place) / "upstreams.yaml").write_text(yaml.safe_dump({"upstreams": {"site": {"install_tree": store}}}))
+    words = [
+        spack.program,
+        "-C",
+        str(find_scope(built)),
+        "python",
+        "-c",
+        "import spack.store; print(spack.store.STORE.root)",
+    ]
+    store = subprocess.run(
+        words, env=dict(spack.environ), capture_output=True, text=True, timeout=600
+    ).stdout.split()[-1]
+    (find_scope(place) / "upstreams.yaml").write_text(
+        yaml.safe_dump({"upstreams": {"site": {"install_tree": store}}})
+    )
     assert run(place) == []
-    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), "nothing was compiled"
-    first, taken = (metadata.read(one / "environments" / NAME / "stack.json") for one in (built, place))
+    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), (
+        "nothing was compiled"
+    )
+    first, taken = (
+        metadata.read(one / "environments" / NAME / "stack.json") for one in (built, place)
+    )
     assert taken.binaries == first.binaries, "the programs of the site's store"
 
 
 @pytest.mark.whole
-def test_a_makefile_builds_what_is_registered_then(built: Path, spack: Spack, make: Callable[..., Path]) -> None:
+def test_a_makefile_builds_what_is_registered_then(
+    built: Path, spack: Spack, make: Callable[..., Path]
+) -> None:
     """The three commands of the docs, as a site with many nodes gives them."""
     place = make("parallel")
     assert run(place, concretize_only=True) == []
-    folder, makefile = place / "results" / "spack" / "environments" / NAME, place / "Makefile"
+    folder = place / "results" / "spack" / "environments" / NAME
+    makefile = place / "Makefile"
     inside = {**spack.environ, build.SCOPE: str(find_scope(place))}
     for words in (
         [spack.program, "-e", folder, "env", "depfile", "-o", makefile],
@@ -234,14 +408,23 @@ def test_a_built_stack_is_entered_again_by_its_modules(
     if not folder.exists():
         assert run(built, modules=folder) == []
     module_systems.enter(there, monkeypatch)
-    path = sharing.module_path(folder, "lmod" if kind == "lmod" else "tcl")
+    path = modulefiles.module_path(folder, "lmod" if kind == "lmod" else "tcl")
     found = lock.read(built / "environments" / NAME / lock.LOCK)
-    name = sharing.module_of(found)
-    files = [file for file in path.rglob("*") if file.is_file() and file.name != "module-index.yaml"]  # Spack's own notes
+    name = modulefiles.module_of(found)
+    # Spack's own notes
+    files = [
+        file for file in path.rglob("*") if file.is_file() and file.name != "module-index.yaml"
+    ]
     listed = {str(file.relative_to(path)).removesuffix(".lua") for file in files}
-    assert name in listed and len(listed) == len(sharing.list_packages(found)), "nothing else of the store"
+    assert name in listed and len(listed) == len(modulefiles.list_packages(found)), (
+        "nothing else of the store"
+    )
     stack = system.add(
-        "", entered=[Module(name, path=str(path))], modules_system=there.kind, root=tmp_path / "project", say=print
+        "",
+        entered=[Module(name, path=str(path))],
+        modules_system=there.kind,
+        root=tmp_path / "project",
+        say=print,
     )
     first = metadata.read(built / "environments" / NAME / "stack.json")
     assert (stack.mpi, stack.mpi_version) == (first.mpi, first.mpi_version)
@@ -255,54 +438,9 @@ def test_a_built_stack_is_entered_again_by_its_modules(
 # ---- without a network ----
 
 
-@pytest.mark.whole
-def test_a_bundle_builds_a_stack_where_there_is_no_network(built: Path, make: Callable[..., Path], tmp_path: Path) -> None:
-    """Moved to another place, with another store, below an interface that reaches nothing."""
-    if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True).returncode:
-        pytest.skip("[spack] this user may make no network namespace")
-    assert run(built, bundle=tmp_path / "made") == []
-    bundle = (tmp_path / "made").rename(tmp_path / "carried")
-    solver = tmp_path / "solver"
-    offline = ("--quiet", "--no-index", f"--find-links={bundle / 'wheels'}", "clingo")
-    for words in ((sys.executable, "-m", "venv", solver), (solver / "bin" / "pip", "install", *offline)):
-        subprocess.run(words, check=True, timeout=600)
-    place = make("air")
-    scope = find_scope(place)
-    project = build.Project(built, locate_spack(), None, lambda line: None)
-    known = project.run(NAME, "reading its configuration", "config", "get", "packages")
-    # What the machine's Spack knows of the machine, and whether it compares checksums.
-    site = yaml.safe_load(known[known.index("packages:") :])["packages"]
-    mine = yaml.safe_load((scope / "packages.yaml").read_text().replace("require::", "require"))["packages"]
-    there = {name: row for name, row in site.items() if "externals" in row and name not in mine}
-    (scope / "externals").mkdir()
-    (scope / "externals" / "packages.yaml").write_text(yaml.safe_dump({"packages": there}))
-    settings = yaml.safe_load((scope / "config.yaml").read_text())
-    settings["config"]["checksum"] = "config:checksum is false" not in " ".join(notes_of(built))
-    (scope / "config.yaml").write_text(yaml.safe_dump(settings))
-    (scope / "include.yaml").write_text("include: [externals]\n")
-    home = {"HOME": str(tmp_path), "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"), "SPACK_ROOT": str(bundle / "spack")}
-    environ = {**os.environ, **home, "SPACK_PYTHON": str(solver / "bin" / "python"), build.SCOPE: str(scope)}
-    code = (
-        "import pathlib, sys; from mpibench.stacks.spack import build; "
-        f"sys.exit('\\n'.join(build.build([{NAME!r}], build.BuildOptions(), root=pathlib.Path({str(place)!r}))) or 0)"
-    )
-    command = [
-        "unshare",
-        "--map-root-user",
-        "--net",
-        "sh",
-        "-c",
-        'ip link set lo up; exec "$@"',
-        "-",
-        sys.executable,
-        "-c",
-        code,
-    ]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    stack = metadata.read(place / "environments" / NAME / "stack.json")
-    assert Path(stack.binaries["osu_latency"]).is_relative_to(place / "store")
-
-
-def notes_of(place: Path) -> list[str]:
-    return list(metadata.read(place / "environments" / NAME / "stack.json").build.get("notes", ()))
+def test_a_mirror_has_the_sources_of_all_that_would_be_built(
+    built: Path, spack: Spack, tmp_path: Path
+) -> None:
+    spack_in(built, spack, "mirror", "create", "--directory", tmp_path / "mirror", "--all")
+    there = {path.parent.name for path in (tmp_path / "mirror").rglob("*") if path.is_symlink()}
+    assert {"intel-mpi-benchmarks", "osu-micro-benchmarks"} <= there

@@ -1,4 +1,6 @@
-"""With Spack: what cannot be built here is solved at least, on stand-ins: an MPI on a Cray, stacks for device memory."""
+"""With Spack: what cannot be built here is solved at least, on
+stand-ins: an MPI on a Cray, stacks for device memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.whole
 #: What a site with devices has, by environment.
 DEVICES: dict[str, dict[str, str]] = {
     "openmpi-cuda": {"cuda": "12.9.1"},
-    "openmpi-rocm": dict.fromkeys(("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"),
+    "openmpi-rocm": dict.fromkeys(
+        ("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"
+    ),
 }
 
 
@@ -35,17 +39,24 @@ def dry_run(top: Path, *names: str) -> list[str]:
 
 def stand_ins(rows: dict[str, str]) -> dict[str, Any]:
     return {
-        name: {"externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}], "buildable": False}
+        name: {
+            "externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
+            "buildable": False,
+        }
         for name, version in rows.items()
     }
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(spack: Spack, root: Path, tmp_path: Path, name: str) -> None:
+def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
+    spack: Spack, root: Path, tmp_path: Path, name: str
+) -> None:
     # The MPI is Spack's own: one of the site's has device memory or has it not.
     packages = {"openmpi": {"externals:": [], "buildable": True}, **stand_ins(DEVICES[name])}
     # As a site describes it, and as 'mpibench stacks build --find' does.
-    packages["rdma-core"] = {"externals:": [{"spec": "rdma-core@44.0", "prefix": "/stand-in/rdma-core"}]}
+    packages["rdma-core"] = {
+        "externals:": [{"spec": "rdma-core@44.0", "prefix": "/stand-in/rdma-core"}]
+    }
     # An ssh is the machine's own, described or not.
     packages["openssh"] = {"externals:": []}
     text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
@@ -58,18 +69,34 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(spack: Spack, r
     for package in ("openmpi", "ucx", "osu-micro-benchmarks"):
         node = found.find(package)
         assert node and f"+{device}" in node.options.split(), package
-        assert {compiler.partition("@")[0] for compiler in found.compilers(node).values()} == {"gcc"}
+        assert {compiler.partition("@")[0] for compiler in found.compilers(node).values()} == {
+            "gcc"
+        }
     built = {node.name for node in found.nodes.values() if not node.external}
-    not_built = {"slurm", "krb5", "openssl", "openssh", "rdma-core", "cuda", "hip", "llvm-amdgpu", *DEVICES[name]}
+    not_built = {
+        "slurm",
+        "krb5",
+        "openssl",
+        "openssh",
+        "rdma-core",
+        "cuda",
+        "hip",
+        "llvm-amdgpu",
+        *DEVICES[name],
+    }
     assert not built & not_built, "the site has them, or none is needed"
 
 
-def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: Spack, root: Path, tmp_path: Path) -> None:
+def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(
+    spack: Spack, root: Path, tmp_path: Path
+) -> None:
     packages = {"openmpi": {"externals:": [], "buildable": True}}
     text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
     top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
     [sentence] = dry_run(top, "openmpi-cuda")
-    assert "openmpi-cuda is built on cuda of the site" in sentence and "\n" not in sentence, sentence
+    assert "openmpi-cuda is built on cuda of the site" in sentence and "\n" not in sentence, (
+        sentence
+    )
 
 
 @pytest.mark.parametrize("name", ["openmpi", "mpich"])
@@ -90,7 +117,11 @@ def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
     assert dry_run(top, name) == []
     found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
     libfabric = found.find("libfabric")
-    assert libfabric and libfabric.external == "/opt/cray/libfabric/1.20.1" and "cxi" in libfabric.variants["fabrics"]
+    assert (
+        libfabric
+        and libfabric.external == "/opt/cray/libfabric/1.20.1"
+        and "cxi" in libfabric.variants["fabrics"]
+    )
     assert not found.mpi.external
     slurm = found.find("slurm")
     assert slurm is None or slurm.external

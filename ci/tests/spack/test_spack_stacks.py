@@ -1,6 +1,8 @@
-"""With Spack: environments are concretized for real, twice alike; their stacks are built, checked, entered and measured with.
+"""With Spack: environments are concretized for real, twice alike; their
+stacks are built, checked, entered and measured with.
 
-Skipped, by name, where there is no Spack or it knows no such MPI of the site's own: to build an MPI takes too long for a test.
+Skipped, by name, where there is no Spack or it knows no such MPI of the
+site's own: to build an MPI takes too long for a test.
 """
 
 from __future__ import annotations
@@ -38,13 +40,17 @@ def spack() -> Spack:
 
 @pytest.fixture(scope="module")
 def place(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the project, whose environments are built apart from the user's own; Spack's store is the machine's."""
+    """A copy of the project, whose environments are built apart from the
+    user's own; Spack's store is the machine's.
+    """
     yield copy_lean_project(spack, root, tmp_path_factory.mktemp("spack"), {})
 
 
 @pytest.fixture(scope="module")
 def known(spack: Spack, place: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """Why a stack cannot be had without building its MPI for long, by package; empty for what can be had."""
+    """Why a stack cannot be had without building its MPI for long,
+    by package; empty for what can be had.
+    """
     project = build.Project(place, spack, None, lambda line: None)
     text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
     packages = yaml.safe_load(text[text.index("packages:") :])["packages"]
@@ -55,11 +61,16 @@ def known(spack: Spack, place: Path, request: pytest.FixtureRequest) -> dict[str
         if packages.get(name, {}).get("externals"):
             continue
         if not request.config.getoption("--all"):
-            reasons[name] = "it is none of the site's own; with --all one is taken that is installed or in a build cache"
+            reasons[name] = (
+                "it is none of the site's own; with --all one is taken that is installed or in "
+                "a build cache"
+            )
             continue
         try:
             inside.run(name, "concretizing", "concretize", "--force", "--fresh")
-            inside.run(name, "asking build caches", "install", "--only-concrete", "--cache-only", name)
+            inside.run(
+                name, "asking build caches", "install", "--only-concrete", "--cache-only", name
+            )
         except BadInput as error:
             reasons[name] = f"it is none of the site's own, and this test builds no MPI: {error}"
     return reasons
@@ -80,7 +91,12 @@ def building(place: Path, known: dict[str, str], spack: Spack) -> Callable[[str]
         path = place / "environments" / name / "stack.json"
         if name not in outcomes:
             outcomes[name] = build.build(
-                [name], build.BuildOptions(), system="generic", root=place, environ=environ_without_scope(), echo=print
+                [name],
+                build.BuildOptions(),
+                system="generic",
+                root=place,
+                environ=environ_without_scope(),
+                echo=print,
             )
         for sentence in outcomes[name]:
             if "no network" in sentence or "No binary found" in sentence:
@@ -91,7 +107,9 @@ def building(place: Path, known: dict[str, str], spack: Spack) -> Callable[[str]
     return get
 
 
-def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack: Spack, place: Path) -> None:
+def test_two_solutions_have_equal_hashes(
+    building: Callable[[str], Path], spack: Spack, place: Path
+) -> None:
     folder = building("openmpi").parent
     before = lock.read(folder / lock.LOCK)
     environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
@@ -102,8 +120,12 @@ def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack:
 
 
 @pytest.mark.whole
-def test_a_changed_recipe_is_built_again(spack: Spack, place: Path, root: Path, tmp_path: Path) -> None:
-    """Also where only its patches or its methods changed: Spack's cache of concretizations would answer with the old build."""
+def test_a_changed_recipe_is_built_again(
+    spack: Spack, place: Path, root: Path, tmp_path: Path
+) -> None:
+    """Also where only its patches or its methods changed: Spack's cache of
+    concretizations would answer with the old build.
+    """
     name = "intel-oneapi-mpi"
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (name, "common"):
@@ -116,7 +138,9 @@ def test_a_changed_recipe_is_built_again(spack: Spack, place: Path, root: Path, 
         recipe.write_text(recipe.read_text() + change)
         project.run(name, "concretizing", "concretize", "--force", "--fresh")
         locked = lock.read(project.lock(name))
-        hashes.append({key for key, node in locked.nodes.items() if node.name == "intel-mpi-benchmarks"})
+        hashes.append(
+            {key for key, node in locked.nodes.items() if node.name == "intel-mpi-benchmarks"}
+        )
     assert len(hashes[0]) == len(hashes[1]) == 1 and hashes[0] != hashes[1]
 
 
@@ -124,23 +148,33 @@ def test_a_changed_recipe_is_built_again(spack: Spack, place: Path, root: Path, 
 def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
     building: Callable[[str], Path], spack: Spack, place: Path, root: Path, tmp_path: Path
 ) -> None:
-    """``spack -e environments/openmpi install`` and ``test run``: nothing but Spack, and the hash is that of the stack."""
+    """``spack -e environments/openmpi install`` and ``test run``: nothing
+    but Spack, and the hash is that of the stack.
+    """
     built = lock.read(building("openmpi").with_name(lock.LOCK))
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("openmpi", "common"):
         kept = shutil.ignore_patterns("spack.lock", "stack.json", ".spack-env")
-        shutil.copytree(place / "environments" / folder, tmp_path / "environments" / folder, ignore=kept)
+        shutil.copytree(
+            place / "environments" / folder, tmp_path / "environments" / folder, ignore=kept
+        )
     environ = {**os.environ, **spack.environ, build.SCOPE: str(find_scope(place))}
     for words in (("install",), ("test", "run")):
         command = [spack.program, "-e", "environments/openmpi", *words]
         done = run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert re.search(r"=.* [2-9] passed.* of \d+ specs =", done.stdout) and "failed" not in done.stdout, done.stdout
-    assert lock.read(tmp_path / "environments" / "openmpi" / lock.LOCK).suite.hash == built.suite.hash
+    assert (
+        re.search(r"=.* [2-9] passed.* of \d+ specs =", done.stdout) and "failed" not in done.stdout
+    ), done.stdout
+    assert (
+        lock.read(tmp_path / "environments" / "openmpi" / lock.LOCK).suite.hash == built.suite.hash
+    )
 
 
 @pytest.mark.parametrize("name", MPIS)
-def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Callable[[str], Path], name: str) -> None:
+def test_a_stack_is_built_registered_and_its_programs_are_its_own(
+    building: Callable[[str], Path], name: str
+) -> None:
     path = building(name)
     stack = metadata.read(path)
     assert stack.name == MPIS[name] and not metadata.find_damage(stack)
@@ -148,12 +182,23 @@ def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Call
     assert stack.lock_hash == found.suite.hash
     assert set(stack.suites) >= {"imb", "osu"} and stack.suites["imb"]["version"] == "2021.11"
     assert {"IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-P2P"} <= set(stack.binaries)
-    assert {"osu_latency", "osu_bw", "osu_bibw", "osu_mbw_mr", "osu_put_bw", "osu_allreduce"} <= set(stack.binaries)
+    assert {
+        "osu_latency",
+        "osu_bw",
+        "osu_bibw",
+        "osu_mbw_mr",
+        "osu_put_bw",
+        "osu_allreduce",
+    } <= set(stack.binaries)
     assert stack.build["compiler"].startswith("gcc@")
-    assert INSTRUMENT in stack.commands, "data and pinning are checked with mpi4py, which asks for libmpi by another name"
+    assert INSTRUMENT in stack.commands, (
+        "data and pinning are checked with mpi4py, which asks for libmpi by another name"
+    )
     assert probe.find_mpi4py_fault(stack) == ""
     store = {Path(program).parts[1] for program in stack.binaries.values()}
-    assert len(store) == 1, "the benchmarks come from Spack's store, also where the MPI brings its own IMB"
+    assert len(store) == 1, (
+        "the benchmarks come from Spack's store, also where the MPI brings its own IMB"
+    )
 
 
 @pytest.mark.parametrize("name", MPIS)
@@ -164,11 +209,15 @@ def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name:
         ("IMB-MPI1", ("PingPong", "-msglog", "3:3", "-iter", "10"), "# Benchmarking PingPong"),
     ):
         command = [*stack.mpirun, "-np", "2", *probe.oversubscribe(stack)]
-        status, output = probe.run_inside(stack, [*command, stack.binaries[program], *words], limit_s=120)
+        status, output = probe.run_inside(
+            stack, [*command, stack.binaries[program], *words], limit_s=120
+        )
         assert status == 0 and said in output, output[-2000:]
 
 
-def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], known: dict[str, str], place: Path) -> None:
+def test_the_stacks_differ_in_their_mpi_only(
+    building: Callable[[str], Path], known: dict[str, str], place: Path
+) -> None:
     built = [building(name) for name in MPIS if not known[name]]
     if len(built) < 2:
         pytest.skip("[spack-mpi] fewer than two stacks can be built here")
@@ -178,10 +227,13 @@ def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], kn
     assert check(place) == 0
 
 
-def test_a_byte_in_a_program_is_seen(building: Callable[[str], Path], place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_byte_in_a_program_is_seen(
+    building: Callable[[str], Path], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stack = metadata.read(building("openmpi"))
     program = Path(stack.binaries["osu_bw"])
-    whole, mode = program.read_bytes(), program.stat().st_mode
+    whole = program.read_bytes()
+    mode = program.stat().st_mode
     times = (program.stat().st_atime_ns, program.stat().st_mtime_ns)
     verify = partial(build.verify, root=place, environ=environ_without_scope())
     assert verify(stack).faults == ()
@@ -197,27 +249,48 @@ def test_a_byte_in_a_program_is_seen(building: Callable[[str], Path], place: Pat
         os.utime(program, ns=times)
 
 
-def test_two_compilers_of_one_mpi_stand_side_by_side(building: Callable[[str], Path], place: Path, spack: Spack) -> None:
-    """Not built here: a second solution beside the first, with its own name, lock file and modules."""
+def test_two_compilers_of_one_mpi_stand_side_by_side(
+    building: Callable[[str], Path], place: Path, spack: Spack
+) -> None:
+    """Not built here: a second solution beside the first, with
+    its own name, lock file and modules.
+    """
     if not shutil.which("clang"):
         pytest.skip("[spack-mpi] no clang here")
+    if not list(Path("/usr").glob("lib/llvm-*/lib/clang/*/include/omp.h")):
+        pytest.skip("[spack-mpi] clang has no OpenMP here (Debian: libomp-dev)")
     first = lock.read(building("openmpi").with_name(lock.LOCK))
     options = build.BuildOptions(concretize_only=True)
-    assert build.build(["openmpi-clang"], options, system="generic", root=place, environ=environ_without_scope()) == []
+    assert (
+        build.build(
+            ["openmpi-clang"],
+            options,
+            system="generic",
+            root=place,
+            environ=environ_without_scope(),
+        )
+        == []
+    )
     second = lock.read(build.Project(place, spack, None, print).lock("openmpi-clang"))
     rows = lock.table({"gcc": lock.facts(first), "llvm": lock.facts(second)})
     assert rows and all(aspect.endswith(" compiler") for aspect in rows), rows
     assert all(list(values)[1].startswith("llvm@") for values in rows.values())
 
 
-def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(spack: Spack, place: Path, known: dict[str, str]) -> None:
+def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
+    spack: Spack, place: Path, known: dict[str, str]
+) -> None:
     """Also of those whose MPI would have to be built first."""
     names = list_by_default(place)  # those for devices: test_spack_solutions.py
     options = build.BuildOptions(concretize_only=True)
     kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
-    said = build.build(names, options, system="generic", root=place, environ=environ_without_scope(), echo=print)
+    said = build.build(
+        names, options, system="generic", root=place, environ=environ_without_scope(), echo=print
+    )
     assert said == []
-    assert {path: path.read_text() for path in place.glob("environments/*/spack.*")} == kept, "a dry run writes none of these"
+    assert {path: path.read_text() for path in place.glob("environments/*/spack.*")} == kept, (
+        "a dry run writes none of these"
+    )
     project = build.Project(place, spack, None, print)
     concretized = {name: lock.read(project.lock(name)) for name in names}
     assert {found.mpi.name for found in concretized.values()} == set(names)
@@ -228,13 +301,25 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
     building: Callable[[str], Path], place: Path, tmp_path: Path
 ) -> None:
     path = building("openmpi")
-    before, said = path.stat().st_mtime_ns, []
+    before = path.stat().st_mtime_ns
+    said = []
     own = tmp_path / ".spack" / "packages.yaml"
     own.parent.mkdir()
     own.write_text("packages: 7\n")
     environ = {**environ_without_scope(), "HOME": str(tmp_path)}
-    # The test of two solutions may have concretized again: the hashes are equal, so nothing else is done.
-    assert build.build(["openmpi"], build.BuildOptions(), system="generic", root=place, environ=environ, echo=said.append) == []
+    # The test of two solutions may have concretized again: the
+    # hashes are equal, so nothing else is done.
+    assert (
+        build.build(
+            ["openmpi"],
+            build.BuildOptions(),
+            system="generic",
+            root=place,
+            environ=environ,
+            echo=said.append,
+        )
+        == []
+    )
     assert any("openmpi-spack: up to date" in line for line in said)
     assert path.stat().st_mtime_ns == before
     assert own.read_text() == "packages: 7\n" and not list(own.parent.glob("*/*.yaml"))
@@ -242,21 +327,36 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
 
 @pytest.mark.parametrize("name", MPIS)
 def test_reframe_measures_with_the_stack_and_proves_it(
-    building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]], name: str
+    building: Callable[[str], Path],
+    place: Path,
+    run_reframe: Callable[..., CompletedProcess[str]],
+    name: str,
 ) -> None:
     building(name)
     wanted = "^(Osu|Imb)PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
-    result = run_reframe("-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS[name], top=place)
+    result = run_reframe(
+        "-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS[name], top=place
+    )
     assert result.returncode == 0, result.stdout[-4000:]
-    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[-4000:]
+    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[
+        -4000:
+    ]
 
 
 @pytest.mark.whole
-def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: Spack, root: Path, tmp_path: Path, place: Path) -> None:
+def test_a_vendors_mpi_is_built_on_where_the_site_names_it(
+    spack: Spack, root: Path, tmp_path: Path, place: Path
+) -> None:
     """HPC-X, for which the Open MPI of this machine stands in."""
-    options, environ = build.BuildOptions(skip_tests=True), environ_without_scope()
-    [sentence] = build.build(["hpcx-mpi"], options, system="generic", root=place, environ=environ, echo=print)
-    assert "hpcx-mpi is built on hpcx-mpi of the site, which its configuration scope does not name" in sentence
+    options = build.BuildOptions(skip_tests=True)
+    environ = environ_without_scope()
+    [sentence] = build.build(
+        ["hpcx-mpi"], options, system="generic", root=place, environ=environ, echo=print
+    )
+    assert (
+        "hpcx-mpi is built on hpcx-mpi of the site, which its configuration scope does not name"
+        in sentence
+    )
     project = build.Project(place, spack, None, print)
     text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
     own = yaml.safe_load(text[text.index("packages:") :])["packages"]["openmpi"].get("externals")
@@ -267,27 +367,43 @@ def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack: Spack, root: P
     # As HPC-X it lies where nothing of it was built for, so that it needs OPAL_PREFIX.
     prefix = tmp_path / "hpcx" / "ompi"
     prefix.mkdir(parents=True)
-    for name, target in {"bin": f"{own[0]['prefix']}/bin", "lib": "/usr/lib", "share": "/usr/share", "etc": "/etc"}.items():
+    for name, target in {
+        "bin": f"{own[0]['prefix']}/bin",
+        "lib": "/usr/lib",
+        "share": "/usr/share",
+        "etc": "/etc",
+    }.items():
         (prefix / name).symlink_to(target)
     entry = {"externals": [{"spec": "hpcx-mpi@2.24.1", "prefix": str(prefix)}], "buildable": False}
     scope.write_text(scope.read_text().rstrip("\n") + f"\n  hpcx-mpi: {json.dumps(entry)}\n")
-    assert build.build(["hpcx-mpi"], options, system="generic", root=top, environ=environ, echo=print) == []
+    assert (
+        build.build(["hpcx-mpi"], options, system="generic", root=top, environ=environ, echo=print)
+        == []
+    )
     stack = metadata.read(top / "environments" / "hpcx-mpi" / "stack.json")
-    assert (stack.name, stack.mpi) == ("hpcx-mpi-spack", "openmpi") and {"osu", "imb"} <= set(stack.suites)
+    assert (stack.name, stack.mpi) == ("hpcx-mpi-spack", "openmpi") and {"osu", "imb"} <= set(
+        stack.suites
+    )
     assert stack.env_vars["OPAL_PREFIX"] == str(prefix)
 
 
 def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
     building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]]
 ) -> None:
-    has, lacks = (set(metadata.read(building(name)).binaries) for name in ("mpich", "openmpi"))  # 4.0.2 and 4.1.4 of Debian
-    # Not osu_partitioned_latency: configure of OSU 7.5 looks for MPI_Psend_init and then asks another variable.
+    # 4.0.2 and 4.1.4 of Debian
+    has, lacks = (set(metadata.read(building(name)).binaries) for name in ("mpich", "openmpi"))
+    # Not osu_partitioned_latency: configure of OSU 7.5 looks for
+    # MPI_Psend_init and then asks another variable.
     assert {"IMB-MPI4", "osu_bw_persistent", "osu_allreduce_persistent"} <= has
     assert not {"IMB-MPI4", "osu_allreduce_persistent"} & lacks
     wanted = "^(OsuPersistentPairs|ImbPersistentCollectives)%fabric=shm%nodes=1%ppn=2%pinning=bunch"
-    result = run_reframe("-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS["mpich"], top=place)
+    result = run_reframe(
+        "-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS["mpich"], top=place
+    )
     assert result.returncode == 0, result.stdout[-4000:]
-    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[-4000:]
+    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[
+        -4000:
+    ]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +413,7 @@ def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
         ({"packages": {"openmpi": {"externals": 7}}}, "7 is not of type"),
         ({"packages": {"gcc": {"externals:": []}}}, "Spack knows no gcc"),
     ],
-    ids=("unsatisfiable", "wrong", "no-compiler"),
+    ids=("unsatisfiable", "wrong", "tool-missing"),
 )
 def test_a_bad_scope_is_one_sentence_from_the_real_spack(
     spack: Spack, place: Path, tmp_path: Path, scope: dict[str, Any], said: str
@@ -307,7 +423,10 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(
     name = "mpich" if "gcc" in text else "openmpi"
     before = (place / "environments" / name / "spack.yaml").read_text()
     try:
-        options, environ = build.BuildOptions(fresh=True, concretize_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
+        options, environ = (
+            build.BuildOptions(fresh=True, concretize_only=True),
+            {**os.environ, build.SCOPE: str(tmp_path)},
+        )
         sentences = build.build([name], options, root=place, environ=environ, echo=print)
     except BadInput as error:
         sentences = [str(error)]
@@ -315,6 +434,8 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(
     assert (place / "environments" / name / "spack.yaml").read_text() == before
 
 
-def test_recorded_locks_are_of_the_format_this_spack_writes(building: Callable[[str], Path]) -> None:
+def test_recorded_locks_are_of_the_format_this_spack_writes(
+    building: Callable[[str], Path],
+) -> None:
     document = json.loads(building("openmpi").with_name(lock.LOCK).read_text())
     assert document["_meta"]["lockfile-version"] in lock.VERSIONS

@@ -1,4 +1,6 @@
-"""A stack with every program of the suites, as metadata would describe it, and the launches of a group on it."""
+"""A stack with every program of the suites, as metadata would
+describe it, and the launches of a group on it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def stack_of(
     :param gpu: platform that OSU was built for.
     """
     return made_stack(
-        *("intelmpi", "2021.18.1"),
+        "intelmpi",
+        "2021.18.1",
         **{"name": "intelmpi-wheels", "origin": "wheels", "launcher_family": "hydra-intel"},
         binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
         commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
@@ -45,5 +48,9 @@ def stack_of(
 
 
 def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
-    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), "memory": memory_of(group), **more}
+    more = {
+        "nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1),
+        "memory": memory_of(group),
+        **more,
+    }
     return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)

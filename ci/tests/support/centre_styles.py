@@ -1,4 +1,6 @@
-"""Made-up ReFrame configurations in the styles in which centres write theirs, with fabrics in the extras of a partition."""
+"""Made-up ReFrame configurations in the styles in which centres write
+theirs, with fabrics in the extras of a partition.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from pathlib import Path
 
 from tiny_site import SETTINGS
 
-#: Environments by module, processors by count, a launcher of its own, performance logs, a system for any other machine.
+#: Environments by module, processors by count, a launcher of its own,
+#: performance logs, a system for any other machine.
 MODULES = """
 import reframe.core.launchers.mpi as mpi
 
@@ -72,7 +75,8 @@ site_configuration = {
     ],
 }
 """
-#: Modes, features, images in place of modules, a file for each system, performance values sent away, detection on the nodes.
+#: Modes, features, images in place of modules, a file for each system, performance values sent
+#: away, detection on the nodes.
 IMAGES = """
 import glob
 import os
@@ -139,7 +143,8 @@ site_configuration = {
     ],
 }
 """
-#: Features and extras by name, one environment set for all by a function, mpirun, a clean environment in jobs, any host.
+#: Features and extras by name, one environment set for all by a function, mpirun, a clean
+#: environment in jobs, any host.
 FEATURES = """
 import os
 
@@ -197,16 +202,22 @@ FABRICS = """, "node_counts": [2], "fabrics": {
 
 
 class CentreSite:
-    """A folder with a centre's configuration, and beside it a project with the site's folder for one of its systems.
+    """A folder with a centre's configuration, and beside it a project
+    with the site's folder for one of its systems.
 
-    :param style: what writes the configuration: its file, system, partition, and the partitions on which nothing is measured.
+    :param style: what writes the configuration: its file, system, partition,
+        and the partitions on which nothing is measured.
     :param fabrics: added to the extras of the partition.
     """
 
     def __init__(self, top: Path, style: str, fabrics: str = FABRICS) -> None:
-        self.top, self.root, self.logs = top, top / "project", top / "logs"
+        self.top = top
+        self.root = top / "project"
+        self.logs = top / "logs"
         self.logs.mkdir(parents=True)
-        self.file, self.system, self.partition, *self.others = STYLES[style](top / "centre", self.logs)
+        self.file, self.system, self.partition, *self.others = STYLES[style](
+            top / "centre", self.logs
+        )
         self.folder = self.root / "site_configs" / self.system
         self.folder.mkdir(parents=True)
         self.settings = self.folder.parent / "settings.py"
@@ -215,7 +226,9 @@ class CentreSite:
             path.write_text(path.read_text().replace("@FABRICS@", fabrics))
 
     def change(self, old: str, new: str) -> None:
-        """Change the configuration before it is read for the first time: ReFrame keeps a module that it has loaded."""
+        """Change the configuration before it is read for the first time:
+        ReFrame keeps a module that it has loaded.
+        """
         text = self.file.read_text()
         assert old in text
         self.file.write_text(text.replace(old, new))

@@ -1,7 +1,8 @@
-"""Drives a headless Chromium through its DevTools pipe: two file descriptors and JSON, no port and no package.
+"""Drives a headless Chromium through its DevTools pipe: two file
+descriptors and JSON, no port and no package.
 
-Protocol: https://chromedevtools.github.io/devtools-protocol/ (``--remote-debugging-pipe``: the browser reads file
-descriptor 3 and writes 4, messages end with a zero byte).
+Protocol: https://chromedevtools.github.io/devtools-protocol/ (``--remote-debugging-pipe``: the
+browser reads file descriptor 3 and writes 4, messages end with a zero byte).
 """
 
 from __future__ import annotations
@@ -22,11 +23,23 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe"),
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
 )
-#: Moves the two ends of the pipes to 3 and 4 in the child, whatever numbers they have, and becomes the browser.
-_EXEC = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+#: Moves the two ends of the pipes to 3 and 4 in the child, whatever
+#: numbers they have, and becomes the browser.
+_EXEC = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execvp(sys.argv[3], sys.argv[3:])"
+)
 
 
 def find_browser() -> str | None:
@@ -34,8 +47,9 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-#: What Chromium answers to who asks a page something while another one takes its place (``crdtp`` and V8's inspector:
-#: ``kInspectedTargetNavigatedOrClosed``, ``ensureContext``, ``ContextDestroyed``).
+#: What Chromium answers to who asks a page something while another one takes its place (``crdtp``
+#: and V8's inspector: ``kInspectedTargetNavigatedOrClosed``, ``ensureContext``,
+#: ``ContextDestroyed``).
 NAVIGATED = (
     "Inspected target navigated or closed",
     "Execution context was destroyed",
@@ -53,16 +67,25 @@ class Navigated(PageError):
 
 
 class Page:
-    """One tab. ``problems`` gathers console errors, exceptions and broken policies; ``requests`` all URLs
-    that lead out of the page."""
+    """One tab. ``problems`` gathers console errors, exceptions and broken policies; ``requests``
+    all URLs that lead out of the page.
+    """
 
-    def __init__(self, process: subprocess.Popen[bytes], to_browser: int, from_browser: int) -> None:
-        self._process, self._to, self._from = process, to_browser, from_browser
-        self._buffer, self._count, self._session = b"", 0, ""
+    def __init__(
+        self, process: subprocess.Popen[bytes], to_browser: int, from_browser: int
+    ) -> None:
+        self._process = process
+        self._to = to_browser
+        self._from = from_browser
+        self._buffer = b""
+        self._count = 0
+        self._session = ""
         self.problems: list[str] = []
         self.requests: list[str] = []
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
 
@@ -77,7 +100,9 @@ class Page:
             if answer.get("id") == self._count:
                 if "error" in answer:
                     reason = answer["error"]["message"]
-                    raise (Navigated if reason.startswith(NAVIGATED) else PageError)(f"{method}: {reason}")
+                    raise (Navigated if reason.startswith(NAVIGATED) else PageError)(
+                        f"{method}: {reason}"
+                    )
                 return answer["result"]
 
     def _receive(self, limit_s: float = 60.0) -> dict[str, Any]:
@@ -97,20 +122,44 @@ class Page:
         if method == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description") or details["text"])
-        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.problems.append(
-                " ".join(str(argument.get("value", argument.get("description"))) for argument in parameters["args"])
+                " ".join(
+                    str(argument.get("value", argument.get("description")))
+                    for argument in parameters["args"]
+                )
             )
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
             self.problems.append(parameters["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("data:", "blob:")):
+        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(
+            ("data:", "blob:")
+        ):
             self.requests.append(parameters["request"]["url"])
 
     def open(
-        self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False, ready: bool = True
+        self,
+        url: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        touch: bool = False,
+        ready: bool = True,
     ) -> None:
-        """Load a page and wait until its script says it is ready (``<html data-ready>``); ``ready=False``: it has no script."""
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        """Load a page and wait until its script says it is ready (``<html data-ready>``);
+        ``ready=False``: it has no script.
+        """
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=touch,
+        )
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[theme])
         self._call("Page.navigate", url=url)
@@ -123,7 +172,9 @@ class Page:
         :raises Navigated: another page took this one's place meanwhile.
         :raises PageError: the expression throws.
         """
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self._call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise PageError(answer["exceptionDetails"]["exception"].get("description", expression))
         return answer["result"].get("value")
@@ -162,9 +213,21 @@ def open_browser(profile: Path) -> Iterator[Page]:
     (child_in, to_browser), (from_browser, child_out) = os.pipe(), os.pipe()
     # Clear of 3 and 4, so that neither overwrites the other when they are moved there.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (child_in, child_out)]
-    command = [sys.executable, "-c", _EXEC, *map(str, high), program, *FLAGS, f"--user-data-dir={profile}"]
+    command = [
+        sys.executable,
+        "-c",
+        _EXEC,
+        *map(str, high),
+        program,
+        *FLAGS,
+        f"--user-data-dir={profile}",
+    ]
     process = subprocess.Popen(
-        command, pass_fds=high, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        pass_fds=high,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     for fd in (child_in, child_out, *high):
         os.close(fd)

@@ -1,4 +1,6 @@
-"""ReFrame on the mini-cluster's head as a user runs it there, and its session as the database has it."""
+"""ReFrame on the mini-cluster's head as a user runs it there,
+and its session as the database has it.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,11 @@ def run(
     folder: Path,
     *options: str,
     files: Sequence[str] = ("point_to_point.py",),
-    action: str = "--run",
     environ: dict[str, str] | None = None,
 ) -> Done:
     """Run the project's tests on the cluster.
 
     :param files: the test files to load; the others would cost time for nothing.
-    :param action: what ReFrame is to do with them: ``--run`` or ``--dry-run``.
     :param folder: empty folder that all nodes see; stage, output and database go there.
     """
     folder.mkdir()
@@ -65,5 +65,5 @@ def run(
     reframe = str(Path(sys.executable).parent / "reframe")
     tests = [word for name in files for word in ("-c", str(ROOT / "reframe_tests" / name))]
     words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, *tests)
-    done = cluster("exec", "--", *words, action, "-S", "level=smoke", *options, timeout_s=LIMIT_S)
+    done = cluster("exec", "--", *words, "--run", "-S", "level=smoke", *options, timeout_s=LIMIT_S)
     return Done(done.returncode, done.stdout + done.stderr, folder)

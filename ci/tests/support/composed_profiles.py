@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from folders import TESTS
-from mpibench.tune import profiles
-from mpibench.tune.profiles import Calls, Profile
+from mpibench_tune import profiles
+from mpibench_tune.profiles import Profile, ProfiledCalls
 
 FOLDER = TESTS / "data" / "composed_profiles"
 #: Ranks that each file needs to be told.
@@ -40,7 +40,7 @@ def read_text(folder: Path, name: str, text: str, ranks: int | None = None) -> P
     return profiles.read(path, FILES[name] if ranks is None else ranks)
 
 
-def row(profile: Profile, call: str) -> Calls:
+def row(profile: Profile, call: str) -> ProfiledCalls:
     """The one row of a call."""
     (entry,) = [row for row in profile.calls if row.call == call]
     return entry

@@ -11,7 +11,10 @@ DOCS = metadata.ROOT / "docs"
 #: Every page that a reader is shown.
 PAGES = (README, *sorted(DOCS.rglob("*.md")))
 #: What those read who contribute or report, beside the site.
-BESIDE = tuple(metadata.ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+BESIDE = (
+    *(metadata.ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(metadata.ROOT.glob("ci/mpibench_*/README.md")),
+)
 
 
 def page(name: str) -> str:
@@ -24,7 +27,11 @@ def page(name: str) -> str:
 
 def name_of(path: Path) -> str:
     """``README`` or the name of a page, as :func:`page` takes it."""
-    return str((path.relative_to(DOCS) if path.is_relative_to(DOCS) else path.relative_to(metadata.ROOT)).with_suffix(""))
+    return str(
+        (
+            path.relative_to(DOCS) if path.is_relative_to(DOCS) else path.relative_to(metadata.ROOT)
+        ).with_suffix("")
+    )
 
 
 def system_example() -> str:
@@ -32,10 +39,3 @@ def system_example() -> str:
     examples = page("tutorials/your-cluster").split("```python\n")[1:]
     [block] = [part.split("```")[0] for part in examples if '"name": "mysystem"' in part]
     return block
-
-
-def block_after(name: str, line: str) -> list[str]:
-    """The lines of an indented block of a page behind one of its lines, up to the blank one that ends it, without the
-    indentation."""
-    [rest] = page(name).split(line)[1:]
-    return [line.removeprefix("    ") for line in rest.partition("\n\n")[0].splitlines()]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Stands in for Spack in tests: answers what `mpibench stacks build` asks, from recorded lock files, and keeps a journal.
+"""Stands in for Spack in tests: answers what `mpibench stacks build`
+asks, from recorded lock files, and keeps a journal.
 
-What it does is in the JSON file FAKE_SPACK names: ``version``, ``packages`` (YAML text), ``locks`` (environment to lock file),
-``prefixes`` (package to folder), ``fail`` (command to what is printed before it fails), ``absent`` (packages an installation
-leaves out), ``lines`` (what `install` prints),
-``verified`` (faults and notes of what is installed).
+What it does is in the JSON file FAKE_SPACK names: ``version``, ``packages`` (YAML text), ``locks``
+(environment to lock file), ``prefixes`` (package to folder), ``fail`` (command to what is printed
+before it fails), ``absent`` (packages an installation leaves out), ``lines`` (what `install`
+prints), ``verified`` (faults and notes of what is installed).
 """
 
 import json
@@ -24,16 +25,23 @@ while words and words[0] in ("-e", "-C"):
     options[words[0]] = words[1]
     words = words[2:]
 environment = Path(options.get("-e", "none"))
-command = " ".join(words[:2]) if words[0] in ("config", "test", "buildcache", "gpg", "module") else words[0]
+command = " ".join(words[:2]) if words[0] in ("config", "test", "module") else words[0]
 with state.with_name("journal").open("a") as journal:
-    names = ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG", "SPACK_GNUPGHOME")
+    names = ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG")
     settings = {name: os.environ.get(name, "") for name in names}
     scope = Path(options.get("-C", "/none"))
     settings["scope"] = {path.name: path.read_text() for path in scope.glob("*.yaml")}
-    row = {"stack": environment.name, "command": command, "words": words, "lock": (environment / "spack.lock").exists()}
+    row = {
+        "stack": environment.name,
+        "command": command,
+        "words": words,
+        "lock": (environment / "spack.lock").exists(),
+    }
     journal.write(json.dumps({**row, **options, **settings}) + "\n")
 
-failure = plan.get("fail", {}).get(f"{environment.name} {command}") or plan.get("fail", {}).get(command)
+failure = plan.get("fail", {}).get(f"{environment.name} {command}") or plan.get("fail", {}).get(
+    command
+)
 if failure:
     print(failure)
     sys.exit(1)

@@ -1,4 +1,6 @@
-"""Two launchers that nobody has, from files in a folder: one of a site, one that is an MPI's own ``mpirun``."""
+"""Two launchers that nobody has, from files in a folder: one of a
+site, one that is an MPI's own ``mpirun``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ GALLEY = '''
 
 import re
 
-from reframe_tests.harness.launchers.model import Binding, Identity, Launcher
+from reframe_tests.harness.launchers.model import Binding, Launcher, RankNames
 
 
 def count(request):
@@ -44,7 +46,7 @@ LAUNCHER = Launcher(
     exports=lambda exports: tuple(f"--env={name}" for name in exports.names),
     oversubscribe=("--crowd",),
     private=("GALLEY_",),
-    identity=Identity(("GALLEY_RANK",), ("GALLEY_SIZE",), ("GALLEY_LOCAL_RANK",), ("GALLEY_VOYAGE",)),
+    identity=RankNames(("GALLEY_RANK",), ("GALLEY_SIZE",), ("GALLEY_LOCAL_RANK",), ("GALLEY_VOYAGE",)),
     stdout_lines=re.compile(r"galley: .*"),
 )
 '''
@@ -103,7 +105,9 @@ SYSTEM: dict[str, Any] = {
             "launcher": "galley",
             "processor": describe(1, 4),
             "extras": {
-                "fabrics": {"eth": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}},
+                "fabrics": {
+                    "eth": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
+                },
                 "remote": True,
             },
         }

@@ -10,7 +10,7 @@ import synthetic_session as synthetic
 from mpibench.judge import accept, pairing
 from mpibench.pages import acceptance, comparison
 from mpibench.pages import session as report
-from mpibench.pages.published import Curve
+from mpibench.pages.additions import Curve
 from mpibench.store import sessions
 from mpibench.store.store import Store
 from reframe_tests.harness.stacks.stack import Stack
@@ -26,10 +26,19 @@ def hostile_report(folder: Path) -> str:
     plan = synthetic.case("openmpi-wheels")
     names = dict.fromkeys(("stack", "fabric", "pinning"), HOSTILE)
     plan.update(names)
-    plan["condition"].update({**names, **dict.fromkeys(("mpi", "origin", "abi", "stack_device", "lock_hash"), HOSTILE)})
+    plan["condition"].update(
+        {**names, **dict.fromkeys(("mpi", "origin", "abi", "stack_device", "lock_hash"), HOSTILE)}
+    )
     plan["proof"].update(dict.fromkeys(("library", "library_version", "transport"), HOSTILE))
     plan["proof"]["devices"] = [
-        {"launch": HOSTILE, "repeat": 1, "node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}
+        {
+            "launch": HOSTILE,
+            "repeat": 1,
+            "node": HOSTILE,
+            "device": HOSTILE,
+            "tx_bytes": 1,
+            "rx_bytes": 1,
+        }
     ]
     plan["gates"] = [synthetic.gate(HOSTILE, 1.0, 9.0, HOSTILE)]
     other = {**plan, "gates": []}
@@ -38,19 +47,52 @@ def hostile_report(folder: Path) -> str:
     session = sessions.Session(session.info, (*session.cases[:2], skipped))
     words = dict.fromkeys(("source", "title", "conditions"), HOSTILE)
     points = dict.fromkeys(synthetic.SIZES, "1.0")
-    curve = Curve(**words, fabric=HOSTILE, benchmark="PingPong", quantity="latency_us", nodes=1, ppn=2, points=points)
+    curve = Curve(
+        **words,
+        fabric=HOSTILE,
+        benchmark="PingPong",
+        quantity="latency_us",
+        nodes=1,
+        ppn=2,
+        points=points,
+    )
     wheels = [dict.fromkeys(("name", "version", "sha256"), HOSTILE)]
     built = Stack(
-        **{**dict.fromkeys(("origin", "mpi", "mpi_version", "device", "abi", "launcher_family", "prefix", "library"), HOSTILE)},
-        **{"name": HOSTILE, "library_version_pattern": "x", "binaries": {}, "commands": {}, "env_vars": {}, "prepend_path": {}},
+        **{
+            **dict.fromkeys(
+                (
+                    "origin",
+                    "mpi",
+                    "mpi_version",
+                    "device",
+                    "abi",
+                    "launcher_family",
+                    "prefix",
+                    "library",
+                ),
+                HOSTILE,
+            )
+        },
+        **{
+            "name": HOSTILE,
+            "library_version_pattern": "x",
+            "binaries": {},
+            "commands": {},
+            "env_vars": {},
+            "prepend_path": {},
+        },
         suites={HOSTILE: {"version": HOSTILE, "built_with": HOSTILE}},
         build={"lock_hash": HOSTILE, "spec": HOSTILE, "compiler": HOSTILE, "wheels": wheels},
     )
-    return report.render(report.View(session, folder, [built], [curve, replace(curve, benchmark=HOSTILE)]))
+    return report.render(
+        report.View(session, folder, [built], [curve, replace(curve, benchmark=HOSTILE)])
+    )
 
 
 def hostile_dataset(folder: Path) -> Path:
-    """Two sessions in which everything a person or a program may name is hostile, and one case of the second is not proven."""
+    """Two sessions in which everything a person or a program may name is
+    hostile, and one case of the second is not proven.
+    """
     shared = {"fabric": HOSTILE, "nodelist": HOSTILE, "outputdir": FOLDER, "job_id": HOSTILE}
     failed = {"result": "fail", "fail_phase": "sanity", "evidence": "missing", "reason": HOSTILE}
     for number in range(2):

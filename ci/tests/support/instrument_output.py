@@ -1,4 +1,6 @@
-"""Outputs of the instruments, made or changed: JSON Lines with the number of rows and the checksum they should have."""
+"""Outputs of the instruments, made or changed: JSON Lines with the
+number of rows and the checksum they should have.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,18 @@ SO_FAR = {"so_far": True}
 def sealed(head: dict[str, Any], lines: Iterable[dict[str, Any]], rows: int | None = None) -> str:
     """An output.
 
-    :param lines: rows, :data:`SO_FAR`, and lines that are no rows, which are those with ``silent`` or ``seconds``.
+    :param lines: rows, :data:`SO_FAR`, and lines that are no rows, which
+        are those with ``silent`` or ``seconds``.
     """
-    text, count = "", 0
+    text = ""
+    count = 0
     for line in (head, *lines, {"end": True}):
         if kind := next((kind for kind in ("so_far", "end") if kind in line), ""):
-            line = {kind: head["instrument"], "rows": count if rows is None else rows, "crc32": zlib.crc32(text.encode())}
+            line = {
+                kind: head["instrument"],
+                "rows": count if rows is None else rows,
+                "crc32": zlib.crc32(text.encode()),
+            }
         else:
             count += not (line is head or {"silent", "seconds"} & set(line))
         text += json.dumps(line) + "\n"
@@ -33,7 +41,9 @@ def lines_of(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def resealed(text: str, place: int | None = None, **values: Any) -> str:
-    """The output with fields of its first line, or of a row, changed, so that only what was changed can be wrong."""
+    """The output with fields of its first line, or of a row, changed,
+    so that only what was changed can be wrong.
+    """
     head, lines = lines_of(text)
     (head if place is None else lines[place]).update(values)
     return sealed(head, lines)

@@ -14,18 +14,25 @@ GOLDEN = DATA / "golden" / "job_scripts"
 
 
 def kept(system: str) -> dict[str, str]:
-    """Golden scripts and listing of a system, by file; ``alike.yaml`` has those that are another's but for some words."""
+    """Golden scripts and listing of a system, by file; ``alike.yaml`` has
+    those that are another's but for some words.
+    """
     files = {path.name: path.read_text() for path in (GOLDEN / system).glob("*.txt")}
     alike = yaml.safe_load((GOLDEN / "alike.yaml").read_text()).get(system, {})
     made = {
-        name: "".join(row["words"].get(word, word) for word in re.split(r"([^A-Za-z0-9_.-])", files[row["of"]]))
+        name: "".join(
+            row["words"].get(word, word)
+            for word in re.split(r"([^A-Za-z0-9_.-])", files[row["of"]])
+        )
         for name, row in alike.items()
     }
     return {**made, **files}
 
 
 def compare(system: str, written: dict[str, str]) -> None:
-    """Hold what was written against the golden files; with ``MPIBENCH_GOLDEN=write`` what differs is written first."""
+    """Hold what was written against the golden files; with
+    ``MPIBENCH_GOLDEN=write`` what differs is written first.
+    """
     if os.environ.get("MPIBENCH_GOLDEN") == "write":
         (GOLDEN / system).mkdir(parents=True, exist_ok=True)
         for name, text in written.items():
@@ -36,11 +43,22 @@ def compare(system: str, written: dict[str, str]) -> None:
 
 
 def normalised(script: str) -> str:
-    """The parts of a job script that depend on system, stack and condition, without hashes, times and paths of this machine."""
-    text = re.sub(r"^\. \S*measure\.sh.*?^set_debug\(\) \{.*?^\}\n", "", script, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
+    """The parts of a job script that depend on system, stack and condition,
+    without hashes, times and paths of this machine.
+    """
+    text = re.sub(
+        r"^\. \S*measure\.sh.*?^set_debug\(\) \{.*?^\}\n",
+        "",
+        script,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    text = re.sub(
+        r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL
+    )
     text = re.sub(r"\A#!/bin/bash\n", "", text)
-    text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE
+    )
     text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
     text = re.sub(r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
@@ -58,11 +76,17 @@ def fabric_of(script: Path, listing: str) -> str:
 
 
 def listed(printed: str) -> str:
-    """What ``reframe -lC`` lists, without the hashes: a line a test and cases, with all places that have these cases."""
+    """What ``reframe -lC`` lists, without the hashes: a line a test and
+    cases, with all places that have these cases.
+    """
     cases: dict[tuple[str, str], list[str]] = {}
-    for test, point, place in re.findall(r"^ *- (\S+) (.*?) ?/[0-9a-f]{8} @(.*)$", printed, re.MULTILINE):
+    for test, point, place in re.findall(
+        r"^ *- (\S+) (.*?) ?/[0-9a-f]{8} @(.*)$", printed, re.MULTILINE
+    ):
         cases.setdefault((test, place), []).append(point)
     places: dict[tuple[str, str], list[str]] = {}
     for (test, place), points in sorted(cases.items()):
         places.setdefault((test, " | ".join(points)), []).append(place)
-    return "".join(f"{test} @ {' '.join(where)}: {points}\n" for (test, points), where in places.items())
+    return "".join(
+        f"{test} @ {' '.join(where)}: {points}\n" for (test, points), where in places.items()
+    )

@@ -9,18 +9,30 @@ from live_cluster import LiveCluster
 from mpibench.store.sessions import Case
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
 
-WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=minicluster:eth100m", "-S", "orders=2")
+WHERE = (
+    "-n",
+    "PairMap%fabric=eth100m",
+    "-p",
+    "mpich-wheels",
+    "--system=minicluster:eth100m",
+    "-S",
+    "orders=2",
+)
 
 
 def measure(cluster: LiveCluster, folder: Path, *options: str) -> Case:
     """The one case of a session."""
-    (case,) = cluster_reframe.run(cluster, folder, *WHERE, *options, files=["parallel_transfer.py"]).measured
+    (case,) = cluster_reframe.run(
+        cluster, folder, *WHERE, *options, files=["parallel_transfer.py"]
+    ).measured
     assert case.pair_map is not None, case.reason
     return case
 
 
 def bandwidths(case: Case) -> dict[tuple[str, str], float]:
-    """The best of each direction of each pair, in MB/s: what a busy machine makes of it is never more than the link carries."""
+    """The best of each direction of each pair, in MB/s: what a busy machine
+    makes of it is never more than the link carries.
+    """
     return _extreme(case, BANDWIDTH, max)
 
 

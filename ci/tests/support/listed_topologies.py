@@ -32,11 +32,22 @@ def topology_of(rows: Sequence[Row]) -> Topology:
 
 def from_lscpu(text: str) -> Topology:
     """From the lines of ``lscpu -p=CPU,CORE,SOCKET,NODE`` (lscpu(1)), offline CPUs left out."""
-    rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#") and "-" not in line]
-    return topology_of([(int(cpu), int(core), int(socket), int(node) if node else None) for cpu, core, socket, node in rows])
+    rows = [
+        line.split(",")
+        for line in text.splitlines()
+        if line and not line.startswith("#") and "-" not in line
+    ]
+    return topology_of(
+        [
+            (int(cpu), int(core), int(socket), int(node) if node else None)
+            for cpu, core, socket, node in rows
+        ]
+    )
 
 
 def from_cpuinfo(text: str) -> Topology:
-    """From the table "Processor identification" of Intel MPI's ``cpuinfo``: processor, thread, core and package."""
+    """From the table "Processor identification" of Intel MPI's
+    ``cpuinfo``: processor, thread, core and package.
+    """
     table = re.findall(r"^\s*(\d+)\s+\d+\s+(\d+)\s+(\d+)\s*$", text, re.MULTILINE)
     return topology_of([(int(cpu), int(core), int(package), None) for cpu, core, package in table])

@@ -1,4 +1,6 @@
-"""A mini-cluster for tests: the real command, in a runtime directory of its own, taken down whatever happens."""
+"""A mini-cluster for tests: the real command, in a runtime
+directory of its own, taken down whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,26 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mpibench.cluster import namespaces, packages, plan, state
+from mpibench_cluster import namespaces, packages, plan, state
 from reframe_tests.harness.vocabulary import BadInput
 
 #: What `mpibench cluster` does, without the other commands' imports.
-ENTRY = "import sys; from mpibench.cli import main; from mpibench.commands.cluster import app; sys.exit(main(run=app))"
+ENTRY = (
+    "import sys; from mpibench.cli import main; from mpibench_cluster.commands import app; "
+    "sys.exit(main(run=app))"
+)
 #: Does it once its standard input has ended: when who holds the other end closes it, or is killed.
 DELAYED = f"import sys; sys.stdin.read(); {ENTRY}"
-#: Sends argv[2] MiB to host argv[1] (or receives, without arguments) and prints MB/s from the first byte until the receiver
-#: says that it has the last one: a process that waits for a core can only make that slower.
+#: Sends argv[2] MiB to host argv[1] (or receives, without arguments) and prints MB/s from the first
+#: byte until the receiver says that it has the last one: a process that waits for a core can only
+#: make that slower.
 STREAM = """
 import socket, sys, time
 if len(sys.argv) == 1:
@@ -49,11 +54,17 @@ else:
 class LiveCluster:
     """The command in one runtime directory."""
 
-    def __init__(self, runtime: Path, prefix: Sequence[str] = (), environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, runtime: Path, prefix: Sequence[str] = (), environment: dict[str, str] | None = None
+    ) -> None:
         self.runtime = runtime
         self.python = sys.executable
         self.prefix = list(prefix)
-        self.environment = {**os.environ, state.RUNTIME_VARIABLE: str(runtime), **(environment or {})}
+        self.environment = {
+            **os.environ,
+            state.RUNTIME_VARIABLE: str(runtime),
+            **(environment or {}),
+        }
 
     @property
     def command(self) -> list[str]:
@@ -82,7 +93,9 @@ class LiveCluster:
         return self.good("exec", "--node", node, "--", *words)
 
     def ask(self, *words: str) -> str:
-        """Output of a tool on the head that must succeed, without the start of a command: for what is asked again and again."""
+        """Output of a tool on the head that must succeed, without the start of
+        a command: for what is asked again and again.
+        """
         snapshot = self.state()
         done = namespaces.run(snapshot, snapshot.node_process(plan.HEAD), words)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -115,7 +128,9 @@ class LiveCluster:
         return shown
 
     def stream(self, fabric: str, mib: int = 32) -> float:
-        """MB/s of one TCP stream from c1 to c2 over a fabric; at most what the link carries, on a busy machine less."""
+        """MB/s of one TCP stream from c1 to c2 over a fabric; at most what
+        the link carries, on a busy machine less.
+        """
         receiver = self.begin("exec", "--node", "c2", "--", self.python, "-c", STREAM)
         rate = float(self.on("c1", self.python, "-c", STREAM, f"c2-{fabric}", str(mib)))
         out, _ = receiver.communicate(timeout=120)
@@ -123,7 +138,9 @@ class LiveCluster:
         return rate
 
     def reaches(self, fabric: str, mb_per_s: float, mib: int = 32) -> float:
-        """The first of five streams that is faster than that, else the fastest: other programs may slow some down."""
+        """The first of five streams that is faster than that, else the
+        fastest: other programs may slow some down.
+        """
         rates: list[float] = []
         while len(rates) < 5 and (not rates or rates[-1] <= mb_per_s):
             rates.append(self.stream(fabric, mib))
@@ -131,13 +148,17 @@ class LiveCluster:
 
 
 def unavailable(tmp: Path) -> str | None:
-    """Why this machine cannot carry a cluster, or ``None``: no Slurm to be had, or namespaces and mounts refused."""
-    from mpibench.cluster import kernel
+    """Why this machine cannot carry a cluster, or ``None``: no Slurm to
+    be had, or namespaces and mounts refused.
+    """
+    from mpibench_cluster import kernel
 
     try:
         packages.provide(print)
         (tmp / "etc").mkdir(parents=True)
-        _, lifeline = namespaces.create_cluster(tmp / "etc", None, not kernel.privileged(), tmp / "log")
+        _, lifeline = namespaces.create_cluster(
+            tmp / "etc", None, not kernel.privileged(), tmp / "log"
+        )
     except BadInput as error:
         return str(error)
     os.close(lifeline)
@@ -146,7 +167,9 @@ def unavailable(tmp: Path) -> str | None:
 
 @contextmanager
 def taken_down(cluster: LiveCluster) -> Iterator[None]:
-    """Afterwards the cluster is down; also when this process is killed, as an interrupted pytest-xdist kills its workers."""
+    """Afterwards the cluster is down; also when this process is killed, as an interrupted
+    pytest-xdist kills its workers.
+    """
     watcher = subprocess.Popen(
         [*cluster.prefix, cluster.python, "-c", DELAYED, "down"],
         stdin=subprocess.PIPE,
@@ -173,13 +196,3 @@ def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
     with taken_down(cluster):
         cluster.good("up", *options)
         yield cluster
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
-    """Poll until true; whether it came true in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -15,7 +15,9 @@ PUSHED = tuple[str, frozenset[tuple[str, str]], float]
 
 
 class Gateway:
-    """What a Pushgateway keeps (its README): a set of metrics per grouping key; PUT replaces the set, POST the names in it."""
+    """What a Pushgateway keeps (its README): a set of metrics per grouping
+    key; PUT replaces the set, POST the names in it.
+    """
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, str]] = {}
@@ -40,9 +42,15 @@ class Gateway:
         text = ""
         for path, names in self.groups.items():
             words = path.split("/metrics/", 1)[1].split("/")
-            key = ",".join(f'{name}="{value}"' for name, value in zip(words[::2], words[1::2], strict=True))
+            key = ",".join(
+                f'{name}="{value}"' for name, value in zip(words[::2], words[1::2], strict=True)
+            )
             lines = "".join(names.values()).splitlines()
-            text += "".join(f"{line.replace('{', '{' + key + ',', 1)}\n" for line in lines if not line.startswith("#"))
+            text += "".join(
+                f"{line.replace('{', '{' + key + ',', 1)}\n"
+                for line in lines
+                if not line.startswith("#")
+            )
         return text
 
 
@@ -90,9 +98,17 @@ def serving() -> Iterator[tuple[str, Gateway]]:
 
 
 def read(text: str) -> set[PUSHED]:
-    """Metrics of ours: name, labels, value; without the labels a gateway or a job adds and without empty ones."""
+    """Metrics of ours: name, labels, value; without the labels a
+    gateway or a job adds and without empty ones.
+    """
     return {
-        (sample.name, frozenset((key, value) for key, value in sample.labels.items() if value and key != "job"), sample.value)
+        (
+            sample.name,
+            frozenset(
+                (key, value) for key, value in sample.labels.items() if value and key != "job"
+            ),
+            sample.value,
+        )
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name.startswith("mpibench_")

@@ -1,7 +1,8 @@
 """Lmod and Environment Modules for tests, and small trees of modulefiles.
 
-Debian's packages of the two exclude each other, so ``ci/setup test`` unpacks both into ``results/module-systems`` and installs
-only the interpreters. What a host has installed itself is used where it lies.
+Debian's packages of the two exclude each other, so ``ci/setup test`` unpacks both into
+``results/module-systems`` and installs only the interpreters. What a host has installed itself is
+used where it lies.
 """
 
 from __future__ import annotations
@@ -58,13 +59,21 @@ class ModuleSystem:
         return self.write(name, *paths, f"setenv MPI_HOME {prefix}", *lines)
 
     def write_stack(self, name: str, stack: Stack, *lines: str) -> Path:
-        """The module of a wheels stack: what its metadata set, but for mpi4py, which no module of a site has."""
-        variables = {key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY")}
+        """The module of a wheels stack: what its metadata set, but for
+        mpi4py, which no module of a site has.
+        """
+        variables = {
+            key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY")
+        }
         paths = {key: folders for key, folders in stack.prepend_path.items() if key != "PYTHONPATH"}
         return self.write(
             name,
             *(f"setenv {key} {{{value}}}" for key, value in variables.items()),
-            *(f"prepend-path {key} {folder}" for key, folders in paths.items() for folder in folders),
+            *(
+                f"prepend-path {key} {folder}"
+                for key, folders in paths.items()
+                for folder in folders
+            ),
             *lines,
         )
 
@@ -72,25 +81,35 @@ class ModuleSystem:
         """Run a bash in which ``module`` is defined."""
         text = f". {self.environ['MODULESHOME']}/init/bash\n{script}"
         environ = {**os.environ, **self.environ}
-        return subprocess.run(["/bin/bash", "-c", text], env=environ, text=True, capture_output=True, timeout=120)
+        return subprocess.run(
+            ["/bin/bash", "-c", text], env=environ, text=True, capture_output=True, timeout=120
+        )
 
 
 def missing(kind: str) -> str:
     """Why it is not here; empty where it is."""
     package, _, interpreter = PROGRAMS[kind]
     if find_program(kind) is None:
-        return f"no {package} here (Debian's package of that name; 'ci/setup test' unpacks it where it may)"
+        return (
+            f"no {package} here (Debian's package of that name; 'ci/setup test' unpacks it where "
+            "it may)"
+        )
     return "" if shutil.which(interpreter) else f"no {interpreter} here, which runs {package}"
 
 
 def find_program(kind: str) -> Path | None:
     """What the host has, else what was unpacked."""
     package, pattern, _ = PROGRAMS[kind]
-    return next((path for root in (Path("/"), UNPACKED / package) for path in sorted(root.glob(pattern))), None)
+    return next(
+        (path for root in (Path("/"), UNPACKED / package) for path in sorted(root.glob(pattern))),
+        None,
+    )
 
 
 def set_up(kind: str, folder: Path) -> ModuleSystem:
-    """A module system with an empty tree below a folder; the test is skipped where there is none."""
+    """A module system with an empty tree below a folder; the
+    test is skipped where there is none.
+    """
     if reason := missing(kind):
         pytest.skip(f"[modules] {reason}")
     program = find_program(kind)
@@ -110,9 +129,13 @@ def set_up(kind: str, folder: Path) -> ModuleSystem:
 
 
 def enter(system: ModuleSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this process one of a shell in which the module system is set up and nothing is loaded."""
+    """Make this process one of a shell in which the module
+    system is set up and nothing is loaded.
+    """
     for name in list(os.environ):
-        if name.startswith(("LMOD", "MODULE", "__MODULES", "__LMOD", "_ModuleTable", "LOADEDMODULES", "_LMFILES_")):
+        if name.startswith(
+            ("LMOD", "MODULE", "__MODULES", "__LMOD", "_ModuleTable", "LOADEDMODULES", "_LMFILES_")
+        ):
             monkeypatch.delenv(name)
     for name, value in system.environ.items():
         monkeypatch.setenv(name, value)

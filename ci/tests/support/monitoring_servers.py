@@ -1,7 +1,8 @@
-"""Debian's Prometheus, Pushgateway and InfluxDB on free ports of this machine, each ended with the test.
+"""Debian's Prometheus, Pushgateway and InfluxDB on free ports of
+this machine, each ended with the test.
 
-Their packages start services, so ``ci/setup test`` unpacks them into ``results/monitoring``. What a host has installed is used
-where it lies.
+Their packages start services, so ``ci/setup test`` unpacks them into ``results/monitoring``. What a
+host has installed is used where it lies.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import pytest
 from reframe_tests.harness.stacks import metadata
 
 UNPACKED = metadata.ROOT / "results" / "monitoring"
-RULES = metadata.ROOT / "ci" / "monitoring"
+RULES = metadata.ROOT / "ci" / "mpibench_site" / "monitoring"
 
 
 def program(name: str) -> str:
     """Path of a program, or the test is skipped."""
-    executable = next((str(path) for path in sorted(UNPACKED.glob(f"*/usr/bin/{name}"))), None) or shutil.which(name)
+    executable = next(
+        (str(path) for path in sorted(UNPACKED.glob(f"*/usr/bin/{name}"))), None
+    ) or shutil.which(name)
     if executable is None:
         pytest.skip(f"[pushgateway] no {name} here (MPIBENCH_INSTALL=yes ci/setup test)")
     return executable
@@ -54,10 +57,14 @@ def fetch(url: str, body: bytes | None = None) -> str:
 
 
 @contextmanager
-def running(words: Sequence[str], ready: str, log: Path, answers: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
+def running(
+    words: Sequence[str], ready: str, log: Path, answers: Callable[[str], bool] = lambda _: True
+) -> Iterator[None]:
     """A server until the end of the test; its address is asked until it answers."""
     with log.open("wb") as stream:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
+        )
     try:
         wait(lambda: _is_ready(process, ready, answers), f"{words[0]} does not answer: see {log}")
         yield
@@ -92,7 +99,8 @@ def pushgateway(folder: Path) -> Iterator[str]:
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     words = [
-        *(program("prometheus-pushgateway"), f"--web.listen-address=127.0.0.1:{port}"),
+        program("prometheus-pushgateway"),
+        f"--web.listen-address=127.0.0.1:{port}",
         f"--persistence.file={folder}/kept",
     ]
     with running(words, f"{url}/-/ready", folder / "pushgateway.log"):
@@ -101,7 +109,8 @@ def pushgateway(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def prometheus(folder: Path, gateway: str, every: str = "1s") -> Iterator[str]:
-    """Address of a Prometheus with the project's own configuration and rules, which asks a gateway often.
+    """Address of a Prometheus with the project's own configuration
+    and rules, which asks a gateway often.
 
     What rules hold against the day before is held against the scrape before.
     """
@@ -109,11 +118,15 @@ def prometheus(folder: Path, gateway: str, every: str = "1s") -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     for path in RULES.glob("*.yml"):
         text = path.read_text().replace("localhost:9091", gateway.removeprefix("http://"))
-        text = text.replace("scrape_interval: 60s", f"scrape_interval: {every}").replace("interval: 5m", f"interval: {every}")
+        text = text.replace("scrape_interval: 60s", f"scrape_interval: {every}").replace(
+            "interval: 5m", f"interval: {every}"
+        )
         text = text.replace("offset 1d", f"offset {every}")
         (folder / path.name).write_text(text)
     words = [
-        *(program("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"),
+        program("prometheus"),
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
     with running(words, f"{url}/-/ready", folder / "prometheus.log"):
@@ -125,7 +138,9 @@ def query(url: str, expression: str) -> list[dict[str, Any]]:
 
     :raises AssertionError: it refuses the query.
     """
-    answer = json.loads(fetch(f"{url}/api/v1/query", urllib.parse.urlencode({"query": expression}).encode()))
+    answer = json.loads(
+        fetch(f"{url}/api/v1/query", urllib.parse.urlencode({"query": expression}).encode())
+    )
     assert answer["status"] == "success", answer
     result = answer["data"]["result"]
     assert isinstance(result, list)
@@ -138,11 +153,17 @@ def influxdb(folder: Path) -> Iterator[str]:
     port, backup = free_ports(2)
     url = f"http://127.0.0.1:{port}"
     (folder / "influxdb.conf").write_text(
-        f'reporting-disabled = true\nbind-address = "127.0.0.1:{backup}"\n[meta]\ndir = "{folder}/meta"\n'
-        f'[data]\ndir = "{folder}/data"\nwal-dir = "{folder}/wal"\n[http]\nbind-address = "127.0.0.1:{port}"\n'
+        f'reporting-disabled = true\nbind-address = "127.0.0.1:{backup}"\n[meta]\ndir = '
+        f'"{folder}/meta"\n'
+        f'[data]\ndir = "{folder}/data"\nwal-dir = "{folder}/wal"\n[http]\nbind-address = '
+        f'"127.0.0.1:{port}"\n'
     )
     words = [program("influxd"), "-config", f"{folder}/influxdb.conf"]
-    with running(words, f"{url}/query?{urllib.parse.urlencode({'q': 'SHOW DATABASES'})}", folder / "influxdb.log"):
+    with running(
+        words,
+        f"{url}/query?{urllib.parse.urlencode({'q': 'SHOW DATABASES'})}",
+        folder / "influxdb.log",
+    ):
         fetch(f"{url}/query", urllib.parse.urlencode({"q": "CREATE DATABASE mpibench"}).encode())
         yield url
 

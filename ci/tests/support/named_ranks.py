@@ -1,4 +1,6 @@
-"""A program of ours whose ranks believe that each is on a node of its own: ``named_ranks.py PROGRAM WORD...``."""
+"""A program of ours whose ranks believe that each is on a node of
+its own: ``named_ranks.py PROGRAM WORD...``.
+"""
 
 from __future__ import annotations
 

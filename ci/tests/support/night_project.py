@@ -1,4 +1,6 @@
-"""A project in which a whole ``ci/nightly`` takes seconds: the real scripts, ReFrame and commands, tests that replay a plan."""
+"""A project in which a whole ``ci/nightly`` takes seconds: the real
+scripts, ReFrame and commands, tests that replay a plan.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,19 @@ class NightProject:
     """The project in a folder of its own, with two stacks and one case on each."""
 
     def __init__(self, top: Path, stacks: Sequence[str] = tuple(STACKS)[:2]) -> None:
-        self.top, self.results = top, top / "results"
-        shutil.copytree(ROOT / "ci" / "mpibench", top / "ci" / "mpibench", ignore=UNFINISHED)
+        self.top = top
+        self.results = top / "results"
+        for package in ROOT.glob("ci/mpibench*"):
+            shutil.copytree(package, top / "ci" / package.name, ignore=UNFINISHED)
         shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
-        shutil.copytree(ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=UNFINISHED)
+        shutil.copytree(
+            ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=UNFINISHED
+        )
         for pattern in (
             "ci/nightly",
             "site_configs/*.py",
             "site_configs/*.json",
+            "site_configs/*.yaml",
             "environments/*.json",
             "reframe_tests/__init__.py",
         ):
@@ -80,7 +87,11 @@ class NightProject:
         }
         # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
         settings.setdefault("PREFLIGHT", "no")
-        inherited = {key: value for key, value in os.environ.items() if key not in ("LABEL", "MODE", "MAILTO")}
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("LABEL", "MODE", "MAILTO")
+        }
         wanted = {**inherited, **settings, **environ}
         return subprocess.Popen(
             [str(self.top / script), *options],
@@ -92,7 +103,9 @@ class NightProject:
             stderr=subprocess.STDOUT,
         )
 
-    def run(self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None) -> tuple[int, str]:
+    def run(
+        self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None
+    ) -> tuple[int, str]:
         """Exit status and output of a night."""
         night = self.begin(*options, script=script, folder=folder, **environ)
         output, _ = night.communicate(timeout=300)

@@ -26,7 +26,9 @@ class Reader(HTMLParser):
         if tag in ("section", "header"):
             self._section = attributes.get("id") or ""
         self._raw = tag in ("script", "style")
-        self._script = (attributes.get("id") or "") if attributes.get("type") == "application/json" else ""
+        self._script = (
+            (attributes.get("id") or "") if attributes.get("type") == "application/json" else ""
+        )
 
     def handle_data(self, data: str) -> None:
         if self._script:
@@ -36,7 +38,8 @@ class Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("script", "style"):
-            self._raw, self._script = False, ""
+            self._raw = False
+            self._script = ""
 
     def named(self, tag: str) -> Iterator[dict[str, str | None]]:
         return (attributes for name, attributes in self.tags if name == tag)

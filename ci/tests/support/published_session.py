@@ -5,20 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import synthetic_session as synthetic
-from mpibench.pages import published
 from mpibench.store import sessions
+from mpibench_tune import published
 from synthetic_report import session_of
 
 SOURCE = "openhpc-mini/eth1g"
 
 
-def selected(values: list[published.Value], **wanted: str | int) -> list[published.Value]:
+def selected(
+    values: list[published.PublishedValue], **wanted: str | int
+) -> list[published.PublishedValue]:
     """Values whose columns have exactly these texts."""
-    return [value for value in values if all(value[column] == str(text) for column, text in wanted.items())]
+    return [
+        value
+        for value in values
+        if all(value[column] == str(text) for column, text in wanted.items())
+    ]
 
 
 def eth1g_case(factor: float = 2.0, **changes: Any) -> dict[str, Any]:
-    """A case of two nodes on eth1g whose PingPong values are the white paper's times ``factor``, three repeats each."""
+    """A case of two nodes on eth1g whose PingPong values are the white
+    paper's times ``factor``, three repeats each.
+    """
     plan = synthetic.case(ppn=1, pinning="default", **changes)
     printed = selected(published.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
     samples = {row["quantity"]: row for row in plan["samples"] if row["benchmark"] == "PingPong"}

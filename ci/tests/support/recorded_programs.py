@@ -1,8 +1,11 @@
-"""C that stands for an MPI library and for programs on it, in each way one can be loaded, entered, left or broken off."""
+"""C that stands for an MPI library and for programs on it, in each way
+one can be loaded, entered, left or broken off.
+"""
 
 from __future__ import annotations
 
-#: An MPI library: the PMPI_ names are the functions and the MPI_ names weak aliases, as in all MPIs.
+#: An MPI library: the PMPI_ names are the functions and the MPI_
+#: names weak aliases, as in all MPIs.
 MPI_SOURCE = r"""
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +42,8 @@ int MPI_Init_thread(int *c, char ***v, int wanted, int *got) ALIAS("PMPI_Init_th
 int MPI_Finalize(void) ALIAS("PMPI_Finalize");
 """
 
-#: Fortran bindings on top of it, which call the PMPI_ functions (as the f08 module of Intel MPI and Open MPI does).
+#: Fortran bindings on top of it, which call the PMPI_ functions (as the
+#: f08 module of Intel MPI and Open MPI does).
 FORTRAN_SOURCE = r"""
 int PMPI_Init(int *, char ***);
 int PMPI_Finalize(void);
@@ -49,7 +53,8 @@ void mpi_init_f08_(int *code) { *code = PMPI_Init(0, 0); }
 void mpi_finalize_f08_(int *code) { *code = PMPI_Finalize(); }
 """
 
-#: So many bytes through a TCP connection over loopback, both ends in one process; 1 where that fails.
+#: So many bytes through a TCP connection over loopback, both ends
+#: in one process; 1 where that fails.
 EXCHANGE_SOURCE = r"""
 static int exchange(long bytes)
 {
@@ -121,7 +126,10 @@ int main(int count, char **words)
 )
 
 #: A program that needs nothing but MPI.
-MPI_PROGRAM = "int MPI_Init(int *, char ***), MPI_Finalize(void); int main(void) { return MPI_Init(0, 0) | MPI_Finalize(); }"
+MPI_PROGRAM = (
+    "int MPI_Init(int *, char ***), MPI_Finalize(void); int main(void) { return MPI_Init(0, 0) "
+    "| MPI_Finalize(); }"
+)
 #: Opens the library as mpi4py does: privately, so that no symbol of it can be found by name.
 PRIVATE_SOURCE = r"""
 #include <dlfcn.h>

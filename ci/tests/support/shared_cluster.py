@@ -1,4 +1,6 @@
-"""One mini-cluster for all tests that only use it: made whole after each of them, and a new one after one that broke it."""
+"""One mini-cluster for all tests that only use it: made whole after each
+of them, and a new one after one that broke it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from pathlib import Path
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import lifecycle, namespaces, slurm, state
-from mpibench.cluster.plan import HEAD
+from live_cluster import LiveCluster
+from mpibench_cluster import lifecycle, namespaces, slurm, state
+from mpibench_cluster.plan import HEAD
 from reframe_tests.harness.vocabulary import BadInput
+from waiting import wait_for
 
 #: Seconds for what ends by itself (a job's last steps), and for what had to be healed.
-GRACE_S, HEALING_S = 10.0, 120.0
+GRACE_S = 10.0
+HEALING_S = 120.0
 
 
 class SharedCluster:
@@ -41,7 +45,9 @@ class SharedCluster:
         self._until_closed = ExitStack()
 
     def take(self) -> LiveCluster:
-        """The cluster, with nothing of other tests on it; the test is skipped, with the reason, where there can be none."""
+        """The cluster, with nothing of other tests on it; the test is
+        skipped, with the reason, where there can be none.
+        """
         if not self._whole:
             if not self.ups and self._refusal is None:
                 self._refusal = live_cluster.unavailable(self._probe) or ""
@@ -55,7 +61,10 @@ class SharedCluster:
             self.ups += 1
             self._usual = self._mtus()
             snapshot = self.cluster.state()
-            self._own = {node: set(namespaces.processes_of(init).values()) for node, init in snapshot.nodes.items()}
+            self._own = {
+                node: set(namespaces.processes_of(init).values())
+                for node, init in snapshot.nodes.items()
+            }
             self._whole = True
         return self.cluster
 
@@ -76,15 +85,33 @@ class SharedCluster:
                 if (there := lifecycle.look()).status:
                     return list(there.lines())
                 snapshot = self.cluster.state()
-                busy = {node: word for node, word in slurm.node_states(snapshot).items() if word != "idle"}
+                busy = {
+                    node: word
+                    for node, word in slurm.node_states(snapshot).items()
+                    if word != "idle"
+                }
                 queue = namespaces.run(
-                    snapshot, snapshot.node_process(HEAD), ["squeue", "--noheader", "-o", "job %i %T"]
+                    snapshot,
+                    snapshot.node_process(HEAD),
+                    ["squeue", "--noheader", "-o", "job %i %T"],
                 ).stdout
         except BadInput as error:
             return [str(error)]
-        changed = [f"MTU of {node}: {mtus}" for node, mtus in self._mtus().items() if mtus != self._usual[node]]
-        running = [f"{name} (process {pid}) runs on {node}" for node, pid, name in self._strangers(snapshot)]
-        return [*(f"{node} {word}" for node, word in busy.items()), *queue.splitlines(), *changed, *running]
+        changed = [
+            f"MTU of {node}: {mtus}"
+            for node, mtus in self._mtus().items()
+            if mtus != self._usual[node]
+        ]
+        running = [
+            f"{name} (process {pid}) runs on {node}"
+            for node, pid, name in self._strangers(snapshot)
+        ]
+        return [
+            *(f"{node} {word}" for node, word in busy.items()),
+            *queue.splitlines(),
+            *changed,
+            *running,
+        ]
 
     def restore(self) -> None:
         """End jobs and programs that a test has left, heal faults, and see that this was all.
@@ -104,7 +131,8 @@ class SharedCluster:
         self._until_closed.close()
 
     def _heal(self) -> None:
-        # A stopped rank cannot be cancelled, and a cluster without its daemons cancels nothing: healed first.
+        # A stopped rank cannot be cancelled, and a cluster without its
+        # daemons cancels nothing: healed first.
         cleared = self.cluster("fault", "clear")
         self.cluster("exec", "--", "scancel", "--me")
         for _, pid, _ in self._strangers(self.cluster.state()):
@@ -124,5 +152,11 @@ class SharedCluster:
     def _mtus(self) -> dict[str, dict[str, int]]:
         """MTU of each interface of each node."""
         snapshot = self.cluster.state()
-        shown = {node: namespaces.run(snapshot, init, ["ip", "-json", "link"]).stdout for node, init in snapshot.nodes.items()}
-        return {node: {row["ifname"]: row["mtu"] for row in json.loads(text)} for node, text in shown.items()}
+        shown = {
+            node: namespaces.run(snapshot, init, ["ip", "-json", "link"]).stdout
+            for node, init in snapshot.nodes.items()
+        }
+        return {
+            node: {row["ifname"]: row["mtu"] for row in json.loads(text)}
+            for node, text in shown.items()
+        }

@@ -1,7 +1,8 @@
 """What Spack 1.1.0 prints when it cannot go on, as recorded; paths shortened."""
 
 NO_SUCH_VERSION = (
-    "==> Error: Version requirement 9.9 on openmpi for openmpi cannot match any known version from package.py or externals\n"
+    "==> Error: Version requirement 9.9 on openmpi for openmpi cannot match any known version "
+    "from package.py or externals\n"
 )
 WRONG_TYPE = "==> Error: /site/spack/packages.yaml:3: 7 is not of type 'array'\n"
 NO_RECIPES = """\
@@ -72,8 +73,4 @@ CONFLICT = """\
      2. openmpi: 'amdgpu_target=none' conflicts with '+rocm'
         required because conflict constraint +rocm
           required because mpibench-suite ^mpi=openmpi requested explicitly
-"""
-NO_KEY = """\
-==> Error: No default key available for signing.
-Use spack gpg init and spack gpg create to create a default key.
 """

@@ -1,4 +1,6 @@
-"""Imports the project's Spack recipes without Spack: directives are recorded, nothing else of Spack is there."""
+"""Imports the project's Spack recipes without Spack: directives are
+recorded, nothing else of Spack is there.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Recipe:
 
     folder: Path
     module: types.ModuleType
-    directives: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = field(default_factory=dict)
+    directives: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = field(
+        default_factory=dict
+    )
 
     @property
     def name(self) -> str:
@@ -48,7 +52,9 @@ class Recipe:
     @property
     def package(self) -> type:
         """The class Spack looks for: the name in camel case."""
-        return getattr(self.module, "".join(part.capitalize() for part in self.folder.name.split("_")))
+        return getattr(
+            self.module, "".join(part.capitalize() for part in self.folder.name.split("_"))
+        )
 
     def of(self, directive: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Arguments of each use of a directive, in order."""
@@ -56,11 +62,17 @@ class Recipe:
 
 
 class Anything:
-    """Stands for every function and value of Spack that is not a directive; using it while importing gives it again."""
+    """Stands for every function and value of Spack that is not a
+    directive; using it while importing gives it again.
+    """
 
     def __call__(self, *words: Any, **named: Any) -> Any:
         # Used as a decorator, `run_after("install")` must leave the method as it is.
-        return words[0] if len(words) == 1 and not named and isinstance(words[0], types.FunctionType) else self
+        return (
+            words[0]
+            if len(words) == 1 and not named and isinstance(words[0], types.FunctionType)
+            else self
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -81,7 +93,9 @@ def _spack_package(recorded: dict[str, list[Any]]) -> types.ModuleType:
 
 
 def _builtin(name: str) -> types.ModuleType:
-    """A module of the builtin repository: each name in it is a class that knows some GPUs and nothing else."""
+    """A module of the builtin repository: each name in it is a class
+    that knows some GPUs and nothing else.
+    """
     module = types.ModuleType(name)
     module.__getattr__ = lambda wanted: type(wanted, (), dict(GPUS))  # type: ignore[method-assign]
     return module
@@ -89,16 +103,22 @@ def _builtin(name: str) -> types.ModuleType:
 
 @contextmanager
 def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]:
-    """``spack.package``, ``spack_repo.builtin...`` and ``spack_repo.mpibench...`` can be imported inside."""
+    """``spack.package``, ``spack_repo.builtin...`` and
+    ``spack_repo.mpibench...`` can be imported inside.
+    """
 
     class Finder:
         def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
             if name == "spack.package":
                 return importlib.util.spec_from_loader(name, Loader(_spack_package(recorded)))
             if name.startswith("spack_repo.mpibench."):
-                return importlib.util.spec_from_file_location(name, repo / f"{name.rsplit('.', 1)[1]}.py")
+                return importlib.util.spec_from_file_location(
+                    name, repo / f"{name.rsplit('.', 1)[1]}.py"
+                )
             if name == "spack" or name.split(".")[0] == "spack_repo":
-                return importlib.util.spec_from_loader(name, Loader(_builtin(name)), is_package=True)
+                return importlib.util.spec_from_loader(
+                    name, Loader(_builtin(name)), is_package=True
+                )
             return None
 
     class Loader:
@@ -125,7 +145,9 @@ def read(folder: Path) -> Recipe:
     """Import ``folder/package.py`` of the repository two levels up."""
     recorded: dict[str, list[Any]] = {}
     with _without_spack(folder.parents[1], recorded):
-        spec = importlib.util.spec_from_file_location(f"recipe_{folder.name}", folder / "package.py")
+        spec = importlib.util.spec_from_file_location(
+            f"recipe_{folder.name}", folder / "package.py"
+        )
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

@@ -1,4 +1,6 @@
-"""Copies of the project for a real Spack, whose environments are built apart from the user's own."""
+"""Copies of the project for a real Spack, whose environments
+are built apart from the user's own.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,10 @@ from folders import SUPPORT
 from mpibench.stacks.spack import build
 from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
 
-#: In front of the site's own settings: the OSU release whose sources a machine without a network can have, and the network
-#: libraries of a distribution in place of the pinned ones.
+#: In front of the site's own settings: the network libraries of a distribution in place of the
+#: pinned ones. The benchmarks are those that the environments pin.
 SCOPE = {
     "packages": {
-        "osu-micro-benchmarks": {"require:": ["@=7.5", 'cflags="-O2" cxxflags="-O2"']},
         "ucx": {"require:": ["@1.13:"]},
         "libfabric": {"require:": ["@1.17:"]},
         "hwloc": {"require:": ["@2.9:"]},
@@ -33,35 +34,57 @@ SCOPE = {
     }
 }
 
-#: MPIs that the site need not have, and what MVAPICH and MVAPICH2 are built with where it has none of it.
+#: MPIs that the site need not have, and what MVAPICH and MVAPICH2
+#: are built with where it has none of it.
 KEPT = ("bison", "gmake", "intel-oneapi-mpi", "libfabric", "libiconv", "libpciaccess", "libxml2", "numactl", "pkgconf", "ucx",
         "util-macros", "xz", "zlib", "zlib-ng")  # fmt: skip
 
 
-def left_out(spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()) -> dict[str, Any]:
-    """Packages that are not to be built, for a scope: all that the specs reach and no solution needs (:mod:`spack_reach`).
+def left_out(
+    spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Packages that are not to be built, for a scope: all that the specs
+    reach and no solution needs (:mod:`spack_reach`).
 
     :param words: words before Spack's command, which say what its configuration is.
     :param kept: what may be built beside this project's packages.
     """
     with tempfile.TemporaryDirectory() as made:
-        asked, answer = Path(made, "asked.json"), Path(made, "answer.json")
+        asked = Path(made, "asked.json")
+        answer = Path(made, "answer.json")
         asked.write_text(json.dumps({"specs": [*specs], "kept": [*kept]}))
-        command = [spack.program, "--color=never", *words, "python", str(SUPPORT / "spack_reach.py"), str(asked), str(answer)]
-        done = subprocess.run(command, env=dict(spack.environ), capture_output=True, text=True, timeout=1800)
+        command = [
+            spack.program,
+            "--color=never",
+            *words,
+            "python",
+            str(SUPPORT / "spack_reach.py"),
+            str(asked),
+            str(answer),
+        ]
+        done = subprocess.run(
+            command, env=dict(spack.environ), capture_output=True, text=True, timeout=1800
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return {name: {"buildable": False} for name in json.loads(answer.read_text())}
 
 
 def find_spack() -> Spack:
-    """The machine's Spack; the test is skipped where there is none. One that is there and does not answer fails the test."""
+    """The machine's Spack; the test is skipped where there is none. One
+    that is there and does not answer fails the test.
+    """
     if not os.environ.get("SPACK_ROOT") and not shutil.which("spack"):
-        pytest.skip("[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench stacks build' says how to get it)")
+        pytest.skip(
+            "[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench stacks build' says "
+            "how to get it)"
+        )
     return locate_spack()
 
 
 def overriding(scope: dict[str, Any]) -> str:
-    """A Spack file; a key that ends with a colon replaces what scopes below it say (``require::``)."""
+    """A Spack file; a key that ends with a colon replaces what
+    scopes below it say (``require::``).
+    """
     return re.sub(r"'(\w+:)':", r"\1:", yaml.safe_dump(scope))
 
 
@@ -84,7 +107,8 @@ def copy_project(root: Path, top: Path, scope: dict[str, str]) -> Path:
     if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
         shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
     (top / "repo").symlink_to(root / "repo")
-    # As in a checkout: what checks data and pinning is mpi4py, which stacks of other origins have from the wheels.
+    # As in a checkout: what checks data and pinning is mpi4py, which
+    # stacks of other origins have from the wheels.
     (top / "environments" / "wheels").symlink_to(root / "environments" / "wheels")
     folder = find_scope(top)
     folder.mkdir(exist_ok=True)
@@ -108,7 +132,9 @@ def copy_lean_project(spack: Spack, root: Path, top: Path, scope: dict[str, str]
     if spack.program not in LEAN:
         inside = replace(spack, environ={**spack.environ, build.SCOPE: str(find_scope(place))})
         specs = [f"mpibench-suite ^{name}" for name in list_by_default(root)]
-        LEAN[spack.program] = left_out(inside, ("-e", str(place / "environments" / "openmpi")), specs, KEPT)
+        LEAN[spack.program] = left_out(
+            inside, ("-e", str(place / "environments" / "openmpi")), specs, KEPT
+        )
     packages = {**LEAN[spack.program], **SCOPE["packages"]}
     (find_scope(place) / "packages.yaml").write_text(overriding({"packages": packages}))
     return place

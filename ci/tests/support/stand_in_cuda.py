@@ -1,7 +1,9 @@
-"""A toolkit of CUDA or ROCm for tests, as far as OMB asks for it: memory of the host stands behind it, so numbers mean nothing.
+"""A toolkit of CUDA or ROCm for tests, as far as OMB asks for it: memory of
+the host stands behind it, so numbers mean nothing.
 
-``make`` leaves what OMB's configure looks for below ``--with-cuda`` and ``--with-rocm``: headers, libraries, and an ``nvcc``
-that puts plain C++ in the place of kernels. ROCm has all of it under the names of CUDA but for the first letters.
+``make`` leaves what OMB's configure looks for below ``--with-cuda`` and ``--with-rocm``: headers,
+libraries, and an ``nvcc`` that puts plain C++ in the place of kernels. ROCm has all of it under the
+names of CUDA but for the first letters.
 """
 
 from __future__ import annotations
@@ -76,7 +78,10 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     return cudaSuccess;
 }
 @NOTHING@
-""".replace("@NOTHING@", "\n".join(f"cudaError_t {function} {{ return cudaSuccess; }}" for function in NOTHING))
+""".replace(
+    "@NOTHING@",
+    "\n".join(f"cudaError_t {function} {{ return cudaSuccess; }}" for function in NOTHING),
+)
 NVCC = """#!/bin/sh
 while [ $# -gt 0 ]; do [ "$1" = --output-file ] && made=$2; shift; done
 cat >"$made" <<'END'
@@ -89,9 +94,10 @@ extern "C" void call_touch_managed_kernel_sub(char *to, size_t size, cudaStream_
 extern "C" void call_empty_kernel(char *, size_t, cudaStream_t *) {}
 END
 """
-#: A driver, as far as recorder and OMB ask it. ``STAND_IN_DEVICES`` has the GPUs of the node (``address/model/letter of UUID``,
-#: commas between), of which ``CUDA_VISIBLE_DEVICES`` leaves some; ``STAND_IN_CURRENT`` and ``STAND_IN_ACTIVE`` say on which of
-#: these the process works and has a context. With ``-DPRELOADED`` it begins by itself.
+#: A driver, as far as recorder and OMB ask it. ``STAND_IN_DEVICES`` has the GPUs of the node
+#: (``address/model/letter of UUID``, commas between), of which ``CUDA_VISIBLE_DEVICES`` leaves
+#: some; ``STAND_IN_CURRENT`` and ``STAND_IN_ACTIVE`` say on which of these the process works and
+#: has a context. With ``-DPRELOADED`` it begins by itself.
 DRIVER = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,7 +166,10 @@ def make(folder: Path, kind: str) -> Path:
         (folder / "bin/nvcc").write_text(NVCC)
         (folder / "bin/nvcc").chmod(0o755)
     for soname in libraries:
-        made, code = folder / "lib64" / soname, DRIVER if soname.startswith("libcuda.") else HEADER + SOURCE
-        compile_c(code.replace("cuda", prefix), made, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}")
+        made = folder / "lib64" / soname
+        code = DRIVER if soname.startswith("libcuda.") else HEADER + SOURCE
+        compile_c(
+            code.replace("cuda", prefix), made, "-shared", "-fPIC", "-w", f"-Wl,-soname,{soname}"
+        )
         made.with_suffix("").symlink_to(soname)
     return folder

@@ -1,4 +1,6 @@
-"""Programs that stand for osu_init and osu_hello of OMB 7.5: they print what those do, and start ranks of a real MPI."""
+"""Programs that stand for osu_init and osu_hello of OMB 7.5: they print
+what those do, and start ranks of a real MPI.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 from pathlib import Path
 
 from reframe_tests.harness.stacks.stack import Stack
+from synthetic_stack import sealed
 
 #: Title, and the line of rank 0 in a program's words; whole milliseconds, as osu_init.c has them.
 INIT = ("# OSU MPI Init Test v7.5", "nprocs: {size}, min: {low} ms, max: {high} ms, avg: {mean} ms")
@@ -26,8 +29,11 @@ MPI.Finalize()
 """
 
 
-def add_to(stack: Stack, folder: Path, init: tuple[str, ...] = INIT, hello: tuple[str, ...] = HELLO) -> str:
-    """A stack ``NAME-startup`` in a folder of its own: a stack with mpi4py, and these two programs. Returns its name.
+def add_to(
+    stack: Stack, folder: Path, init: tuple[str, ...] = INIT, hello: tuple[str, ...] = HELLO
+) -> str:
+    """A stack ``NAME-startup`` in a folder of its own: a stack with
+    mpi4py, and these two programs. Returns its name.
 
     :param init: lines that osu_init prints; ``hello``: those of osu_hello.
     """
@@ -41,5 +47,5 @@ def add_to(stack: Stack, folder: Path, init: tuple[str, ...] = INIT, hello: tupl
         document["binaries"][name] = str(program)
     document["suites"]["osu"] = {"version": "7.5", "built_with": "these tests"}
     document["name"] = f"{stack.mpi}-startup"
-    (folder / "stack.json").write_text(json.dumps(document))
+    (folder / "stack.json").write_text(json.dumps(sealed(document)))
     return str(document["name"])

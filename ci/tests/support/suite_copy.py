@@ -1,4 +1,6 @@
-"""One case of the project's tests as ReFrame is asked for it, and what tests change in a copy of the project."""
+"""One case of the project's tests as ReFrame is asked for it, and
+what tests change in a copy of the project.
+"""
 
 from __future__ import annotations
 
@@ -13,4 +15,7 @@ def recommend(top: Path, variables: dict[str, str]) -> None:
     """The generic system's partition recommends variables for every stack."""
     path = top / "site_configs" / "generic" / "system.py"
     entry = {"section": "test", "stacks": ["*"], "env_vars": variables}
-    path.write_text(f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['recommended'] = [{entry!r}]\n")
+    path.write_text(
+        f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['recommended'] "
+        f"= [{entry!r}]\n"
+    )

@@ -1,4 +1,6 @@
-"""Releases of OSU and IMB on the wheel of MPICH: built by ``stacks add --build``, kept in the cache, run by one ReFrame."""
+"""Releases of OSU and IMB on the wheel of MPICH: built by ``stacks add
+--build``, kept in the cache, run by one ReFrame.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ SYSTEM = {
             "scheduler": "local",
             "launcher": "local",
             "max_jobs": 1,
-            "extras": {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}, "most_repetitions": REPETITIONS},
+            "extras": {
+                "fabrics": {"shm": {"transport": "shm", "scope": "node"}},
+                "most_repetitions": REPETITIONS,
+            },
         },
     ],
 }
@@ -87,26 +92,42 @@ def here(suite: str) -> list[Release]:
 
 
 def register(release: Release, mpi: Stack, into: Path, gpu: str = "", toolkit: str = "") -> Stack:
-    """A stack with the programs of a release: built with the MPI's own wrappers, or kept from an earlier run.
+    """A stack with the programs of a release: built with the MPI's
+    own wrappers, or kept from an earlier run.
 
     :param gpu: platform of GPUs to build it for, and the folder of its toolkit.
 
-    What is kept depends on the tarball, the MPI and the compiler; empty the folder where the way to build has changed.
+    What is kept depends on the tarball, the MPI and the compiler; empty
+    the folder where the way to build has changed.
     """
     compilers = suite_builds.find_compilers(Path(mpi.mpirun[0]), Path(mpi.prefix), dict(os.environ))
     inputs = [suite_builds.digest_of(release.tarball), mpi.lock_hash, compilers.says]
-    inputs += [gpu, stand_in_cuda.HEADER, stand_in_cuda.SOURCE, stand_in_cuda.DRIVER, stand_in_cuda.NVCC] if gpu else []
+    inputs += (
+        [gpu, stand_in_cuda.HEADER, stand_in_cuda.SOURCE, stand_in_cuda.DRIVER, stand_in_cuda.NVCC]
+        if gpu
+        else []
+    )
     more: dict[str, Any] = {}
     if gpu:
         home = {"cuda": "CUDA_HOME", "rocm": "ROCM_PATH"}[gpu]
-        more = {"gpu": gpu, "env": {home: toolkit}, "prepend_path": {"LD_LIBRARY_PATH": [f"{toolkit}/lib64"]}}
+        more = {
+            "gpu": gpu,
+            "env": {home: toolkit},
+            "prepend_path": {"LD_LIBRARY_PATH": [f"{toolkit}/lib64"]},
+        }
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
-    kept = suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
+    kept = (
+        suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
+    )
     folder = into / release.name
     if kept.is_dir():
-        return system.add(mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing, **more)
+        return system.add(
+            mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing, **more
+        )
     word = f"{release.suite}={release.tarball}"
-    stack = system.add(mpi.mpirun[0], name=release.name, builds=[word], into=folder, say=_nothing, **more)
+    stack = system.add(
+        mpi.mpirun[0], name=release.name, builds=[word], into=folder, say=_nothing, **more
+    )
     kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_name(f".{kept.name}.{os.getpid()}")
     shutil.copytree(folder / release.suite, partial)
@@ -122,25 +143,33 @@ def _nothing(text: str) -> None:
 
 
 def offered(release: Release) -> set[str]:
-    """Programs for MPI in C that a tarball has the sources of, but for IMB-HALO, which upstream has no target for."""
+    """Programs for MPI in C that a tarball has the sources of, but for
+    IMB-HALO, which upstream has no target for.
+    """
     names: set[str] = set()
     with tarfile.open(release.tarball) as archive:
         for member in archive:
             inside = member.name.partition("/")[2]
             if release.suite == "imb":
                 part = re.fullmatch(
-                    r"src_cpp/([A-Z0-9]+)/Makefile.*\.mk|src_c/(P2P)/Makefile|src/IMB_parse_name_(\w+)\.c", inside
+                    r"src_cpp/([A-Z0-9]+)/Makefile.*\.mk|src_c/(P2P)/Makefile"
+                    r"|src/IMB_parse_name_(\w+)\.c",
+                    inside,
                 )
                 names |= {f"IMB-{name.upper()}" for name in (part.groups() if part else ()) if name}
             elif re.fullmatch(r"(c/)?mpi/.*/Makefile\.am", inside):
                 text = archive.extractfile(member).read().decode().replace("\\\n", " ")
                 for line in re.findall(r"^\s*\w*_PROGRAMS *\+?= *(.*)$", text, re.M):
-                    names |= {word for word in line.split() if probe.suite_of(word) == release.suite}
+                    names |= {
+                        word for word in line.split() if probe.suite_of(word) == release.suite
+                    }
     return names - {"IMB-HALO"}
 
 
 def write_site(top: Path, system: dict[str, Any] = SYSTEM) -> Path:
-    """A system in a copy of the project, by default the one above; its settings file, for ReFrame."""
+    """A system in a copy of the project, by default the one
+    above; its settings file, for ReFrame.
+    """
     folder = top / "site_configs" / str(system["name"])
     folder.mkdir()
     (folder / "system.py").write_text(f"system = {system!r}\n")
@@ -149,7 +178,10 @@ def write_site(top: Path, system: dict[str, Any] = SYSTEM) -> Path:
 
 def table(cases: Iterable[Case]) -> str:
     """Cases a line: stack, leaf, ranks, result, and why it was not measured or failed."""
-    rows = sorted(f"{case.stack:12} {case.name:26} ppn={case.ppn_symbol} {case.result:5} {case.reason[:160]}" for case in cases)
+    rows = sorted(
+        f"{case.stack:12} {case.name:26} ppn={case.ppn_symbol} {case.result:5} {case.reason[:160]}"
+        for case in cases
+    )
     return "\n".join(rows)
 
 

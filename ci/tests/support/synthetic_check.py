@@ -1,4 +1,5 @@
-"""A ReFrame test that replays a plan: real sessions, stored by ReFrame itself, with contents that tests decide.
+"""A ReFrame test that replays a plan: real sessions, stored by
+ReFrame itself, with contents that tests decide.
 
 The plan is a JSON list; entry ``n`` says what case ``n`` stores and how it ends (``end``).
 """
@@ -64,8 +65,12 @@ class Replay(rfm.RunOnlyRegressionTest):
         self.gates = self.plan["gates"]
         failed = [gate for gate in self.gates if gate["outcome"] == "fail"]
         self.perf_variables = {
-            gate["metric"]: sn.make_performance_function(sn.defer(gate["value"]), gate["unit"]) for gate in self.gates
+            gate["metric"]: sn.make_performance_function(sn.defer(gate["value"]), gate["unit"])
+            for gate in self.gates
         }
         self.reference = {
-            "*": {g["metric"]: (g["reference"], g["lower"] / g["reference"] - 1, None, g["unit"]) for g in failed}
+            "*": {
+                g["metric"]: (g["reference"], g["lower"] / g["reference"] - 1, None, g["unit"])
+                for g in failed
+            }
         }

@@ -1,4 +1,6 @@
-"""Rank records made by hand: one rank's file as the recorder writes it, and what can be changed in it."""
+"""Rank records made by hand: one rank's file as the recorder
+writes it, and what can be changed in it.
+"""
 
 from __future__ import annotations
 
@@ -23,42 +25,56 @@ SNAPSHOT: dict[str, Any] = {
     "gpu_library": None,
     "realtime_ns": 1_795_000_000_000_000_000,
     "monotonic_ns": 1_000_000_000,
+    "uptime": "1.00 3.50",
     "usage": {"involuntary_switches": 1},
 }
 INTERFACE: dict[str, Any] = {"dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
-    "format": 3,
+    "format": 4,
     "finalized": True,
     "load": {"parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3"},
     "host": "c1",
     "pid": 100,
     "executable": "/opt/imb/IMB-MPI1",
+    "executable_bytes": 1000,
+    "nonce": "k.1",
     "rank": {"value": "0", "source": "PMI_RANK"},
     "size": {"value": "2", "source": "PMI_SIZE"},
     "job": {"value": "7", "source": "SLURM_JOB_ID"},
-    "library": {"version": "Open MPI v5.0.11", "path": "/opt/ompi/lib/libmpi.so.40", "mapped": ["/opt/ompi/lib/libmpi.so.40"]},
+    "library": {
+        "version": "Open MPI v5.0.11",
+        "path": "/opt/ompi/lib/libmpi.so.40",
+        "size_bytes": 2000,
+        "mapped": ["/opt/ompi/lib/libmpi.so.40"],
+    },
     "world": {"rank": 0, "size": 2},
     "environment": {"I_MPI_FABRICS": "shm:ofi"},
     "node": {
         "release": "6.1",
-        "interfaces": {"lo": {**INTERFACE, "addresses": ["127.0.0.1"]}, "eth1": {**INTERFACE, "addresses": ["10.0.0.1"]}},
+        "interfaces": {
+            "lo": {**INTERFACE, "addresses": ["127.0.0.1"]},
+            "eth1": {**INTERFACE, "addresses": ["10.0.0.1"]},
+        },
         "ports": {},
         "gpus": None,
         "adapters": None,
     },
     "init": SNAPSHOT,
-    "finalize": {**SNAPSHOT, "monotonic_ns": 3_000_000_000},
+    "finalize": {**SNAPSHOT, "monotonic_ns": 3_000_000_000, "uptime": "3.00 3.50"},
 }
 STACK = made_stack(
-    *("openmpi", "5.0.11"),
+    "openmpi",
+    "5.0.11",
     **{"launcher_family": "prrte", "prefix": "/opt/ompi", "library": "/opt/ompi/lib/libmpi.so.40"},
     library_version_pattern=r"^Open MPI v5\.0\.11\b",
 )
 
 
 def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence:
-    """A rank, with parts of its document replaced: ``init__cpus="0-3"`` sets ``document["init"]["cpus"]``."""
+    """A rank, with parts of its document replaced:
+    ``init__cpus="0-3"`` sets ``document["init"]["cpus"]``.
+    """
     document = copy.deepcopy(DOCUMENT)
     document |= {"host": host, "pid": 100 + number, "world": {"rank": number, "size": 2}}
     for snapshot in ("init", "finalize"):
@@ -78,15 +94,26 @@ def pair(**changes: Any) -> list[RankEvidence]:
     return [make_rank(0, **changes), make_rank(1, **changes)]
 
 
-def exchange(sent: dict[str, float], own: Sequence[tuple[str, str, float]] | None = None, **changes: Any) -> list[RankEvidence]:
+def exchange(
+    sent: dict[str, float], own: Sequence[tuple[str, str, float]] | None = None, **changes: Any
+) -> list[RankEvidence]:
     """Two ranks of one node around whose run the node's interfaces and ports sent so many bytes.
 
-    :param own: what the first rank's sockets sent, as (address, peer's address, bytes); ``None``: that is not known.
+    :param own: what the first rank's sockets sent, as (address, peer's
+        address, bytes); ``None``: that is not known.
     """
-    counted = {name: {"rx_bytes": int(count), "tx_bytes": int(count)} for name, count in sent.items()}
+    counted = {
+        name: {"rx_bytes": int(count), "tx_bytes": int(count)} for name, count in sent.items()
+    }
     zero = {name: {"rx_bytes": 0, "tx_bytes": 0} for name in sent}
     pairs = [
-        {"local": local, "peer": peer, "count": 1, "sent_bytes": int(count), "received_bytes": int(count)}
+        {
+            "local": local,
+            "peer": peer,
+            "count": 1,
+            "sent_bytes": int(count),
+            "received_bytes": int(count),
+        }
         for local, peer, count in own or ()
     ]
     return [
@@ -94,9 +121,15 @@ def exchange(sent: dict[str, float], own: Sequence[tuple[str, str, float]] | Non
             number,
             init__interfaces={name: count for name, count in zero.items() if "/" not in name},
             init__ports={name: count for name, count in zero.items() if "/" in name},
-            finalize__interfaces={name: count for name, count in counted.items() if "/" not in name},
+            finalize__interfaces={
+                name: count for name, count in counted.items() if "/" not in name
+            },
             finalize__ports={name: count for name, count in counted.items() if "/" in name},
-            finalize__tcp={"pairs": [] if number else pairs, "uncounted": int(own is None), "complete": True},
+            finalize__tcp={
+                "pairs": [] if number else pairs,
+                "uncounted": int(own is None),
+                "complete": True,
+            },
             **changes,
         )
         for number in (0, 1)

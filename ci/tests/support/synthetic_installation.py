@@ -1,4 +1,6 @@
-"""An MPI installation made of a few functions: a real shared library and programs linked with it, for tests without an MPI."""
+"""An MPI installation made of a few functions: a real shared library and
+programs linked with it, for tests without an MPI.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,12 @@ def compile_c(source: str, made: Path, *options: str) -> Path:
     made.parent.mkdir(parents=True, exist_ok=True)
     text = made.with_name(f".{made.name}.c")
     text.write_text(source)
-    subprocess.run([*compilers[0], "-o", str(made), str(text), *options], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*compilers[0], "-o", str(made), str(text), *options],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     text.unlink()
     return made
 
@@ -70,7 +77,9 @@ def make_library(made: Path, answer: str, soname: str, extra: str = "") -> Path:
 
 def make_open_mpi(prefix: Path, size: str = "$ranks", version: str = OPEN_RTE) -> Path:
     """An Open MPI 4.1.4 below a prefix; its launcher. ``size`` is the world its ranks see."""
-    make_library(prefix / "lib/libmpi.so.40", OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];")
+    make_library(
+        prefix / "lib/libmpi.so.40", OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];"
+    )
     return make_launcher(prefix, version, size)
 
 
@@ -89,13 +98,20 @@ def make_launcher(prefix: Path, version: str, size: str = "$ranks") -> Path:
     return launcher
 
 
-def make_program(made: Path, soname: str, banner: str = IMB, call: str = "", ranks: int = 1) -> Path:
-    """A benchmark linked with a libmpi of that SONAME; it calls the function ``call``, which the libmpis here do not have.
+def make_program(
+    made: Path, soname: str, banner: str = IMB, call: str = "", ranks: int = 1
+) -> Path:
+    """A benchmark linked with a libmpi of that SONAME; it calls the function
+    ``call``, which the libmpis here do not have.
 
     :param ranks: with fewer it says nothing but an error.
     """
     declared = f"void {call}(void)" if call else ""
-    stub = make_library(made.parent.parent / "stub" / soname, "stub", soname, f"{declared} {{}}" if call else "")
+    stub = make_library(
+        made.parent.parent / "stub" / soname, "stub", soname, f"{declared} {{}}" if call else ""
+    )
     head = f"#define RANKS {ranks}\n"
-    head += f'#define BANNER "{banner}"\n' + (f"#define CALL {call}()\n{declared};" if call else "#define CALL (void)0")
+    head += f'#define BANNER "{banner}"\n' + (
+        f"#define CALL {call}()\n{declared};" if call else "#define CALL (void)0"
+    )
     return compile_c(PROGRAM % head, made, str(stub))

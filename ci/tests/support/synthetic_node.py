@@ -1,18 +1,23 @@
-"""A node's ``/proc`` and ``/sys`` in a folder, with the cards that are asked for, in the kernel's own formats."""
+"""A node's ``/proc`` and ``/sys`` in a folder, with the cards that
+are asked for, in the kernel's own formats.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-#: A quiet node of two sockets (formats: proc(5), Documentation/ABI/stable/sysfs-devices-system-cpu).
+#: A quiet node of two sockets (formats: proc(5),
+#: Documentation/ABI/stable/sysfs-devices-system-cpu).
 QUIET: Mapping[str, str] = {
     "proc/sys/kernel/osrelease": "5.14.0-427.el9.x86_64",
     "proc/cmdline": "BOOT_IMAGE=(hd0,gpt2)/vmlinuz root=UUID=0f2c ro nosmt mitigations=off",
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654\nmicrocode\t: 0xa101144\n\n"
     "processor\t: 1\nmodel name\t: AMD EPYC 9654\nmicrocode\t: 0xa101144\n",
-    "proc/meminfo": "MemTotal:       1056000000 kB\nMemAvailable:   1030000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
-    "proc/stat": "cpu  100 0 100 100000 0 0 0 0 0 0\ncpu0 50 0 50 50000 0 0 0 0 0 0\nbtime 1795311410\n",
+    "proc/meminfo": "MemTotal:       1056000000 kB\nMemAvailable:   1030000000 kB\nSwapTotal: 0 "
+    "kB\nSwapFree: 0 kB\n",
+    "proc/stat": "cpu  100 0 100 100000 0 0 0 0 0 0\ncpu0 50 0 50 50000 0 0 0 0 0 0\nbtime "
+    "1795311410\n",
     "proc/1/status": "Name:\tsystemd\nUid:\t0\t0\t0\t0\n",
     "proc/sys/vm/zone_reclaim_mode": "0",
     "proc/sys/kernel/numa_balancing": "0",
@@ -55,22 +60,34 @@ CXI: Mapping[str, str] = {
     "sys/class/cxi/cxi0/device/port/speed": "BS_200G",
     "sys/class/cxi/cxi0/device/uc/qspi_blob_version": "1.5.41",
 }
-#: What is loaded for GPUs of NVIDIA; the version as the open modules of 590.48.01 have it in ``/proc``.
+#: What is loaded for GPUs of NVIDIA; the version as the open
+#: modules of 590.48.01 have it in ``/proc``.
 NVIDIA: Mapping[str, str] = {
-    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build  (a@b)\n"
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
+    "590.48.01  Release Build  (a@b)\n"
     "GCC version:  gcc version 13.2.0",
     "sys/module/nvidia_peermem/refcnt": "0",
 }
 
 
-def gpu(address: str, driver: str = "nvidia", *, speed: str = "32.0", width: int = 16, numa: int = 0) -> dict[str, str]:
+def gpu(
+    address: str, driver: str = "nvidia", *, speed: str = "32.0", width: int = 16, numa: int = 0
+) -> dict[str, str]:
     """A GPU's PCI device (sysfs-bus-pci), idle: an H100, or an MI100 of AMD."""
     at = f"sys/bus/pci/devices/{address}"
-    vendor, device, kind = ("0x10de", "0x2330", "0x030200") if driver == "nvidia" else ("0x1002", "0x738c", "0x038000")
+    vendor, device, kind = (
+        ("0x10de", "0x2330", "0x030200") if driver == "nvidia" else ("0x1002", "0x738c", "0x038000")
+    )
     return {
-        **{f"{at}/vendor": vendor, f"{at}/device": device, f"{at}/class": kind, f"{at}/numa_node": str(numa)},
-        **{f"{at}/current_link_speed": "2.5 GT/s PCIe", f"{at}/max_link_speed": f"{speed} GT/s PCIe"},
-        **{f"{at}/current_link_width": str(width), f"{at}/max_link_width": "16", f"{at}/link_to_driver": driver},
+        f"{at}/vendor": vendor,
+        f"{at}/device": device,
+        f"{at}/class": kind,
+        f"{at}/numa_node": str(numa),
+        f"{at}/current_link_speed": "2.5 GT/s PCIe",
+        f"{at}/max_link_speed": f"{speed} GT/s PCIe",
+        f"{at}/current_link_width": str(width),
+        f"{at}/max_link_width": "16",
+        f"{at}/link_to_driver": driver,
     }
 
 

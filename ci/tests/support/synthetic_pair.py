@@ -1,4 +1,6 @@
-"""Records of a server and a client as ``cascade/end.py`` leaves them, with any command, output and counters."""
+"""Records of a server and a client as ``cascade/end.py`` leaves
+them, with any command, output and counters.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ def filled(words: Sequence[str], which: str) -> list[str]:
 
 
 def end(
-    which: str, words: Sequence[str], output: str, *, rx: int, tx: int, others: Mapping[str, int] = QUIET, **changes: Any
+    which: str,
+    words: Sequence[str],
+    output: str,
+    *,
+    rx: int,
+    tx: int,
+    others: Mapping[str, int] = QUIET,
+    **changes: Any,
 ) -> str:
     """The record of one end.
 
@@ -32,12 +41,27 @@ def end(
     start = {"link": LINK, "counters": {"rx_bytes": 1000, "tx_bytes": 1000}}
     after = {"link": LINK, "counters": {"rx_bytes": 1000 + rx, "tx_bytes": 1000 + tx}}
     start["others"] = {name: {"rx_bytes": 7, "tx_bytes": 7} for name in others}
-    after["others"] = {name: {"rx_bytes": 7 + count, "tx_bytes": 7} for name, count in others.items()}
+    after["others"] = {
+        name: {"rx_bytes": 7 + count, "tx_bytes": 7} for name, count in others.items()
+    }
     row = {
-        **{"end": which, "host": HOSTS[which], "interface": "eth1g", "meeting": "0123456789abcdef", "failed": ""},
-        **{"address": ADDRESSES[which], "port": PORT, "words": filled_words, "variables": {}, "cores": "0"},
-        **{"status": 0, "ended": "by itself", "seconds": 1.0, "output": output, "errors": ""},
-        **{"before": start, "after": after},
+        "end": which,
+        "host": HOSTS[which],
+        "interface": "eth1g",
+        "meeting": "0123456789abcdef",
+        "failed": "",
+        "address": ADDRESSES[which],
+        "port": PORT,
+        "words": filled_words,
+        "variables": {},
+        "cores": "0",
+        "status": 0,
+        "ended": "by itself",
+        "seconds": 1.0,
+        "output": output,
+        "errors": "",
+        "before": start,
+        "after": after,
         **changes,
     }
     content = f"# {which} of {filled_words[0]}, format 1\n{json.dumps(row, sort_keys=True)}\n"

@@ -1,4 +1,6 @@
-"""A project that ci/setup and ci/test can set up in a second, without network: the real scripts, everything else tiny."""
+"""A project that ci/setup and ci/test can set up in a second, without
+network: the real scripts, everything else tiny.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ requires = []
 build-backend = "backend"
 backend-path = ["."]
 """
-#: A build backend (PEP 660) that needs nothing: its editable wheel puts the project's folders on the path.
+#: A build backend (PEP 660) that needs nothing: its editable wheel
+#: puts the project's folders on the path.
 BACKEND = """
 import os, zipfile
 
@@ -39,7 +42,10 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
         wheel.writestr(f"{NAME}.dist-info/RECORD", "")
     return f"{NAME}-py3-none-any.whl"
 """
-METADATA = "Metadata-Version: 2.1\nName: mpibench\nVersion: 0.1.0\nProvides-Extra: test\nProvides-Extra: compiler\n"
+METADATA = (
+    "Metadata-Version: 2.1\nName: mpibench\nVersion: 0.1.0\nProvides-Extra: "
+    "test\nProvides-Extra: compiler\n"
+)
 FILES = {
     "pyproject.toml": PYPROJECT,
     "backend.py": BACKEND,
@@ -51,22 +57,39 @@ FILES = {
     "ci/mpibench/__init__.py": "",
     "ci/mpibench/stacks/wheels.py": 'print("wheels ran")\n',
     "ci/pytest.py": "import os, sys\n"
-    'print("pytest ran with", sys.argv[1:])\nsys.exit("-x" in sys.argv or int(os.environ.get("SUITE", "0")))\n',
-    "reframe_tests/harness/evidence/recorder/__init__.py": 'def locate():\n    print("recorder ran")\n',
+    'print("pytest ran with", sys.argv[1:])\nsys.exit("-x" in sys.argv or '
+    'int(os.environ.get("SUITE", "0")))\n',
+    "reframe_tests/harness/evidence/recorder/__init__.py": 'def locate():\n    print("recorder '
+    'ran")\n',
 }
-#: Programs beside bash that ci/setup may count on; anything else would be missing on a bare machine.
-TOOLS = ("env", "cat", "dirname", "find", "flock", "grep", "mkdir", "readlink", "rm", "sed", "sha256sum", "tail")
+#: Programs beside bash that ci/setup may count on; anything else
+#: would be missing on a bare machine.
+TOOLS = (
+    "env",
+    "cat",
+    "dirname",
+    "find",
+    "flock",
+    "grep",
+    "mkdir",
+    "readlink",
+    "rm",
+    "sed",
+    "sha256sum",
+    "tail",
+)
 
 
 class Project:
     """The scripts in a scratch folder, and a PATH with nothing on it but what a bare machine has.
 
-    The interpreter borrows this one's pip for the environments it makes, which is many times faster than unpacking
-    its own; :attr:`interpreter` is the real one.
+    The interpreter borrows this one's pip for the environments it makes, which is many times faster
+    than unpacking its own; :attr:`interpreter` is the real one.
     """
 
     def __init__(self, folder: Path, scripts: Path) -> None:
-        self.root, self.tools = folder / "project", folder / "tools"
+        self.root = folder / "project"
+        self.tools = folder / "tools"
         for name, text in FILES.items():
             self.write(name, text)
         (self.root / "ci/bare-machine").chmod(0o755)
@@ -83,7 +106,9 @@ class Project:
         self.environ = {
             "PATH": str(self.tools),
             "HOME": str(folder),
-            "MPIBENCH_PYTHON": self.stand_in("python-quick", self.interpreter, {"'-m venv --clear /'*": make}),
+            "MPIBENCH_PYTHON": self.stand_in(
+                "python-quick", self.interpreter, {"'-m venv --clear /'*": make}
+            ),
             "PIP_NO_INDEX": "1",
             "PIP_CONFIG_FILE": os.devnull,
         }
@@ -103,15 +128,21 @@ class Project:
         return path
 
     def stand_in(self, name: str, python: str, cases: dict[str, str]) -> str:
-        """An interpreter that runs a shell script instead where its arguments match a shell pattern."""
+        """An interpreter that runs a shell script instead where its
+        arguments match a shell pattern.
+        """
         arms = "".join(f"{pattern})\n{script}\n;;\n" for pattern, script in cases.items())
-        return str(self.add_tool(name, f'#!/bin/bash\ncase "$*" in\n{arms}esac\nexec {python} "$@"\n'))
+        return str(
+            self.add_tool(name, f'#!/bin/bash\ncase "$*" in\n{arms}esac\nexec {python} "$@"\n')
+        )
 
-    def run(self, script: str, *arguments: str, cwd: Path | None = None) -> tuple[int, str]:
+    def run(
+        self, script: str, *arguments: str, cwd: Path | None = None, **environ: str
+    ) -> tuple[int, str]:
         """Run one of the scripts; exit status and both streams in the order they were written."""
         done = subprocess.run(
             [str(self.root / script), *arguments],
-            env=self.environ,
+            env={**self.environ, **environ},
             cwd=cwd or self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -124,4 +155,6 @@ class Project:
     def python(self, code: str) -> str:
         """What a line of Python prints in the project's environment."""
         command = [str(self.root / ".venv" / "bin" / "python"), "-E", "-c", code]
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, check=True
+        ).stdout.strip()

@@ -1,4 +1,6 @@
-"""Sessions made without running ReFrame, for what a real one would be slow or hard to bring about."""
+"""Sessions made without running ReFrame, for what a real one
+would be slow or hard to bring about.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,43 @@ from mpibench.store import sessions
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Text that tries to end its element, its script and its table cell.
-HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>&lt;'\"`[a](javascript:hacked=1)|*x*"
+HOSTILE = (
+    "</script><script>hacked=1</script><img src=x "
+    "onerror=hacked=1>&lt;'\"`[a](javascript:hacked=1)|*x*"
+)
 
 #: A report as ReFrame writes it, cut down to one case with one sample, for mutation.
 SMALL_REPORT: dict[str, Any] = {
     "session_info": {
-        **{"data_version": "4.2", "uuid": "s", "time_start_unix": 1.0, "time_elapsed": 1.0, "run": "x"},
-        **{"hostname": "h", "workdir": "/"},
+        "data_version": "4.2",
+        "uuid": "s",
+        "time_start_unix": 1.0,
+        "time_elapsed": 1.0,
+        "run": "x",
+        "hostname": "h",
+        "workdir": "/",
     },
     "runs": [
         {
             "run_index": 0,
             "testcases": [
                 {
-                    **{"uuid": "s:0:0", "name": "T", "system": "a", "partition": "p", "environ": "e", "result": "pass"},
-                    **{"jobid": "1", "job_nodelist": ["n1"], "outputdir": "/o", "stagedir": "/s", "fixture": False},
-                    **{"fabric": "shm", "ppn": "2", "nodes": 1, "pinning": "bunch", "group": "p2p"},
+                    "uuid": "s:0:0",
+                    "name": "T",
+                    "system": "a",
+                    "partition": "p",
+                    "environ": "e",
+                    "result": "pass",
+                    "jobid": "1",
+                    "job_nodelist": ["n1"],
+                    "outputdir": "/o",
+                    "stagedir": "/s",
+                    "fixture": False,
+                    "fabric": "shm",
+                    "ppn": "2",
+                    "nodes": 1,
+                    "pinning": "bunch",
+                    "group": "p2p",
                     "condition": {"stack": "e", "mpi": "mpich", "ppn": 2, "nodes": 1},
                     "samples": [synthetic.case()["samples"][0]],
                     "proof": synthetic.case()["proof"],
@@ -48,8 +71,25 @@ def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
     document = copy.deepcopy(SMALL_REPORT)
     entry = document["runs"][0]["testcases"].pop()
     for number, plan in enumerate(plans):
-        own = {key: plan[key] for key in ("condition", "samples", "proof", "gates", "group", "fabric", "nodes", "pinning")}
-        changes = {"uuid": f"s:0:{number}", "name": plan["name"], "environ": plan["stack"], "ppn": plan["ppn_symbol"]}
+        own = {
+            key: plan[key]
+            for key in (
+                "condition",
+                "samples",
+                "proof",
+                "gates",
+                "group",
+                "fabric",
+                "nodes",
+                "pinning",
+            )
+        }
+        changes = {
+            "uuid": f"s:0:{number}",
+            "name": plan["name"],
+            "environ": plan["stack"],
+            "ppn": plan["ppn_symbol"],
+        }
         document["runs"][0]["testcases"].append({**entry, **own, **changes})
     document["session_info"].update(info)
     return sessions.decode(json.dumps(document), "here")
@@ -57,7 +97,10 @@ def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
 
 def changed(case: sessions.Case, **changes: Any) -> sessions.Case:
     """The case with other entries in ReFrame's record."""
-    values = {name: getattr(case, name) for name in ("uuid", "run", "condition", "samples", "proof", "gates")}
+    values = {
+        name: getattr(case, name)
+        for name in ("uuid", "run", "condition", "samples", "proof", "gates")
+    }
     for name in tuple(changes):
         if name in values:
             values[name] = changes.pop(name)
@@ -85,24 +128,43 @@ def hostile_session() -> sessions.Session:
     )
     plan["proof"]["ranks"][0].update(host=HOSTILE, cpus_allowed=HOSTILE)
     plan["proof"]["devices"] = [
-        {"launch": HOSTILE, "repeat": 1, "node": HOSTILE, "device": HOSTILE, "tx_bytes": 1, "rx_bytes": 1}
+        {
+            "launch": HOSTILE,
+            "repeat": 1,
+            "node": HOSTILE,
+            "device": HOSTILE,
+            "tx_bytes": 1,
+            "rx_bytes": 1,
+        }
     ]
-    plan["condition"].update(launcher=HOSTILE, mpi_version=HOSTILE, lock_hash=HOSTILE, job_env={HOSTILE: HOSTILE})
+    plan["condition"].update(
+        launcher=HOSTILE, mpi_version=HOSTILE, lock_hash=HOSTILE, job_env={HOSTILE: HOSTILE}
+    )
     for row in plan["samples"]:
         row["benchmark"] += HOSTILE
     second = {**synthetic.case("mpich-wheels"), "name": HOSTILE}
-    return session_of(plan, second, cmdline=HOSTILE, hostname=HOSTILE, why=HOSTILE, user=HOSTILE, version=HOSTILE)
+    return session_of(
+        plan, second, cmdline=HOSTILE, hostname=HOSTILE, why=HOSTILE, user=HOSTILE, version=HOSTILE
+    )
 
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 def spots(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    inner = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     return [path, *(spot for key, value in inner for spot in spots(value, (*path, key)))]
 
 

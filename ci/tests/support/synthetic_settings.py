@@ -1,4 +1,6 @@
-"""Datasets from which settings are recommended: fabrics and pinnings of one stack with known differences."""
+"""Datasets from which settings are recommended: fabrics and
+pinnings of one stack with known differences.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mpibench.pages import settings
-from mpibench.pages.settings import Recommendation
+from mpibench_tune import documents
+from mpibench_tune.choice import Recommendation
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_evidence import STACK
 from synthetic_verdicts import write_session
@@ -65,7 +67,13 @@ def measured(
             "stacks": (INTEL.name,),
             "mpi_version": INTEL.mpi_version,
             "condition": stored,
-            "where": {"fabric": fabric, "pinning": pinning, "ppn": 2, "mpi": "intelmpi", "lock_hash": None},
+            "where": {
+                "fabric": fabric,
+                "pinning": pinning,
+                "ppn": 2,
+                "mpi": "intelmpi",
+                "lock_hash": None,
+            },
             "change": change or (lambda benchmark, size, stack: factor),
             **more,
         },
@@ -79,4 +87,4 @@ def registered(*stacks: Stack) -> Callable[[], tuple[list[Stack], list[str]]]:
 
 def variables_of(row: Recommendation) -> dict[str, str]:
     """What a recommendation sets."""
-    return {setting.name: setting.value for setting in settings.variables(row)}
+    return {setting.name: setting.value for setting in documents.variables(row)}

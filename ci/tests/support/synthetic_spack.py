@@ -1,4 +1,6 @@
-"""A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it, registers and says."""
+"""A copy of the project with a stand-in for Spack: what `mpibench
+stacks build` asks it, registers and says.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import yaml
 
 from folders import DATA, SUPPORT
 from mpibench.stacks.spack import build, description
+from mpibench.stacks.spack.lock import described
 from reframe_tests.harness.vocabulary import BadInput
 
 PROGRAM = SUPPORT / "fake_spack.py"
@@ -20,15 +23,27 @@ COMPILERS = {"c": "/bin/true", "cxx": "/bin/true", "fortran": "/bin/true"}
 
 def packages(**compilers: str) -> str:
     """What ``spack config get packages`` prints where a compiler is known (or none is)."""
-    externals = [{"spec": "gcc@12.2.0", "prefix": "/usr", "extra_attributes": {"compilers": compilers}}] if compilers else []
-    return yaml.safe_dump({"packages": {"c": {"require": ["gcc"]}, "gcc": {"externals": externals, "buildable": False}}})
+    externals = (
+        [{"spec": "gcc@12.2.0", "prefix": "/usr", "extra_attributes": {"compilers": compilers}}]
+        if compilers
+        else []
+    )
+    return yaml.safe_dump(
+        {
+            "packages": {
+                "c": {"require": ["gcc"]},
+                "gcc": {"externals": externals, "buildable": False},
+            }
+        }
+    )
 
 
 class Site:
     """A copy of the project with a stand-in for Spack, and what was said and asked there."""
 
     def __init__(self, top: Path, root: Path) -> None:
-        self.top, self.plan_file = top, top / "fake" / "plan.json"
+        self.top = top
+        self.plan_file = top / "fake" / "plan.json"
         (top / "repo").mkdir()
         (top / "repo" / "recipe.py").write_text("version = 1\n")
         shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic")
@@ -37,21 +52,32 @@ class Site:
         for name in ("openmpi", "mpich", "common"):
             self.add(name, root)
         self.echoed: list[str] = []
-        self.environ = {"PATH": "/usr/bin:/bin", "SPACK_ROOT": str(top / "spack"), "FAKE_SPACK": str(self.plan_file)}
+        self.environ = {
+            "PATH": "/usr/bin:/bin",
+            "SPACK_ROOT": str(top / "spack"),
+            "FAKE_SPACK": str(self.plan_file),
+        }
         (top / "spack" / "bin").mkdir(parents=True)
         (top / "spack" / "bin" / "spack").symlink_to(PROGRAM)
 
     def add(self, name: str, root: Path) -> None:
         """An environment of the project, with the solution recorded for it."""
         folder = self.top / "environments" / name
-        shutil.copytree(root / "environments" / name, folder, ignore=shutil.ignore_patterns("*.lock", ".*"))
+        shutil.copytree(
+            root / "environments" / name, folder, ignore=shutil.ignore_patterns("*.lock", ".*")
+        )
         (folder / "stack.json").unlink(missing_ok=True)
         self.plan["locks"][name] = str(DATA / "golden" / "spack" / f"{name}.lock.json")
 
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
         self.plan_file.write_text(json.dumps(self.plan))
         return build.build(
-            names, build.BuildOptions(**options), system=system, root=self.top, environ=self.environ, echo=self.echoed.append
+            names,
+            build.BuildOptions(**options),
+            system=system,
+            root=self.top,
+            environ=self.environ,
+            echo=self.echoed.append,
         )
 
     def refusal(self, *names: str, **options: Any) -> str:
@@ -74,7 +100,9 @@ class Site:
         return sorted(path.parent.name for path in (self.top / "environments").glob("*/stack.json"))
 
     def fake_mpi(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Leave out what needs a real MPI: that the library answers and programs start (test_spack_stacks.py has it)."""
+        """Leave out what needs a real MPI: that the library answers and programs start
+        (test_spack_stacks.py has it).
+        """
 
         def describe(lock: Any, *rest: Any) -> dict[str, Any]:
             return {
@@ -82,7 +110,8 @@ class Site:
                 "mpi": {"name": "openmpi", "version": "4.1.4", "device": ""}, "launcher_family": "orterun",
                 "prefix": str(self.top), "library": str(PROGRAM), "library_version_pattern": "x",
                 "binaries": {"osu_latency": str(PROGRAM)}, "commands": {}, "suites": {}, "env_vars": {"A": "1"},
-                "prepend_path": {}, "build": {"lock_hash": lock.suite.hash, "lock_digest": lock.digest},
+                "prepend_path": {},
+                "build": {"lock_hash": lock.suite.hash, "lock_digest": lock.digest, "facts": described(lock)},
             }  # fmt: skip
 
         monkeypatch.setattr(description, "describe", describe)

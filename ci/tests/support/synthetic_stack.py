@@ -1,4 +1,6 @@
-"""A stack that is only files: a folder with everything a valid ``stack.json`` names, for tests that run no MPI."""
+"""A stack that is only files: a folder with everything a valid
+``stack.json`` names, for tests that run no MPI.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,47 @@ import json
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
 
 def made_stack(mpi: str, version: str, **changes: Any) -> Stack:
     """A stack as metadata describe it, of which no file is there."""
-    place = {"prefix": "/opt/mpi", "library": "/opt/mpi/lib/libmpi.so", "library_version_pattern": ""}
-    nothing: dict[str, Any] = {"binaries": {}, "commands": {}, "suites": {}, "env_vars": {}, "prepend_path": {}}
-    known = {"name": f"{mpi}-spack", "origin": "spack", "mpi": mpi, "mpi_version": version, "device": ""}
+    place = {
+        "prefix": "/opt/mpi",
+        "library": "/opt/mpi/lib/libmpi.so",
+        "library_version_pattern": "",
+    }
+    nothing: dict[str, Any] = {
+        "binaries": {},
+        "commands": {},
+        "suites": {},
+        "env_vars": {},
+        "prepend_path": {},
+    }
+    known = {
+        "name": f"{mpi}-spack",
+        "origin": "spack",
+        "mpi": mpi,
+        "mpi_version": version,
+        "device": "",
+    }
     known |= {"abi": "openmpi" if mpi == "openmpi" else "mpich", "launcher_family": "hydra"}
     return Stack(**{**known, **place, **nothing, **changes})
 
 
+def sealed(document: dict[str, Any]) -> Any:
+    """As it is registered; what is no valid document stays as it is."""
+    try:
+        return metadata.seal(document, "stack.json")
+    except metadata.StackError:
+        return document
+
+
 def write_stack(folder: Path, **changes: Any) -> Path:
-    """Make a complete stack in ``folder`` and return its metadata file; ``changes`` replace top-level keys."""
+    """Make a complete stack in ``folder`` and return its metadata
+    file; ``changes`` replace top-level keys.
+    """
     for name in ("bin", "lib", "python"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "lib" / "libmpi.so.12").write_bytes(b"")
@@ -28,7 +57,7 @@ def write_stack(folder: Path, **changes: Any) -> Path:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     path = folder / "stack.json"
-    path.write_text(json.dumps({**describe(folder), **changes}))
+    path.write_text(json.dumps(sealed({**describe(folder), **changes})))
     return path
 
 
@@ -48,7 +77,10 @@ def describe(folder: Path) -> dict[str, Any]:
         "commands": {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
         "suites": {"imb": {"version": "2021.11", "built_with": "gcc 12.2"}},
         "env_vars": {"ROOT": str(folder)},
-        "prepend_path": {"PATH": [f"{folder}/bin"], "LD_LIBRARY_PATH": [f"{folder}/lib", f"{folder}/python"]},
+        "prepend_path": {
+            "PATH": [f"{folder}/bin"],
+            "LD_LIBRARY_PATH": [f"{folder}/lib", f"{folder}/python"],
+        },
         "build": {"lock_hash": "0123abcd"},
     }
 

@@ -1,4 +1,6 @@
-"""Datasets with known contents for verdicts: latency and bandwidth curves with known noise and known changes."""
+"""Datasets with known contents for verdicts: latency and bandwidth
+curves with known noise and known changes.
+"""
 
 from __future__ import annotations
 
@@ -58,59 +60,101 @@ def write_session(
     where: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     command_line: str | None = "reframe -c reframe_tests -r",
 ) -> str:
-    """Write one session; returns its id. Times are (5 us + size / 1000 MB/s) x change x log-normal noise.
+    """Write one session; returns its id. Times are (5 us + size /
+    1000 MB/s) x change x log-normal noise.
 
-    :param number: seeds the noise and makes the id; the session starts ``night`` (default: number) days after FIRST.
-    :param where: replaces columns of all cases: partition, fabric, group, pinning, reason, ...; several: a case of each
+    :param number: seeds the noise and makes the id; the session starts
+        ``night`` (default: number) days after FIRST.
+    :param where: replaces columns of all cases: partition, fabric, group,
+        pinning, reason, ...; several: a case of each
     :param edit: changes each row of ``samples``, or drops it by returning ``None``.
     """
     rng = np.random.default_rng(number)
     name = str(uuid.UUID(int=(number + 1) << 96 | 0x4000 << 64 | number))
     started = started or FIRST + timedelta(days=number if night is None else night)
-    samples, cases = [], []
+    samples = []
+    cases = []
     wheres = [where] if isinstance(where, Mapping) else where or [{}]
     for place, (own, stack, _) in enumerate(itertools.product(wheres, stacks, range(jobs))):
         case = {
-            **{"session": name, "started": started, "labels": json.dumps(dict(labels or {}), sort_keys=True)},
-            **{"case": f"{name}:0:{place}", "run": 0, "partition": "node", "stack": stack, "mpi": "openmpi"},
-            **{"mpi_version": mpi_version, "origin": "spack", "lock_hash": f"hash-{mpi_version}", "fabric": "eth1g"},
-            **{"nodes": 2, "ppn": 1, "ppn_symbol": "1", "pinning": "bunch", "group": "p2p", "result": result},
-            **{"evidence": evidence, "job_id": str(100 + number), "nodelist": "n1,n2", "outputdir": "out"},
+            "session": name,
+            "started": started,
+            "labels": json.dumps(dict(labels or {}), sort_keys=True),
+            "case": f"{name}:0:{place}",
+            "run": 0,
+            "partition": "node",
+            "stack": stack,
+            "mpi": "openmpi",
+            "mpi_version": mpi_version,
+            "origin": "spack",
+            "lock_hash": f"hash-{mpi_version}",
+            "fabric": "eth1g",
+            "nodes": 2,
+            "ppn": 1,
+            "ppn_symbol": "1",
+            "pinning": "bunch",
+            "group": "p2p",
+            "result": result,
+            "evidence": evidence,
+            "job_id": str(100 + number),
+            "nodelist": "n1,n2",
+            "outputdir": "out",
             **{key: value for key, value in own.items() if key in SAMPLES_SCHEMA},
         }
-        stored = {"suites": {"imb": {"version": "2021.11"}}, "transport": "tcp", **(condition or {})}
+        stored = {
+            "suites": {"imb": {"version": "2021.11"}},
+            "transport": "tcp",
+            **(condition or {}),
+        }
         cases.append(
             {
                 **case,
-                **{
-                    "name": f"ImbPointToPoint %stack={stack}",
-                    "superseded": False,
-                    "measurement": True,
-                    "reason": None,
-                    "sentences": [],
-                },
-                **{"fail_phase": None if result == "pass" else "performance", "library": "libmpi.so"},
-                **{"library_version": f"Open MPI v{mpi_version}", "condition": json.dumps(stored), "samples": 1, "gates": []},
+                "name": f"ImbPointToPoint %stack={stack}",
+                "superseded": False,
+                "measurement": True,
+                "reason": None,
+                "sentences": [],
+                "fail_phase": None if result == "pass" else "performance",
+                "library": "libmpi.so",
+                "library_version": f"Open MPI v{mpi_version}",
+                "condition": json.dumps(stored),
+                "samples": 1,
+                "gates": [],
                 "cmdline": command_line,
                 **own,
             }
         )
         for benchmark, quantity in benchmarks.items():
             for size in sizes:
-                times = (5 + size / 1000) * change(benchmark, size, stack) * np.exp(noise * rng.standard_normal(repeats))
+                times = (
+                    (5 + size / 1000)
+                    * change(benchmark, size, stack)
+                    * np.exp(noise * rng.standard_normal(repeats))
+                )
                 if quantity == "bandwidth_mb_per_s":
                     times = size / times
                 for repeat, value in enumerate(times, start=1):
                     row = {
                         **case,
-                        **{"suite": "imb", "benchmark": benchmark, "variant": "", "ranks": 2, "groups": 1},
-                        **{"message_bytes": size, "repetitions": 1000, "quantity": quantity, "repeat": repeat},
-                        **{"unit": QUANTITIES[quantity].unit, "direction": QUANTITIES[quantity].direction},
+                        "suite": "imb",
+                        "benchmark": benchmark,
+                        "variant": "",
+                        "ranks": 2,
+                        "groups": 1,
+                        "message_bytes": size,
+                        "repetitions": 1000,
+                        "quantity": quantity,
+                        "repeat": repeat,
+                        "unit": QUANTITIES[quantity].unit,
+                        "direction": QUANTITIES[quantity].direction,
                         "value": float(value),
                     }
                     if (edited := edit(row)) is not None:
                         samples.append(edited)
-    for table, rows, schema in (("samples", samples, SAMPLES_SCHEMA), ("cases", cases, CASES_SCHEMA)):
+    for table, rows, schema in (
+        ("samples", samples, SAMPLES_SCHEMA),
+        ("cases", cases, CASES_SCHEMA),
+    ):
         path = folder / table / f"system={system}" / f"date={started:%Y-%m-%d}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, pl.DataFrame(rows, schema=schema, orient="row"))

@@ -1,7 +1,8 @@
-"""A table of stacks with tiny wheels of its own, so that installing can be tested without network and MPI.
+"""A table of stacks with tiny wheels of its own, so that
+installing can be tested without network and MPI.
 
-The MPI in them is two files: an ``mpirun`` that runs its command, and a ``libmpi`` that a matching ``mpi4py`` maps and
-whose version it reports from ``lib/version``.
+The MPI in them is two files: an ``mpirun`` that runs its command, and a ``libmpi`` that a matching
+``mpi4py`` maps and whose version it reports from ``lib/version``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,19 @@ class MPI:
 
 
 def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
-    """Write a wheel; paths below ``bin/`` and ``lib/`` are data files of the prefix, the others Python modules."""
-    info, data = f"{name}-{version}.dist-info", f"{name}-{version}.data/data"
-    content = {f"{data}/{path}" if path.split("/")[0] in ("bin", "lib") else path: text for path, text in files.items()}
+    """Write a wheel; paths below ``bin/`` and ``lib/`` are data files
+    of the prefix, the others Python modules.
+    """
+    info = f"{name}-{version}.dist-info"
+    data = f"{name}-{version}.data/data"
+    content = {
+        f"{data}/{path}" if path.split("/")[0] in ("bin", "lib") else path: text
+        for path, text in files.items()
+    }
     content[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    content[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    content[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     rows = []
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +52,11 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> 
             entry = zipfile.ZipInfo(path)
             entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
             archive.writestr(entry, text)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            digest = (
+                base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+                .rstrip(b"=")
+                .decode()
+            )
             rows.append(f"{path},sha256={digest},{len(text.encode())}\n")
         archive.writestr(f"{info}/RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
     return wheel
@@ -86,10 +99,17 @@ def row(folder: str, wheel: str, **changes: Any) -> dict[str, Any]:
 
 
 def write_table(wheels: Path, index: Path, schema: Path) -> None:
-    """Two stacks in ``wheels``: ``donor``, which ships IMB, and ``guest``, which runs it; their wheels in ``index``."""
+    """Two stacks in ``wheels``: ``donor``, which ships IMB, and
+    ``guest``, which runs it; their wheels in ``index``.
+    """
     wheels.mkdir(parents=True)
     imb = {"version": "2021.11", "from": "donor", "binaries": ["IMB-MPI1"]}
-    table = {"stacks": {"donor": row("donor", "donormpi", programs=imb), "guest": row("guest", "guestmpi", programs=imb)}}
+    table = {
+        "stacks": {
+            "donor": row("donor", "donormpi", programs=imb),
+            "guest": row("guest", "guestmpi", programs=imb),
+        }
+    }
     (wheels / "stacks.yaml").write_text(json.dumps(table))  # JSON is YAML
     (wheels / "stacks.schema.json").write_text(schema.read_text())
     (wheels / "donor.txt").write_text(pin(make_mpi_wheel(index, "donormpi", "1.2", imb=True)))

@@ -1,4 +1,6 @@
-"""A project with one system, one test that writes a file, and the real configuration code: ReFrame runs it in two seconds."""
+"""A project with one system, one test that writes a file, and the real
+configuration code: ReFrame runs it in two seconds.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Writer(rfm.RunOnlyRegressionTest):
 
 
 def write_site(top: Path, system: Mapping[str, Any]) -> Path:
-    """A project's ``site_configs`` with one system and the real configuration code; its settings file, for ReFrame."""
+    """A project's ``site_configs`` with one system and the real
+    configuration code; its settings file, for ReFrame.
+    """
     folder = top / "site_configs"
     (folder / system["name"]).mkdir(parents=True)
     (folder / system["name"] / "system.py").write_text(f"system = {system!r}\n")
@@ -69,10 +73,14 @@ def write_site(top: Path, system: Mapping[str, Any]) -> Path:
 
 
 class TinySite:
-    """The project in a folder of its own, and a temporary folder of its own for what ReFrame puts there."""
+    """The project in a folder of its own, and a temporary folder of
+    its own for what ReFrame puts there.
+    """
 
     def __init__(self, top: Path) -> None:
-        self.top, self.results, self.temporary = top, top / "results", top / "tmp"
+        self.top = top
+        self.results = top / "results"
+        self.temporary = top / "tmp"
         for name, text in (
             ("site_configs/tiny/system.py", SYSTEM),
             ("site_configs/settings.py", SETTINGS),
@@ -90,7 +98,12 @@ class TinySite:
             "TMPDIR": str(self.temporary),
         }
         return subprocess.Popen(
-            [str(Path(sys.executable).parent / "reframe"), "-c", str(self.top / "reframe_tests"), *options],
+            [
+                str(Path(sys.executable).parent / "reframe"),
+                "-c",
+                str(self.top / "reframe_tests"),
+                *options,
+            ],
             cwd=self.top,
             env={**os.environ, **settings, **environ},
             text=True,
@@ -107,9 +120,14 @@ class TinySite:
     def evidence(self) -> dict[str, str]:
         """What the test of each session left in its output folder, by the name of that folder."""
         files = (self.results / "output").glob("*/tiny/node/builtin/*/evidence.txt")
-        return {path.relative_to(self.results / "output").parts[0]: path.read_text() for path in files}
+        return {
+            path.relative_to(self.results / "output").parts[0]: path.read_text() for path in files
+        }
 
     def stored(self) -> list[str]:
         """Ids of the stored sessions, oldest first."""
         with closing(sqlite3.connect(self.results / "results.db")) as db:
-            return [row[0] for row in db.execute("select uuid from sessions order by session_start_unix")]
+            return [
+                row[0]
+                for row in db.execute("select uuid from sessions order by session_start_unix")
+            ]

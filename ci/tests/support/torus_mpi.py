@@ -58,7 +58,8 @@ MEMORY_ROW = """
             proofs=(Proof("way", r"torus: uses (\\S+)", ("memory",)),),
         ),
 """
-#: Its library: it ends a program that has another handle of MPI_COMM_WORLD, and asks its launcher for everything else.
+#: Its library: it ends a program that has another handle of
+#: MPI_COMM_WORLD, and asks its launcher for everything else.
 TORUS_LIBRARY = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,11 @@ SYSTEM = {
             "scheduler": "local",
             "launcher": "mpirun",
             "processor": describe(1, 2),
-            "extras": {"fabrics": {"ring": {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}}},
+            "extras": {
+                "fabrics": {
+                    "ring": {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}
+                }
+            },
         }
     ],
 }

@@ -1,11 +1,18 @@
-"""Stacks and fabrics as the transport table meets them: every MPI around every boundary of its versions."""
+"""Stacks and fabrics as the transport table meets them: every MPI
+around every boundary of its versions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from folders import DATA
-from reframe_tests.harness.cases.job.transports import Setting, check_proofs, resolve_transport, strip_debug
+from reframe_tests.harness.cases.job.transports import (
+    Setting,
+    check_proofs,
+    resolve_transport,
+    strip_debug,
+)
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import DEVICE, OF_HOST, Memory
 from reframe_tests.harness.machine.transport import TRANSPORTS
@@ -14,12 +21,13 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import made_stack
 
-#: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
-#: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced. What the benchmark
-#: printed is kept with lo and two-nodes only.
+#: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two
+#: namespaces joined by a veth pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and
+#: prefixes of the machine replaced. What the benchmark printed is kept with lo and two-nodes only.
 GOLDEN = DATA / "golden_transports"
 
-#: Versions around every boundary of the table, per MPI; of an MPI that is not here those of :func:`boundaries`.
+#: Versions around every boundary of the table, per MPI; of an MPI that
+#: is not here those of :func:`boundaries`.
 VERSIONS = {
     "intelmpi": ("3.2", "4.0.1", "5.1.3", "2018.4", "2019.0", "2019.9", "2021.1", "2021.18.1"),
     "mpich": ("3.2", "3.3.2", "3.4.3", "4.0.2", "4.3.0", "5.0.2"),
@@ -95,7 +103,12 @@ def knowing(stack: Stack, kind: str) -> Stack:
 def boundaries(mpi: str) -> tuple[str, ...]:
     """First and first excluded versions of its rows and gaps."""
     record = registry.find(mpi)
-    ends = {version for row in (*record.rows, *record.gaps) for version in (row.versions.since, row.versions.until) if version}
+    ends = {
+        version
+        for row in (*record.rows, *record.gaps)
+        for version in (row.versions.since, row.versions.until)
+        if version
+    }
     return tuple(".".join(map(str, version)) for version in sorted(ends))
 
 
@@ -111,13 +124,18 @@ def every_stack() -> list[Stack]:
 
 def golden(name: str) -> tuple[str, str]:
     """Recorded stdout and stderr; at least one was not empty."""
-    texts = [path.read_text() if path.exists() else "" for path in (GOLDEN / f"{name}.out.txt", GOLDEN / f"{name}.err.txt")]
+    texts = [
+        path.read_text() if path.exists() else ""
+        for path in (GOLDEN / f"{name}.out.txt", GOLDEN / f"{name}.err.txt")
+    ]
     assert any(texts), f"no recording {name}"
     return texts[0], texts[1]
 
 
 def judge(stack: Stack, fabric: Fabric, name: str, libraries: tuple[str, ...] = ()) -> list[str]:
-    """Proofs of (stack, fabric) against a recording, as a test reads it: debug lines of stdout, and stderr."""
+    """Proofs of (stack, fabric) against a recording, as a test reads
+    it: debug lines of stdout, and stderr.
+    """
     out, err = golden(name)
     _, debug = strip_debug(stack, out)
     return check_proofs(setting_of(stack, fabric), debug + err, libraries)

@@ -15,8 +15,15 @@ from reframe_tests.harness.stacks import metadata
 
 #: What the command ``mpibench`` does.
 ENTRY = "import sys; from mpibench.cli import main; sys.exit(main())"
-#: The code and the sites; of the tests that of algorithms, and those that compare calls, which need no suite.
-PARTS = ("ci/mpibench", "reframe_tests/harness", "site_configs", "results/recorder")
+#: The code and the sites; of the tests that of algorithms, and those
+#: that compare calls, which need no suite.
+PARTS = (
+    "ci/mpibench",
+    "ci/mpibench_tune",
+    "reframe_tests/harness",
+    "site_configs",
+    "results/recorder",
+)
 FILES = (
     "reframe_tests/__init__.py",
     "reframe_tests/collectives.py",
@@ -47,7 +54,11 @@ class TuningProject:
             "RFM_COLORIZE": "no",
         }
         self.python = sys.executable
-        self.reframe = [str(Path(sys.executable).with_name("reframe")), "-c", str(top / "reframe_tests" / "consistency.py")]
+        self.reframe = [
+            str(Path(sys.executable).with_name("reframe")),
+            "-c",
+            str(top / "reframe_tests" / "consistency.py"),
+        ]
 
     @staticmethod
     def _copy(source: Path, target: Path) -> None:
@@ -60,7 +71,14 @@ class TuningProject:
 
     def words(self, *words: str) -> list[str]:
         """A command of ``mpibench`` in the project, for any node that sees the folder."""
-        return ["env", *(f"{name}={value}" for name, value in self.own.items()), self.python, "-c", ENTRY, *words]
+        return [
+            "env",
+            *(f"{name}={value}" for name, value in self.own.items()),
+            self.python,
+            "-c",
+            ENTRY,
+            *words,
+        ]
 
     def begin(self, *words: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command on this machine."""

@@ -1,8 +1,8 @@
 """At the end of a test run: what was not tested, and why. Plugin of pytest, loaded by ``conftest``.
 
-A test that is skipped says nothing, and hundreds of them look like success. So they are counted by what was missing, each a
-*need*; and where continuous integration runs as root, which can have everything, a need that was not met fails the run unless
-``MPIBENCH_MAY_SKIP`` allows it by name.
+A test that is skipped says nothing, and hundreds of them look like success. So they are counted by
+what was missing, each a *need*; and where continuous integration runs as root, which can have
+everything, a need that was not met fails the run unless ``MPIBENCH_MAY_SKIP`` allows it by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ALLOWED = "MPIBENCH_MAY_SKIP"
 OTHER = "other"
 #: No need of these tests: ``.ci/run`` asks it of what it calls after them.
 BARE_MACHINE = "bare-machine"
-#: Need to what is missing; a remedy is in each test's own reason, which begins with the need: ``[browser] no Chromium here``.
+#: Need to what is missing; a remedy is in each test's own reason, which begins with the need:
+#: ``[browser] no Chromium here``.
 NEEDS: dict[str, str] = {
     "cluster": "the mini-cluster",
     "spack": "a Spack, or what is built with it",
@@ -37,7 +38,6 @@ NEEDS: dict[str, str] = {
     "python": "a Python for every user",
     "git": "git",
     "debian": "a Debian-like machine",
-    "busy": "a quiet machine",
     "namespaces": "namespaces",
     "root": "root, or a user who is not",
 }
@@ -66,7 +66,8 @@ def group(reasons: Iterable[str]) -> list[Skip]:
         key = need_of(reason.removeprefix("Skipped: "))
         counts[key] = counts.get(key, 0) + 1
     return sorted(
-        (Skip(need, reason, tests) for (need, reason), tests in counts.items()), key=lambda row: (-row.tests, row.reason)
+        (Skip(need, reason, tests) for (need, reason), tests in counts.items()),
+        key=lambda row: (-row.tests, row.reason),
     )
 
 
@@ -77,7 +78,10 @@ def allowed(environ: Mapping[str, str]) -> set[str]:
     """
     names = set(environ.get(ALLOWED, "").split())
     if unknown := names - {*NEEDS, OTHER, BARE_MACHINE}:
-        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; there are {', '.join([*NEEDS, OTHER, BARE_MACHINE])}")
+        raise pytest.UsageError(
+            f"{ALLOWED} names {min(unknown)!r}; there are "
+            f"{', '.join([*NEEDS, OTHER, BARE_MACHINE])}"
+        )
     return names
 
 
@@ -96,7 +100,8 @@ def refused(skips: Iterable[Skip], environ: Mapping[str, str], root: bool) -> li
 def _skips(config: pytest.Config) -> list[Skip]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter else []
-    # Of a skipped test, longrepr is (path, line, reason); of one expected to fail (xfail), something else.
+    # Of a skipped test, longrepr is (path, line, reason); of one
+    # expected to fail (xfail), something else.
     return group(report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple))
 
 
@@ -107,11 +112,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A need that had to be met and was not makes the run fail."""
-    if refused(_skips(session.config), os.environ, os.geteuid() == 0) and session.exitstatus == pytest.ExitCode.OK:
+    if (
+        refused(_skips(session.config), os.environ, os.geteuid() == 0)
+        and session.exitstatus == pytest.ExitCode.OK
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """The table."""
     skips = _skips(config)
     if not skips:
@@ -123,7 +133,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if names := refused(skips, os.environ, os.geteuid() == 0):
         missing = ", ".join(f"{name} ({NEEDS.get(name, 'see above')})" for name in names)
         terminalreporter.write_line(
-            f"FAILED: continuous integration as root must test everything, and this was skipped: {missing}. "
-            f"Provide it, or allow it by name: {ALLOWED}='{' '.join(sorted(names))}'.",
+            "FAILED: continuous integration as root must test everything, and this was skipped: "
+            f"{missing}. Provide it, or allow it by name: {ALLOWED}='{' '.join(sorted(names))}'.",
             red=True,
         )

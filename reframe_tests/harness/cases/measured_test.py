@@ -1,8 +1,9 @@
-"""The pipeline of every test: where it is measured, under which conditions, by which commands, what is read, and what is held
-against references.
+"""The pipeline of every test: where it is measured, under which conditions, by which commands, what
+is read, and what is held against references.
 
-A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions`` (on one partition),
-``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest is here once.
+A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
+(on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
+is here once.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from ..sites import references, selected_tests, site
 from ..sites.session import provenance
 from ..suites import catalogue
 from ..vocabulary import BadInput, NotMeasured
-from .job import batch
-from .job.parameters import Places
+from .job import batch, parameters
+from .job.condition import Partition
+from .job.parameters import GroupPlaces
 from .results.error_excerpt import excerpt
 
-#: ReFrame's environment without anything in it: that of tests without MPI, whose cases are the same whichever stack is measured
-#: beside them.
+#: ReFrame's environment without anything in it: that of tests without MPI, whose cases are the same
+#: whichever stack is measured beside them.
 ENVIRONMENT = "builtin"
-#: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
+#: Scheduler to the launcher that starts one program on each node
+#: of a job, whatever the stacks' own is.
 LAUNCHERS = dict.fromkeys(batch_systems.SLURM.schedulers, "srun")
 
 
@@ -69,18 +72,19 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     #: How thoroughly to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
     level = variable(str, value="nightly", loggable=True)
 
-    #: Seconds after which one launch counts as timed out and is ended. Default: ``0``: that of the level.
+    #: Seconds after which one launch counts as timed out and is
+    #: ended. Default: ``0``: that of the level.
     limit_s = variable(int, value=0)
 
-    #: What was asked for and how it was translated, the evidence and its status, commit and versions of what judges it,
-    #: and why a case was not measured; all as stored with the session.
+    #: What was asked for and how it was translated, the evidence and its status, commit and
+    #: versions of what judges it, and why a case was not measured; all as stored with the session.
     condition = variable(dict, value={}, loggable=True)
     proof = variable(dict, value={}, loggable=True)
     measured_with = variable(dict, value={}, loggable=True)
     skip_reason = variable(str, value="", loggable=True)
 
     @classmethod
-    def places(cls, point: Mapping[str, Any]) -> Places:
+    def places(cls, point: Mapping[str, Any]) -> GroupPlaces:
         raise NotImplementedError(f"{cls.__name__} does not say where it can be measured")
 
     @classmethod
@@ -116,10 +120,12 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
-        """Where a variant lies in the space of parameters; one that can be measured nowhere is not made.
+        """Where a variant lies in the space of parameters; one that is not selected, or can be
+        measured nowhere, is not made.
 
-        ReFrame asks this first where it makes an instance (:func:`.upstream.variant_index`), and then gives the instance its
-        fifty variables: most of the time of ``reframe -l``, and most instances would be of no use.
+        ReFrame asks this first where it makes an instance (:func:`.upstream.variant_index`), and
+        then gives the instance its fifty variables: most of the time of ``reframe -l``, and most
+        instances would be of no use.
         """
         index, fixtures = upstream.variant_index(cls, variant_num)
         # Without a group ReFrame says what is wrong, where the instance is made.
@@ -127,17 +133,22 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         if variant_num is None or not known or selected_tests.is_wanted(cls, variant_num):
             return index, fixtures
         point = cls.param_space[index]
-        where = cls.places(point)
-        if not where.partitions:
-            name = cls.__name__ + "".join(f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items())
-            facts = SimpleNamespace(display_name=name, tags=cls.tags_of(point), **point)
-            selected_tests.pass_over(cls, variant_num, facts, where.left_out)
+        name = cls.__name__ + "".join(
+            f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items()
+        )
+        facts = SimpleNamespace(display_name=name, tags=cls.tags_of(point), **point)
+        selected = selected_tests.is_selected(facts)
+        where = cls.places(point) if selected else None
+        if where is None or not where.partitions:
+            selected_tests.pass_over(cls, variant_num, facts, where.left_out if where else ())
             raise SkipTestError(f"{name} {upstream.NOWHERE}")
         return index, fixtures
 
     @classmethod
     def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and ``--distribute`` ask where nobody catches a skip."""
+        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and
+        ``--distribute`` ask where nobody catches a skip.
+        """
         metaclass: Any = type(cls)
         with selected_tests.described(cls, variant_num):
             return metaclass.get_variant_info(cls, variant_num, **options)
@@ -150,7 +161,8 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
             self.leave(str(reason))
         except BadInput as error:
             raise ReframeError(str(error)) from None
-        # Explicit core lists need all cores of a node, and who else computes there slows down its memory and its links.
+        # Explicit core lists need all cores of a node, and who else computes
+        # there slows down its memory and its links.
         self.exclusive_access = True
 
     def leave(self, reason: str) -> None:
@@ -164,7 +176,10 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         """
         for name, fewest in least.items():
             if getattr(self, name) < fewest:
-                raise BadInput("setting-range", f"-S {name}={getattr(self, name)} is not possible; give {fewest} or more.")
+                raise BadInput(
+                    "bad-option",
+                    f"-S {name}={getattr(self, name)} is not possible; give {fewest} or more.",
+                )
 
     @property
     def scheduler(self) -> str:
@@ -175,7 +190,11 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     def write_job(self) -> None:
         self.measured_with = provenance.describe()
         self.commands()
-        self.job.options += batch.submit_options(self.scheduler)
+        self.job.options += batch.submit_options(self.scheduler, self.current_partition.access)
+        if parameters.knows_topology(self.current_partition):
+            batch.ask_for_cores(
+                self, self.scheduler, len(Partition.of(self.current_partition).topology.cores)
+            )
         self.job.launcher = getlauncher("local")()
 
     def job_end(self) -> batch.JobEnd:
@@ -212,7 +231,8 @@ class MeasuredTest(ProvenTest):
     #: Interleaved executions of each launch inside the job.
     repeats = variable(int, value=3, loggable=True)
 
-    #: Every raw repeat of every metric, and comparisons with references, as stored with the session.
+    #: Every raw repeat of every metric, and comparisons with
+    #: references, as stored with the session.
     samples = variable(list, value=[], loggable=True)
     gates = variable(list, value=[], loggable=True)
 
@@ -232,8 +252,11 @@ class MeasuredTest(ProvenTest):
 
     @run_before("performance")
     def set_metrics(self) -> None:
-        """Declare each metric, with its reference where the site's references.yaml has one, or the link's rate is one."""
-        learned, metrics = self._learned_references(), self.metrics()
+        """Declare each metric, with its reference where the site's
+        references.yaml has one, or the link's rate is one.
+        """
+        learned = self._learned_references()
+        metrics = self.metrics()
         bounds: dict[str, references.Reference] = {}
         gates: list[ReferenceCheck] = []
         for name, (value, unit, gated, physics) in metrics.items():
@@ -249,14 +272,17 @@ class MeasuredTest(ProvenTest):
         self.reference: dict[str, Any] = {self.current_partition.fullname: bounds}
         self.gates = [gate.as_dict() for gate in gates]
         self.perf_variables = {
-            name: sn.make_performance_function(sn.defer(row.value), row.unit) for name, row in metrics.items()
+            name: sn.make_performance_function(sn.defer(row.value), row.unit)
+            for name, row in metrics.items()
         }
 
     def _learned_references(self) -> dict[str, references.Reference]:
-        """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.
+        """References ReFrame finds for this case in the system's
+        references.yaml; empty where it knows none.
 
-        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing. Other entries
-            fail only the cases they are for; of what is for none, ``mpibench doctor`` and the night say so.
+        :raises ReframeError: for a file that cannot be read, or an entry for this case that could
+            hold nothing. Other entries fail only the cases they are for; of what is for none,
+            ``mpibench doctor`` and the night say so.
         """
         where = (type(self).__name__, self.current_partition.fullname, self.current_environ.name)
         try:
@@ -276,10 +302,15 @@ class MeasuredTest(ProvenTest):
             return {}
 
 
+selected_tests.COMMON.append(MeasuredTest)
+upstream.round_bounds(references.exact)
+
+
 class WithoutMpiTest(MeasuredTest):
     """Measures one group of the catalogue without MPI."""
 
-    #: What indexes the learned references besides partition, environment and fabric (``references.INDEX``).
+    #: What indexes the learned references besides partition,
+    #: environment and fabric (``references.INDEX``).
     nodes = variable(int, value=0, loggable=True)
     pinning = variable(str, value="", loggable=True)
     ranks_per_node = variable(int, value=0, loggable=True)
@@ -291,15 +322,15 @@ class RoundsPlugin(rfm.RegressionTestPlugin):
     #: Rounds of one pass. Default: ``0``: all pairs.
     rounds = variable(int, value=0, loggable=True)
 
-    #: Passes over all rounds, each in another order. Default: ``0``: two, and of a small map so many that each node takes part
-    #: in :data:`schedule.LEAST_PARTS` rounds; of the wire ``2``.
+    #: Passes over all rounds, each in another order. Default: ``0``: two, and of a small map so
+    #: many that each node takes part in :data:`schedule.LEAST_PARTS` rounds; of the wire ``2``.
     orders = variable(int, value=0, loggable=True)
 
     #: Of the random numbers that choose a sample and mix the rounds.
     seed = variable(int, value=1, loggable=True)
 
-    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML. Default: that of the partition's extras,
-    #: else what Slurm says.
+    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML. Default: that
+    #: of the partition's extras, else what Slurm says.
     switches = variable(str, value="")
 
     #: The map, as stored with the session (:mod:`..instruments.pairs.pair_values`).

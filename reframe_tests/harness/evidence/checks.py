@@ -1,8 +1,10 @@
 """The checks on what the ranks recorded: each returns sentences, and none means proven.
 
-Were all ranks there (:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
-(:func:`check_placement`), did all clocks go alike (:func:`check_clocks`), had each rank what was set
-(:func:`check_settings`)? Which network carried the bytes is asked in :mod:`.counters`. Everything here is pure.
+Are the records those of this launch (:func:`check_launch`), were all ranks there
+(:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
+(:func:`check_placement`), did all clocks go alike (:func:`check_clocks`), had each rank what was
+set (:func:`check_settings`)? Which network carried the bytes is asked in :mod:`.traffic`.
+Everything here is pure.
 """
 
 from __future__ import annotations
@@ -16,24 +18,32 @@ from typing import TypeVar
 
 from ..launchers import registry as launchers
 from ..mpis import registry as mpis
+from ..printable import without_secrets
 from ..stacks.stack import Stack
 from .rank_records import RankEvidence
 
-#: Words of a note on ranks that shared their core with other programs; reports count the cases that have one.
+#: Words of a note on ranks that shared their core with other
+#: programs; reports count the cases that have one.
 LOST_CORE = "lost the core to others often"
-#: Involuntary context switches per second of one rank worth a note. A rank that loses its core waits up to a
-#: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
+#: Involuntary context switches per second of one rank worth a note. A rank that loses its core
+#: waits up to a scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8
+#: and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
 #: File name of the recorder (``recorder.path_in``).
 RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
 #: A core, by its number or with its node.
 Core = TypeVar("Core", int, tuple[str, int])
-#: Difference in s from which clocks are called wrong: far more than ranks of one world may be apart when MPI_Init returns to
-#: them and when they call MPI_Finalize, and a tenth of what munge and Kerberos bear.
+#: Difference in s from which clocks are called wrong: far more than ranks of one world may be apart
+#: when MPI_Init returns to them and when they call MPI_Finalize, and a tenth of what munge and
+#: Kerberos bear.
 TOLERANCE_S = 30.0
+#: Difference in s that may lie between two readings of one uptime: it is
+#: said in hundredths (proc(5), /proc/uptime).
+UPTIME_STEP_S = 0.01
 #: Characters of a value that are shown in a sentence.
 _SHOWN = 160
-#: Search paths, in front of which a launcher may put its own folders (Open MPI's mpirun(1), ``--prefix``).
+#: Search paths, in front of which a launcher may put its own
+#: folders (Open MPI's mpirun(1), ``--prefix``).
 SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
@@ -47,7 +57,10 @@ def format_cpus(cpus: Iterable[int]) -> str:
             runs[-1][1] = cpu
         else:
             runs.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
+    return (
+        ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+        or "none"
+    )
 
 
 def _cores(cpus: Iterable[int]) -> str:
@@ -56,7 +69,9 @@ def _cores(cpus: Iterable[int]) -> str:
 
 
 def name_ranks(ranks: Sequence[RankEvidence]) -> str:
-    """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``rank 0 on c1 and rank 1 on c2``, ``ranks 0-63 on 4 nodes``."""
+    """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``rank 0 on c1 and
+    rank 1 on c2``, ``ranks 0-63 on 4 nodes``.
+    """
     if len(ranks) == 1:
         return ranks[0].name
     hosts = sorted({rank.host for rank in ranks})
@@ -80,21 +95,25 @@ def by_host(ranks: Iterable[RankEvidence]) -> dict[str, list[RankEvidence]]:
 
 
 def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
-    """Sentences unless each of ``nodes * ppn`` ranks left one record, to its end, in one job, ``ppn`` on each node."""
+    """Sentences unless each of ``nodes * ppn`` ranks left one record, to
+    its end, in one job, ``ppn`` on each node.
+    """
     expected = nodes * ppn
     if not ranks:
         return [
-            f"none of the {expected} ranks left evidence: the program did not start, it never called MPI_Init, or "
-            "LD_PRELOAD and MPIBENCH_EVIDENCE did not reach it."
+            f"none of the {expected} ranks left evidence: the program did not start, it never "
+            "called MPI_Init, or LD_PRELOAD and MPIBENCH_EVIDENCE did not reach it."
         ]
     if expected > 1 and all(rank.size == 1 for rank in ranks):
         return [
-            f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank each, {expected} ranks in "
-            "one world were asked for: launcher and MPI library do not speak the same process management interface (PMI)."
+            f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank "
+            f"each, {expected} ranks in one world were asked for: launcher and MPI library do "
+            "not speak the same process management interface (PMI)."
         ]
     sizes = Counter(rank.size for rank in ranks if rank.size is not None and rank.size != expected)
     sentences = [
-        f"{_count(number, 'rank is', 'ranks are')} in a world of {size}, {expected} ranks in one world were asked for."
+        f"{_count(number, 'rank is', 'ranks are')} in a world of {size}, {expected} ranks in one "
+        "world were asked for."
         for size, number in sorted(sizes.items())
     ]
     numbers: dict[int, list[RankEvidence]] = {}
@@ -102,36 +121,113 @@ def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[
         if rank.rank is not None:
             numbers.setdefault(rank.rank, []).append(rank)
     sentences += [
-        f"rank {number} left evidence {len(same)} times ({', '.join(f'{r.host} pid {r.pid}' for r in same)}); "
-        "each rank is one process."
+        f"rank {number} left evidence {len(same)} times "
+        f"({', '.join(f'{r.host} pid {r.pid}' for r in same)}); each rank is one process."
         for number, same in sorted(numbers.items())
         if len(same) > 1
     ]
     unknown = [rank for rank in ranks if rank.rank is None]
     for rank in unknown:
-        why = f"{rank.rank_source} of its launcher is no number" if rank.rank_source else "no launcher announced it"
+        why = (
+            f"{rank.rank_source} of its launcher is no number"
+            if rank.rank_source
+            else "no launcher announced it"
+        )
         sentences.append(f"process {rank.pid} on {rank.host} does not know its rank; {why}.")
     if strange := [number for number in numbers if number >= expected]:
-        sentences.append(f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for.")
+        sentences.append(
+            f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for."
+        )
     missing = sorted(set(range(expected)) - set(numbers))
     if missing and not unknown:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {format_cpus(missing)}"
         sentences.append(
-            f"{who} of {expected} left no evidence: not started, killed before MPI_Init returned, or no room to write."
+            f"{who} of {expected} left no evidence: not started, killed before MPI_Init "
+            "returned, or no room to write."
         )
     if lost := [rank for rank in ranks if not rank.finalize]:
-        sentences.append(f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early.")
+        sentences.append(
+            f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."
+        )
     counts = {host: len(there) for host, there in by_host(ranks).items()}
     if len(ranks) == expected and (len(counts) != nodes or set(counts.values()) != {ppn}):
         listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
-        sentences.append(f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on {listed}.")
+        sentences.append(
+            f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on "
+            f"{listed}."
+        )
     if len(jobs := sorted({rank.job for rank in ranks})) > 1:
-        sentences.append(f"evidence of several jobs is mixed up ({', '.join(job or 'none' for job in jobs)}).")
+        sentences.append(
+            f"evidence of several jobs is mixed up ({', '.join(job or 'none' for job in jobs)})."
+        )
     return sentences
 
 
 def _count(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"
+
+
+# ---- one launch ----
+# Nonces alone tell launches apart: wall clocks of nodes may differ. The times of the launch are
+# held against those ranks only that ran under the same kernel as the job's script, whose uptime
+# both read.
+
+
+def check_launch(
+    ranks: Sequence[RankEvidence],
+    nonce: str,
+    boot_id: str = "",
+    between: tuple[float, float] = (0.0, 0.0),
+    others: Mapping[str, Sequence[RankEvidence]] = {},
+) -> list[str]:
+    """Sentences unless each record was written in this launch, and in no other.
+
+    :param nonce: what the launch was given, by the job's log; empty: that is not of this job.
+    :param boot_id: of the job's script; empty: when the launch ran is not known.
+    :param between: begin and end of the launch, in s of that node's uptime.
+    :param others: ranks of other launches of the job, by what sentences call them.
+    """
+    if ranks and not nonce:
+        return [
+            "the job's log has no nonce of this job for the launch, so nothing shows that its "
+            "evidence is its own."
+        ]
+    stray: dict[str | None, list[RankEvidence]] = {}
+    late = list[RankEvidence]()
+    twice = dict[str, list[RankEvidence]]()
+    known = {_process(rank): name for name, there in others.items() for rank in there}
+    begun = between[0] - UPTIME_STEP_S
+    ended = between[1] + UPTIME_STEP_S
+    for rank in ranks:
+        if rank.nonce != nonce:
+            stray.setdefault(rank.nonce, []).append(rank)
+        elif (
+            boot_id
+            and rank.boot_id == boot_id
+            and not begun <= rank.init.uptime_s <= rank.last.uptime_s <= ended
+        ):
+            late.append(rank)
+        if name := known.get(_process(rank)):
+            twice.setdefault(name, []).append(rank)
+    sentences = [
+        f"the evidence of {name_ranks(same)} is not of this launch: its nonce is "
+        f"{other or 'none'}, the launch's {nonce}."
+        for other, same in stray.items()
+    ]
+    if late:
+        sentences.append(
+            f"the evidence of {name_ranks(late)} is not of this launch: it is from "
+            f"{late[0].init.uptime_s:.2f} to {late[0].last.uptime_s:.2f} s after the node's "
+            f"start, the launch ran from {between[0]:.2f} to {between[1]:.2f} s."
+        )
+    return sentences + [
+        f"the evidence of {name_ranks(same)} is that of the same process in {name}: it was copied."
+        for name, same in twice.items()
+    ]
+
+
+def _process(rank: RankEvidence) -> tuple[str, int, int]:
+    return rank.host, rank.pid, rank.init.monotonic_ns
 
 
 # ---- library ----
@@ -140,8 +236,8 @@ def _count(number: int, singular: str, plural: str) -> str:
 def same_library(path: str, expected: str) -> bool:
     """True when two resolved paths are one MPI installation's library.
 
-    Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies, because they cannot hold links, and ``libmpi_abi.so`` is the
-    same MPI behind the standard ABI; all of them sit in one folder.
+    Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies, because they cannot hold links, and
+    ``libmpi_abi.so`` is the same MPI behind the standard ABI; all of them sit in one folder.
     """
     real = os.path.realpath(expected)
     if path == real:
@@ -151,32 +247,90 @@ def same_library(path: str, expected: str) -> bool:
 
 
 def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
-    """Sentences unless every rank ran the stack's own MPI library, in the version the stack says it is."""
+    """Sentences unless every rank ran the stack's own MPI library,
+    in the version the stack says it is.
+    """
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
     sentences = []
     libraries = mpis.libraries()
     for rank in ranks:
-        version, path = rank.library_version or "", rank.library or ""
-        known = re.search(stack.library_version_pattern, version) and _has_version(version, stack.mpi_version)
+        version = rank.library_version or ""
+        path = rank.library or ""
+        known = re.search(stack.library_version_pattern, version) and _has_version(
+            version, stack.mpi_version
+        )
         if not known or not same_library(path, stack.library):
             wrong.setdefault((version, path), []).append(rank)
-        others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped, libraries) and not same_library(mapped, path))
+        others = sorted(
+            mapped
+            for mapped in rank.mapped
+            if _is_mpi(mapped, libraries) and not same_library(mapped, path)
+        )
         if others:
-            sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
-    asked = f"{mpis.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at {os.path.realpath(stack.library)}"
+            sentences.append(
+                f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}."
+            )
+    asked = (
+        f"{mpis.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at "
+        f"{os.path.realpath(stack.library)}"
+    )
     for (version, path), same in wrong.items():
-        ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not say its version")
-        sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
+        ran = next(
+            (line.strip() for line in version.splitlines() if line.strip()),
+            "an MPI that does not say its version",
+        )
+        sentences.append(
+            f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}."
+        )
     return sentences
 
 
-def _has_version(banner: str, wanted: str) -> bool:
-    """Whether a library's banner has the version its metadata claim, to as many places as both have.
+def check_program(ranks: Sequence[RankEvidence], stack: Stack, program: str) -> list[str]:
+    """Sentences unless every rank, on whichever node, ran the
+    program and the library that were registered.
 
-    Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version proves none.
+    :param program: path the launch named; one that the stack has no digest of (an interpreter) may
+        be anything, and a script runs as its interpreter.
+    """
+    wrong: dict[str, list[RankEvidence]] = {}
+    for rank in ranks if program in stack.files and not _is_script(program) else ():
+        if rank.executable != os.path.realpath(program):
+            wrong.setdefault(f"ran {rank.executable}, asked for was {program}", []).append(rank)
+    for rank in ranks:
+        files = [
+            (program, rank.executable, rank.executable_bytes),
+            (stack.library, rank.library or "", rank.library_bytes),
+        ]
+        for path, ran, size in files:
+            known = stack.files.get(path)
+            if known and ran == os.path.realpath(path) and size != known["size_bytes"]:
+                had = (
+                    f"ran {path} with {size} bytes, it had {known['size_bytes']} when it was "
+                    "registered"
+                )
+                wrong.setdefault(had, []).append(rank)
+    return [f"{name_ranks(there)} {what}." for what, there in wrong.items()]
+
+
+def _is_script(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def _has_version(banner: str, wanted: str) -> bool:
+    """Whether a library's banner has the version its metadata
+    claim, to as many places as both have.
+
+    Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner
+    without any version proves none.
     """
     claimed = re.split(r"[.-]", wanted)
-    named = [re.split(r"[.-]", version) for version in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
+    named = [
+        re.split(r"[.-]", version) for version in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)
+    ]
     return any(all(a == b for a, b in zip(claimed, version, strict=False)) for version in named)
 
 
@@ -197,11 +351,12 @@ def check_placement(
     core_of: Callable[[int], int] | None = None,
     may_share: bool = False,
 ) -> list[str]:
-    """Sentences unless the kernel let each rank run where the policy says, and no two ranks had to share a core.
+    """Sentences unless the kernel let each rank run where the policy
+    says, and no two ranks had to share a core.
 
     :param pinning: policy asked for; with a ``placement`` it only names it.
-    :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none for the policies
-        ``default`` and ``none``.
+    :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none
+        for the policies ``default`` and ``none``.
     :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
     :param may_share: it is known, and stored with the case, that ranks share cores.
     """
@@ -212,16 +367,21 @@ def check_placement(
             sentences.append(f"the placement is for {asked} per node, {host} ran {len(there)}.")
         elif placement is not None:
             sentences += [
-                f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run on {_cores(rank.init.cpus)}."
+                f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run "
+                f"on {_cores(rank.init.cpus)}."
                 for rank, wanted in zip(there, placement, strict=True)
                 if rank.init.cpus != frozenset(wanted)
             ]
         for rank in there if pinning == "none" and placement is None else ():
-            # The launcher's own mask counts too: a batch system may confine a job by affinity without a cgroup.
+            # The launcher's own mask counts too: a batch system may confine
+            # a job by affinity without a cgroup.
             choices = [cpus for cpus in (rank.cpuset, rank.parent_cpus) if cpus] or [rank.online]
             if not any(rank.init.cpus == choice & rank.online for choice in choices):
-                where, all_cpus = _cores(rank.init.cpus), format_cpus(choices[0])
-                sentences.append(f"asked for no pinning, but {rank.name} may only run on {where} of {all_cpus}.")
+                where = _cores(rank.init.cpus)
+                all_cpus = format_cpus(choices[0])
+                sentences.append(
+                    f"asked for no pinning, but {rank.name} may only run on {where} of {all_cpus}."
+                )
         sentences += [] if may_share else _check_shared_cores(there, core_of or (lambda cpu: cpu))
     for rank in ranks:
         if rank.finalize and rank.finalize.cpus != rank.init.cpus:
@@ -233,25 +393,31 @@ def check_placement(
 
 
 def _check_shared_cores(ranks: Sequence[RankEvidence], core_of: Callable[[int], int]) -> list[str]:
-    """Sentences for ranks of a node that cannot all have a core of their own, whatever the scheduler does."""
+    """Sentences for ranks of a node that cannot all have a core of
+    their own, whatever the scheduler does.
+    """
     may = [sorted({core_of(cpu) for cpu in rank.init.cpus}) for rank in ranks]
     crowds: dict[frozenset[int], set[int]] = {}
     holder: dict[int, int] = {}
     for start in range(len(ranks)):
         if crowd := find_crowd(start, may, holder):
-            crowds.setdefault(frozenset(core for index in crowd for core in may[index]), set()).update(crowd)
+            crowds.setdefault(
+                frozenset(core for index in crowd for core in may[index]), set()
+            ).update(crowd)
     return [
-        f"{name_ranks([ranks[index] for index in sorted(crowd)])} may {'both' if len(crowd) == 2 else 'all'} run on "
-        f"{_cores(cores)} only: {_count(len(crowd), 'rank', 'ranks')} for {_count(len(cores), 'core', 'cores')}."
+        f"{name_ranks([ranks[index] for index in sorted(crowd)])} may "
+        f"{'both' if len(crowd) == 2 else 'all'} run on {_cores(cores)} only: "
+        f"{_count(len(crowd), 'rank', 'ranks')} for {_count(len(cores), 'core', 'cores')}."
         for cores, crowd in crowds.items()
     ]
 
 
 def find_crowd(start: int, may: Sequence[Sequence[Core]], holder: dict[Core, int]) -> set[int]:
-    """Give rank ``start`` a core, moving others for it; else the ranks that stand in each other's way.
+    """Give rank ``start`` a core, moving others for it; else the
+    ranks that stand in each other's way.
 
-    Breadth-first augmenting path of bipartite matching (Kuhn 1955); the ranks reached when there is none have fewer
-    cores between them than they are (Hall 1935).
+    Breadth-first augmenting path of bipartite matching (Kuhn 1955); the ranks reached when there is
+    none have fewer cores between them than they are (Hall 1935).
     """
     came: dict[int, tuple[int, Core] | None] = {start: None}
     queue = [start]
@@ -271,15 +437,16 @@ def find_crowd(start: int, may: Sequence[Sequence[Core]], holder: dict[Core, int
 
 
 # ---- clocks ----
-# Benchmarks time with CLOCK_MONOTONIC, so a wrong calendar clock does not change a number; but munge and Kerberos refuse
-# credentials that are 300 s off (munge(7), time-to-live; RFC 4120, section 1.6), and then the node is lost to its cluster.
+# Benchmarks time with CLOCK_MONOTONIC, so a wrong calendar clock does not change a number; but
+# munge and Kerberos refuse credentials that are 300 s off (munge(7), time-to-live; RFC 4120,
+# section 1.6), and then the node is lost to its cluster.
 
 
 def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
     """Sentences for nodes whose clock jumped during the run, and unless all nodes' clocks agree.
 
-    Two nodes disagree when the ranks were apart in the same sense both after MPI_Init and before MPI_Finalize, by the
-    smaller of the two differences.
+    Two nodes disagree when the ranks were apart in the same sense both after MPI_Init and before
+    MPI_Finalize, by the smaller of the two differences.
     """
     first = {rank.host: rank for rank in reversed(ranks) if rank.finalize}
     #: Host, calendar time in s of both snapshots, and time that passed between them.
@@ -289,41 +456,51 @@ def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
         if row.finalize
     ]
     sentences = [
-        f"the clock of {host} jumped by {end - start - seconds:+.0f} s during the run; see its time service (NTP, chrony)."
+        f"the clock of {host} jumped by {end - start - seconds:+.0f} s during the run; see its "
+        "time service (NTP, chrony)."
         for host, start, end, seconds in rows
         if abs(end - start - seconds) > TOLERANCE_S
     ]
     if len(rows) < 2 or sentences:
         return sentences
-    ahead, behind = max(rows, key=lambda row: row[1]), min(rows, key=lambda row: row[1])
+    ahead = max(rows, key=lambda row: row[1])
+    behind = min(rows, key=lambda row: row[1])
     apart = min(ahead[1] - behind[1], ahead[2] - behind[2])
     if apart <= TOLERANCE_S:
         return []
     return [
-        f"the clocks of {ahead[0]} and {behind[0]} disagree by {apart:.0f} s ({ahead[0]} is ahead); see their time "
-        "service (NTP, chrony)."
+        f"the clocks of {ahead[0]} and {behind[0]} disagree by {apart:.0f} s ({ahead[0]} is "
+        "ahead); see their time service (NTP, chrony)."
     ]
 
 
 # ---- variables ----
-# A launcher may drop a variable on the way to another node, a shell may cut its value, a user's profile may set it again. The
-# number would then stand for another setting than the one stored beside it.
+# A launcher may drop a variable on the way to another node, a shell may cut its value, a user's
+# profile may set it again. The number would then stand for another setting than the one stored
+# beside it.
 
 
 def check_settings(
-    ranks: Sequence[RankEvidence], asked: Mapping[str, str], by_launcher: Mapping[str, str] | None = None
+    ranks: Sequence[RankEvidence],
+    asked: Mapping[str, str],
+    by_launcher: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Sentences unless every rank had each variable with the value that was asked for.
 
-    What a launcher sets again (``SLURM_CPU_BIND``) is not compared: the ranks' CPU masks show what came of it.
+    What a launcher sets again (``SLURM_CPU_BIND``) is not compared:
+    the ranks' CPU masks show what came of it.
 
     :param asked: name to value, taken literally.
-    :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.
+    :param by_launcher: likewise, for variables the launcher reads; a rank
+        may be without, but not have another value.
     """
     known = launchers.known().values()
     private = tuple(prefix for row in known for prefix in row.private)
     rewritten = tuple(prefix for row in known for prefix in row.rewritten)
-    optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(private)}}
+    optional = {
+        **(by_launcher or {}),
+        **{name: value for name, value in asked.items() if name.startswith(private)},
+    }
     sentences = []
     for name, value in {**asked, **optional}.items():
         if name.startswith(rewritten):
@@ -338,52 +515,73 @@ def check_settings(
             if had != value and not behind and not (had is None and name in optional):
                 wrong.setdefault(had, []).append(rank)
         sentences += [
-            f"asked for {name}={_show(value)}, but {name_ranks(there)} had {'none' if had is None else _show(had)}."
+            f"asked for {name}={_show(name, value)}, but {name_ranks(there)} had "
+            f"{'none' if had is None else _show(name, had)}."
             for had, there in wrong.items()
         ]
     return sentences
 
 
-def _show(value: str) -> str:
-    """A value in quotes, cut where it is long: around the place that differs it would not fit a sentence anyway."""
-    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
+def _show(name: str, value: str) -> str:
+    """A value in quotes, cut where it is long: around the place that
+    differs it would not fit a sentence anyway.
+    """
+    value = without_secrets(name, value)
+    return (
+        repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
+    )
 
 
 # ---- notes ----
 
 
 def contention_per_s(rank: RankEvidence) -> float:
-    """Involuntary context switches per second between the snapshots; 0 if the rank never finalised."""
+    """Involuntary context switches per second between the
+    snapshots; 0 if the rank never finalised.
+    """
     if rank.finalize is None or not rank.seconds:
         return 0.0
     return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Notes on ranks that MPI was not asked for, on libraries somebody else preloaded, and on ranks that often lost their core
-    to others; they disprove nothing.
+    """Notes on ranks that MPI was not asked for, and those of :func:`disturbances`; they disprove
+    nothing.
     """
     unknown: dict[str, list[RankEvidence]] = {}
-    preloaded: dict[tuple[str, ...], list[RankEvidence]] = {}
     for rank in ranks:
         unknown.setdefault(rank.world_unknown, []).append(rank)
-        named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))  # colons or blanks between (ld.so(8))
-        libraries = tuple(name for name in named if name and not RECORDER.fullmatch(Path(name).name))
+    return [
+        f"rank and size of {_who(same, ranks)} are the launcher's, not MPI's: {why}"
+        for why, same in unknown.items()
+        if why
+    ] + disturbances(ranks)
+
+
+def _who(same: Sequence[RankEvidence], ranks: Sequence[RankEvidence]) -> str:
+    return "all ranks" if len(same) == len(ranks) else name_ranks(same)
+
+
+def disturbances(ranks: Sequence[RankEvidence]) -> list[str]:
+    """Notes on libraries somebody else preloaded, and on ranks that often lost their core."""
+    preloaded: dict[tuple[str, ...], list[RankEvidence]] = {}
+    for rank in ranks:
+        # colons or blanks between (ld.so(8))
+        named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
+        libraries = tuple(
+            name for name in named if name and not RECORDER.fullmatch(Path(name).name)
+        )
         preloaded.setdefault(libraries, []).append(rank)
-
-    def who(same: Sequence[RankEvidence]) -> str:
-        return "all ranks" if len(same) == len(ranks) else name_ranks(same)
-
-    sentences = [f"rank and size of {who(same)} are the launcher's, not MPI's: {why}" for why, same in unknown.items() if why]
-    sentences += [
-        f"{who(same)} preloaded {', '.join(names)} beside the evidence library (LD_PRELOAD of the job or its nodes)"
+    sentences = [
+        f"{_who(same, ranks)} preloaded {', '.join(names)} beside the evidence library "
+        "(LD_PRELOAD of the job or its nodes)"
         for names, same in preloaded.items()
         if names
     ]
     if busy := [rank for rank in ranks if contention_per_s(rank) >= CONTENTION_PER_S]:
         worst = max(busy, key=contention_per_s)
         sentences.append(
-            f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {contention_per_s(worst):.0f} times a second "
-            f"(noted from {CONTENTION_PER_S:.0f} on)"
+            f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} "
+            f"{contention_per_s(worst):.0f} times a second (noted from {CONTENTION_PER_S:.0f} on)"
         )
     return sentences

@@ -1,8 +1,10 @@
-"""Exchanges known patterns between all ranks and compares what arrives, byte by byte; nothing is timed.
+"""Exchanges known patterns between all ranks and compares what
+arrives, byte by byte; nothing is timed.
 
-A program for the Python of a stack, with mpi4py and nothing else: ``python exchange.py [one_sided]``, under its launcher.
-Each rank prints a line per wrong exchange, at most :data:`MOST_REPORTED`, and one at its end (read by ``data_check``). Sizes
-lie on both sides of the usual eager limits (8 to 64 KiB) and beyond them, where data go by rendezvous, pipelines or RDMA.
+A program for the Python of a stack, with mpi4py and nothing else: ``python exchange.py
+[one_sided]``, under its launcher. Each rank prints a line per wrong exchange, at most
+:data:`MOST_REPORTED`, and one at its end (read by ``data_check``). Sizes lie on both sides of the
+usual eager limits (8 to 64 KiB) and beyond them, where data go by rendezvous, pipelines or RDMA.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ SIZES = (1, 1021, 16411, 131101, (1 << 20) + 3)
 LARGEST = (4 << 20) + 1
 #: Bytes one rank sends or receives in a collective, over all its partners.
 COLLECTIVE_BYTES = (1 << 10, 128 << 10, 1 << 20)
-#: Seconds before the first message. Open MPI 5.0 over TCP crashes in MPI_Init where a message of a rank that is through already
-#: arrives (mca_pml_ob1_recv_frag_callback_match, on a communicator that does not exist yet); seen in one of five runs.
+#: Seconds before the first message. Open MPI 5.0 over TCP crashes in MPI_Init where a message of a
+#: rank that is through already arrives (mca_pml_ob1_recv_frag_callback_match, on a communicator
+#: that does not exist yet); seen in one of five runs.
 PAUSE_S = 0.3
 #: Wrong exchanges each rank reports.
 MOST_REPORTED = 3
 
 
 def pattern(*key: Any) -> bytes:
-    """Bytes that a rank, an exchange and a place in it determine; the last part of the key is their number."""
+    """Bytes that a rank, an exchange and a place in it determine;
+    the last part of the key is their number.
+    """
     size: int = key[-1]
     return random.Random(repr(key)).getrandbits(8 * size).to_bytes(size, "little") if size else b""
 
@@ -44,7 +49,8 @@ class Checker:
         self.exchanges = self.bytes = self.wrong = 0
 
     def compare(self, noun: str, got: Any, wanted: Any) -> None:
-        got, wanted = bytes(memoryview(got).cast("B")), bytes(memoryview(wanted).cast("B"))
+        got = bytes(memoryview(got).cast("B"))
+        wanted = bytes(memoryview(wanted).cast("B"))
         self.exchanges += 1
         self.bytes += len(wanted)
         if got == wanted:
@@ -53,14 +59,18 @@ class Checker:
         if self.wrong <= MOST_REPORTED:
             bad = [at for at in range(len(wanted)) if got[at] != wanted[at]]
             say(
-                f"data check: wrong: rank {self.rank}, {noun}: {len(bad)} of {len(wanted)} bytes differ, the first is byte "
-                f"{bad[0]}: 0x{got[bad[0]]:02x} instead of 0x{wanted[bad[0]]:02x}"
+                f"data check: wrong: rank {self.rank}, {noun}: {len(bad)} of {len(wanted)} bytes "
+                f"differ, the first is byte {bad[0]}: 0x{got[bad[0]]:02x} instead of "
+                f"0x{wanted[bad[0]]:02x}"
             )
 
     def pairs(self) -> None:
-        """To a neighbour, and to the rank half of all ranks away, which is on another node where there are several."""
+        """To a neighbour, and to the rank half of all ranks away, which is
+        on another node where there are several.
+        """
         for shift in sorted({1, max(1, self.size // 2)}):
-            to, source = (self.rank + shift) % self.size, (self.rank - shift) % self.size
+            to = (self.rank + shift) % self.size
+            source = (self.rank - shift) % self.size
             for size in (*SIZES, LARGEST):
                 got = bytearray(size)
                 sent, wanted = (pattern("pair", shift, rank, size) for rank in (self.rank, source))
@@ -69,7 +79,10 @@ class Checker:
                 if size == LARGEST:
                     continue
                 window = [bytearray(size) for _ in range(2)]
-                requests = [self.comm.Irecv([buffer, MPI.BYTE], source, tag) for tag, buffer in enumerate(window)]
+                requests = [
+                    self.comm.Irecv([buffer, MPI.BYTE], source, tag)
+                    for tag, buffer in enumerate(window)
+                ]
                 requests += [self.comm.Isend([sent, MPI.BYTE], to, tag) for tag in range(2)]
                 MPI.Request.Waitall(requests)
                 for buffer in window:
@@ -80,12 +93,17 @@ class Checker:
             self._collectives(max(1, total // self.size))
 
     def _collectives(self, size: int) -> None:
-        comm, rank, everyone = self.comm, self.rank, range(self.size)
+        comm = self.comm
+        rank = self.rank
+        everyone = range(self.size)
         for root in sorted({0, self.size - 1}):
             got = bytearray(pattern("bcast", root, size) if rank == root else size)
             comm.Bcast([got, MPI.BYTE], root)
-            self.compare(f"{size} bytes from rank {root} (MPI_Bcast)", got, pattern("bcast", root, size))
-        mine, all_of = pattern("all", rank, size), b"".join(pattern("all", other, size) for other in everyone)
+            self.compare(
+                f"{size} bytes from rank {root} (MPI_Bcast)", got, pattern("bcast", root, size)
+            )
+        mine = pattern("all", rank, size)
+        all_of = b"".join(pattern("all", other, size) for other in everyone)
         got = bytearray(size * self.size)
         comm.Allgather([mine, MPI.BYTE], [got, MPI.BYTE])
         self.compare(f"{size} bytes from each rank (MPI_Allgather)", got, all_of)
@@ -107,22 +125,33 @@ class Checker:
         """Sums of whole numbers as doubles, which every order of adding gives exactly."""
 
         def numbers(factor: int) -> array[float]:
-            return array("d", [float(factor * (at % 997 + 1)) for at in range(997)] * (count // 997 + 1))[:count]
+            return array(
+                "d", [float(factor * (at % 997 + 1)) for at in range(997)] * (count // 997 + 1)
+            )[:count]
 
-        comm, total = self.comm, self.size * (self.size + 1) // 2
+        comm = self.comm
+        total = self.size * (self.size + 1) // 2
         got = array("d", bytes(8 * count))
         comm.Allreduce([numbers(self.rank + 1), MPI.DOUBLE], [got, MPI.DOUBLE], MPI.SUM)
         self.compare(f"sums of {8 * count} bytes (MPI_Allreduce)", got, numbers(total))
         got = array("d", bytes(8 * count))
-        comm.Reduce([numbers(self.rank + 1), MPI.DOUBLE], [got, MPI.DOUBLE] if self.rank == 0 else None, MPI.SUM, 0)
+        comm.Reduce(
+            [numbers(self.rank + 1), MPI.DOUBLE],
+            [got, MPI.DOUBLE] if self.rank == 0 else None,
+            MPI.SUM,
+            0,
+        )
         if self.rank == 0:
             self.compare(f"sums of {8 * count} bytes (MPI_Reduce)", got, numbers(total))
         got = array("d", bytes(8 * count))
-        comm.Reduce_scatter_block([numbers(self.rank + 1) * self.size, MPI.DOUBLE], [got, MPI.DOUBLE], MPI.SUM)
+        comm.Reduce_scatter_block(
+            [numbers(self.rank + 1) * self.size, MPI.DOUBLE], [got, MPI.DOUBLE], MPI.SUM
+        )
         self.compare(f"sums of {8 * count} bytes (MPI_Reduce_scatter_block)", got, numbers(total))
 
     def one_sided(self) -> None:
-        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        to = (self.rank + 1) % self.size
+        source = (self.rank - 1) % self.size
         for size in SIZES:
             window = MPI.Win.Allocate(size, comm=self.comm)
             memory = window.tomemory()
@@ -130,7 +159,11 @@ class Checker:
             window.Fence()
             window.Put([sent, MPI.BYTE], to)
             window.Fence()
-            self.compare(f"{size} bytes from rank {source} (MPI_Put)", bytes(memory), pattern("put", source, size))
+            self.compare(
+                f"{size} bytes from rank {source} (MPI_Put)",
+                bytes(memory),
+                pattern("put", source, size),
+            )
             got = bytearray(size)
             window.Fence()
             window.Get([got, MPI.BYTE], to)
@@ -153,8 +186,8 @@ def main() -> None:
     if "one_sided" in sys.argv[1:]:
         checker.one_sided()
     say(
-        f"data check: rank {checker.rank} of {checker.size}: {checker.exchanges} exchanges, {checker.bytes} bytes, "
-        f"{checker.wrong} wrong"
+        f"data check: rank {checker.rank} of {checker.size}: {checker.exchanges} exchanges, "
+        f"{checker.bytes} bytes, {checker.wrong} wrong"
     )
 
 

@@ -1,7 +1,8 @@
 """What each rank recorded: the recorder's files, read strictly into plain data.
 
-``recorder.c`` writes the files; ``checks`` and ``counters`` judge what they say. A file that is damaged or
-of another layout is an error, never a default: evidence that had to be guessed at is none.
+``recorder.c`` writes the files; ``checks`` and ``traffic`` judge what they say. A file that is
+damaged or of another layout is an error, never a default: evidence that had to be guessed at is
+none.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import msgspec
 from ..vocabulary import BadInput
 
 #: Layout that this reader understands (``FORMAT`` in recorder.c).
-FORMAT = 3
-#: Bytes of the largest record that is read; one of a node with 1,000 interfaces and 64 threads has some 300 kB.
+FORMAT = 4
+#: Bytes of the largest record that is read; one of a node with 1,000
+#: interfaces and 64 threads has some 300 kB.
 MOST_BYTES = 16 << 20
 
 #: What a record has of its node beside the kernel's settings.
@@ -36,7 +38,9 @@ class EvidenceError(BadInput):
 
 
 class Bytes(msgspec.Struct, frozen=True, rename="{}_bytes".format):
-    """Counters of one network interface or RDMA port, in bytes since it came up; ``None`` where it counts none."""
+    """Counters of one network interface or RDMA port, in bytes since
+    it came up; ``None`` where it counts none.
+    """
 
     rx: int | None = None
     tx: int | None = None
@@ -57,11 +61,14 @@ class TcpWire(msgspec.Struct, frozen=True, rename={"out": "out_bytes", "again": 
     segments_in: int
 
 
-class TcpPair(msgspec.Struct, frozen=True, rename={"sent": "sent_bytes", "received": "received_bytes"}):
+class TcpPair(
+    msgspec.Struct, frozen=True, rename={"sent": "sent_bytes", "received": "received_bytes"}
+):
     """The rank's TCP connections between two addresses: payload in bytes since they were opened.
 
     :param sent: acknowledged by the peer (``tcpi_bytes_acked``), so a lower bound of what went out.
-    :param wire: what went out and came in with everything that was sent again; ``None`` before Linux 4.19.
+    :param wire: what went out and came in with everything that was
+        sent again; ``None`` before Linux 4.19.
     """
 
     local: str
@@ -91,7 +98,8 @@ class Connection(NamedTuple):
 class NodeGpu:
     """A GPU of the node as the kernel has it.
 
-    :param path: where it hangs, from the PCI host bridge on, a bridge a part (``pci0000:00/0000:00:01.0/0000:03:00.0``).
+    :param path: where it hangs, from the PCI host bridge on, a bridge a part
+        (``pci0000:00/0000:00:01.0/0000:03:00.0``).
     :param numa_node: ``None`` where the kernel knows none.
     """
 
@@ -134,6 +142,7 @@ class Snapshot:
 
     :param realtime_ns: CLOCK_REALTIME in ns; comparable between nodes as far as their clocks agree.
     :param monotonic_ns: CLOCK_MONOTONIC in ns; comparable on one node only.
+    :param uptime_s: of the node, to a hundredth, as its ``/proc/uptime`` says.
     :param cpus: CPUs the kernel lets the main thread run on (``Cpus_allowed_list``).
     :param cpu: CPU it was on at this moment.
     :param numa_node: NUMA node of that CPU.
@@ -142,16 +151,18 @@ class Snapshot:
     :param ports: counters of the RDMA and Slingshot ports, by ``device/port``.
     :param tcp: the rank's own TCP connections.
     :param tcp_known: false when some of its IP sockets could not be counted.
-    :param links: settings and counters of errors per interface and port, as recorder.c names them; one rank of a node is
-        enough to read them, so ``None`` for the others.
+    :param links: settings and counters of errors per interface and port, as recorder.c names them;
+        one rank of a node is enough to read them, so ``None`` for the others.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
     :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).
     :param gpus: the GPUs that the process uses, the one it works on first.
-    :param gpu_library: library it was asked of, which the process had loaded; ``None``: there is none, so no GPU is used.
+    :param gpu_library: library it was asked of, which the process had loaded;
+        ``None``: there is none, so no GPU is used.
     """
 
     realtime_ns: int
     monotonic_ns: int
+    uptime_s: float
     cpus: Cpus
     threads: tuple[tuple[str, Cpus], ...]
     interfaces: Mapping[str, Bytes]
@@ -195,31 +206,40 @@ class Port:
 class RankEvidence:
     """The record of one rank.
 
-    :param rank: rank in MPI_COMM_WORLD, from MPI itself where ``world_known``, else from the launcher's variables.
+    :param executable: resolved path of the program
+        (``/proc/self/exe``), of ``executable_bytes`` bytes.
+    :param nonce: what its launch was given; ``None`` without.
+    :param rank: rank in MPI_COMM_WORLD, from MPI itself where
+        ``world_known``, else from the launcher's variables.
     :param size: size of MPI_COMM_WORLD, likewise.
     :param world_unknown: why MPI could not be asked for them; empty where it was.
     :param rank_source: variable the launcher announced the rank in; empty where there is none.
     :param job: batch job; empty outside of one.
-    :param library_version: MPI_Get_library_version; ``None`` where the library has no such function.
-    :param library: resolved path of the library that answered; ``None`` if unknown.
+    :param library_version: MPI_Get_library_version; ``None`` where
+        the library has no such function.
+    :param library: resolved path of the library that answered, of
+        ``library_bytes`` bytes; ``None`` if unknown.
     :param mapped: resolved paths of the MPI and network libraries in the process.
-    :param environment: variables that choose or tune network, binding or MPI, as set once MPI was initialised.
+    :param environment: variables that choose or tune network, binding or
+        MPI, as set once MPI was initialised.
     :param kernel: settings of the node that bear on measurements (release, zone_reclaim_mode, ...).
     :param parent_cpus: CPUs allowed to the process that started the rank; ``None`` if hidden.
     :param cpuset: CPUs the cgroup leaves to the rank; ``None`` where there is no such controller.
     :param online: CPUs online on the node.
     :param finalize: snapshot before MPI_Finalize; ``None`` if the rank never got there.
     :param source: name of the file.
-    :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one machine; ``None`` where it is not
-        said.
-    :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded, and for all but one rank of a
-        node.
+    :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
+        machine; ``None`` where it is not said.
+    :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded,
+        and for all but one rank of a node.
     :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
     """
 
     host: str
     pid: int
     executable: str
+    executable_bytes: int | None
+    nonce: str | None
     rank: int | None
     size: int | None
     world_known: bool
@@ -227,6 +247,7 @@ class RankEvidence:
     job: str
     library_version: str | None
     library: str | None
+    library_bytes: int | None
     mapped: tuple[str, ...]
     environment: Mapping[str, str]
     kernel: Mapping[str, str | None]
@@ -259,23 +280,39 @@ class RankEvidence:
 
     @property
     def seconds(self) -> float | None:
-        """Time in s between the end of MPI_Init and the start of MPI_Finalize; ``None`` if it never finalised."""
-        return None if self.finalize is None else (self.finalize.monotonic_ns - self.init.monotonic_ns) / 1e9
+        """Time in s between the end of MPI_Init and the start of
+        MPI_Finalize; ``None`` if it never finalised.
+        """
+        return (
+            None
+            if self.finalize is None
+            else (self.finalize.monotonic_ns - self.init.monotonic_ns) / 1e9
+        )
 
     @property
     def connections(self) -> list[Connection]:
-        start, end = ({(pair.local, pair.peer): pair for pair in at.tcp} if at else {} for at in (self.init, self.finalize))
+        start, end = (
+            {(pair.local, pair.peer): pair for pair in at.tcp} if at else {}
+            for at in (self.init, self.finalize)
+        )
         rows = []
         for way in {**end, **start}:
-            before, after = start.get(way, TcpPair(*way, 0, 0, 0, TcpWire(0, 0, 0, 0))), end.get(way)
+            before = start.get(way, TcpPair(*way, 0, 0, 0, TcpWire(0, 0, 0, 0)))
+            after = end.get(way)
             if after is None:
                 rows.append(Connection(*way, 0, 0, None, closed=True))
                 continue
-            sent, received, wire = after.sent - before.sent, after.received - before.received, None
+            sent = after.sent - before.sent
+            received = after.received - before.received
+            wire = None
             if after.wire and before.wire:
-                old, new = msgspec.structs.astuple(before.wire), msgspec.structs.astuple(after.wire)
+                old = msgspec.structs.astuple(before.wire)
+                new = msgspec.structs.astuple(after.wire)
                 wire = TcpWire(*(count - was for count, was in zip(new, old, strict=True)))
-            closed = after.count < before.count or min(sent, received, *(msgspec.structs.astuple(wire) if wire else ())) < 0
+            closed = (
+                after.count < before.count
+                or min(sent, received, *(msgspec.structs.astuple(wire) if wire else ())) < 0
+            )
             rows.append(Connection(*way, max(sent, 0), max(received, 0), wire, closed))
         return rows
 
@@ -293,11 +330,14 @@ def parse_cpus(text: str) -> Cpus:
 
 
 def spell_bus_id(text: str) -> str:
-    """PCI address as the kernel writes it (``0000:3b:00.0``); drivers write large letters, longer domains, or no function.
+    """PCI address as the kernel writes it (``0000:3b:00.0``); drivers write
+    large letters, longer domains, or no function.
 
     :raises ValueError: when it is no such address.
     """
-    match = re.fullmatch(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", text.strip().lower())
+    match = re.fullmatch(
+        r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", text.strip().lower()
+    )
     if not match:
         raise ValueError(f"'{text}' is no PCI address")
     domain, bus, device, function = (int(part or "0", 16) for part in match.groups())
@@ -309,7 +349,10 @@ def read(directory: Path) -> list[RankEvidence]:
 
     :raises EvidenceError: for a file that is damaged or of another layout; the sentence names it.
     """
-    return sorted((read_rank(path) for path in directory.glob("*.json")), key=lambda r: (r.rank is None, r.rank, r.source))
+    return sorted(
+        (read_rank(path) for path in directory.glob("*.json")),
+        key=lambda r: (r.rank is None, r.rank, r.source),
+    )
 
 
 def read_rank(path: Path) -> RankEvidence:
@@ -321,12 +364,14 @@ def read_rank(path: Path) -> RankEvidence:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise EvidenceError(
-                "evidence-too-large", f"The evidence {path} has {size} bytes, more than any rank writes; run the case again."
+                "evidence-damaged",
+                f"The evidence {path} has {size} bytes, more than any rank writes; run the case "
+                "again.",
             )
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeError) as error:
         raise EvidenceError(
-            "evidence-unreadable", f"The evidence {path} cannot be read ({error}); run the case again."
+            "evidence-damaged", f"The evidence {path} cannot be read ({error}); run the case again."
         ) from error
     return parse_rank(text, str(path))
 
@@ -340,22 +385,29 @@ def parse_rank(text: str, source: str) -> RankEvidence:
         document = json.loads(text)
     except ValueError as error:
         raise EvidenceError(
-            "evidence-cut", f"The evidence {source} is cut short or damaged ({error}); run the case again."
+            "output-cut",
+            f"The evidence {source} is cut short or damaged ({error}); run the case again.",
         ) from error
     layout = document.get("format") if isinstance(document, dict) else None
     if layout != FORMAT:
         raise EvidenceError(
-            "evidence-layout", f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence library."
+            "other-release",
+            f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence "
+            "library.",
         )
     try:
         return _rank(_decode(document), source)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise EvidenceError("evidence-damaged", f"The evidence {source} is damaged ({reason}); run the case again.") from error
+        raise EvidenceError(
+            "evidence-damaged", f"The evidence {source} is damaged ({reason}); run the case again."
+        ) from error
 
 
 def _decode(value: Any) -> Any:
-    """The document with file names and values as Python spells them: the recorder writes each byte as one character."""
+    """The document with file names and values as Python spells them: the
+    recorder writes each byte as one character.
+    """
     if isinstance(value, str):
         return value if value.isascii() else os.fsdecode(value.encode("latin-1"))
     if isinstance(value, dict):
@@ -366,7 +418,9 @@ def _decode(value: Any) -> Any:
 def _rank(document: dict[str, Any], source: str) -> RankEvidence:
     load, library, node, world = (document[key] for key in ("load", "library", "node", "world"))
     # What the launcher announced, value and variable; a number that no C int holds is none.
-    rank, size, job = (document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job"))
+    rank, size, job = (
+        document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job")
+    )
     numbers = {
         key: world[key] if world else int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
         for key, text in {"rank": rank["value"], "size": size["value"]}.items()
@@ -380,13 +434,19 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         "rank_source": rank["source"],
         "job": job["value"],
         "library": library["path"],
+        "library_bytes": library["size_bytes"],
         "library_version": library["version"],
         "mapped": library["mapped"],
         "kernel": {key: value for key, value in node.items() if key not in _NOT_KERNEL},
         **{key: node[key] for key in ("interfaces", "ports", "adapters")},
-        "node_gpus": None if node["gpus"] is None else {bus_id.lower(): gpu for bus_id, gpu in node["gpus"].items()},
+        "node_gpus": None
+        if node["gpus"] is None
+        else {bus_id.lower(): gpu for bus_id, gpu in node["gpus"].items()},
         "boot_id": node.get("boot_id"),
-        **{key: None if load[key] is None else parse_cpus(load[key]) for key in ("parent_cpus", "cpuset")},
+        **{
+            key: None if load[key] is None else parse_cpus(load[key])
+            for key in ("parent_cpus", "cpuset")
+        },
         "online": parse_cpus(load["online"]),
         "init": _snapshot(document["init"]),
         "finalize": _snapshot(document["finalize"]) if "finalize" in document else None,
@@ -396,9 +456,11 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
 
 
 def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
-    tcp, interfaces = row["tcp"], row["interfaces"]
+    tcp = row["tcp"]
+    interfaces = row["interfaces"]
     return {
         **row,
+        "uptime_s": float(row["uptime"].split()[0]),
         "cpus": parse_cpus(row["cpus"]),
         # A thread may end while it is looked at; then it has no mask.
         "threads": [
@@ -408,7 +470,8 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
         ],
         "tcp": [{**pair, "wire": pair if "out_bytes" in pair else None} for pair in tcp["pairs"]],
         "gpus": [{**gpu, "bus_id": spell_bus_id(gpu["bus_id"])} for gpu in row["gpus"]],
-        "tcp_known": msgspec.convert(tcp["complete"], bool) and msgspec.convert(tcp["uncounted"], int) == 0,
+        "tcp_known": msgspec.convert(tcp["complete"], bool)
+        and msgspec.convert(tcp["uncounted"], int) == 0,
         "involuntary_switches": row["usage"]["involuntary_switches"],
         "errors": {
             name: {key: count for key, count in counters.items() if not key.endswith("_bytes")}

@@ -1,4 +1,6 @@
-"""Our own MPI programs, which a stack's Python runs and which share :mod:`common`, and the reader of what they print."""
+"""Our own MPI programs, which a stack's Python runs and which share
+:mod:`common`, and the reader of what they print.
+"""
 
 from pathlib import Path
 

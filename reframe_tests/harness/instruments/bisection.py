@@ -1,13 +1,16 @@
-"""Streams between two halves of the nodes at the same time, each pair of nodes on different switches where that is known.
+"""Streams between two halves of the nodes at the same time, each pair of
+nodes on different switches where that is known.
 
 ``python bisection.py --ppn 1 --repetitions 10 Bisection:1048576``
 
-Nodes are sorted by their switches and the first half is paired with the second, so that no pair shares a switch unless one
-switch has more than half of the nodes. Slurm tells each rank the switches above its node (``SLURM_TOPOLOGY_ADDR``, srun(1));
-where it does not, or a launcher hands on the value of another node, the site may have (``MPIBENCH_SWITCHES``, switches with
-patterns of their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``). Otherwise the halves are those
-of the ranks' order, and the output says so. A repetition is a window of messages into one buffer and their acknowledgement, as
-in Uniband and Biband of IMB; the bandwidth of all is what they sent over the time of the slowest pair.
+Nodes are sorted by their switches and the first half is paired with the second, so that no pair
+shares a switch unless one switch has more than half of the nodes. Slurm tells each rank the
+switches above its node (``SLURM_TOPOLOGY_ADDR``, srun(1)); where it does not, or a launcher hands
+on the value of another node, the site may have (``MPIBENCH_SWITCHES``, switches with patterns of
+their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``). Otherwise the
+halves are those of the ranks' order, and the output says so. A repetition is a window of messages
+into one buffer and their acknowledgement, as in Uniband and Biband of IMB; the bandwidth of all is
+what they sent over the time of the slowest pair.
 """
 
 from __future__ import annotations
@@ -38,8 +41,11 @@ class Halves:
     :param ppn: ranks of each node.
     """
 
-    def __init__(self, hosts: list[str], paths: list[tuple[str, ...]], ppn: int, source: str) -> None:
-        self.hosts, self.paths = hosts, paths
+    def __init__(
+        self, hosts: list[str], paths: list[tuple[str, ...]], ppn: int, source: str
+    ) -> None:
+        self.hosts = hosts
+        self.paths = paths
         nodes = list(range(0, len(hosts), ppn))
         known = all(paths)
         several = known and len({paths[node] for node in nodes}) > 1
@@ -50,9 +56,14 @@ class Halves:
         self.pairs = [(nodes[at], nodes[at + half]) for at in range(half)]
         apart = sum(paths[left] != paths[right] for left, right in self.pairs)
         if several:
-            self.split = f"by switches as {source} has them, {apart} of {half} pairs of nodes on different ones"
+            self.split = (
+                f"by switches as {source} has them, {apart} of {half} pairs of nodes on "
+                "different ones"
+            )
         elif known:
-            self.split = f"plain halves, because {source} has all nodes on one switch ({paths[0][-1]})"
+            self.split = (
+                f"plain halves, because {source} has all nodes on one switch ({paths[0][-1]})"
+            )
         else:
             self.split = "plain halves, because the switches are not known"
         self.partner = {}
@@ -67,11 +78,26 @@ class Halves:
 
 def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) -> float:
     partner, first = halves.partner[comm.rank]
-    sent, got, mark = bytearray(common.known(comm.rank, size)), bytearray(size), bytearray(1)
-    sends = [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or first else []
-    receives = [comm.Recv_init([got, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or not first else []
-    # In turn: with all receives in front, MPICH over TCP sometimes sent 4 MiB messages one way after the other.
-    window = [request for pair in zip(receives, sends, strict=True) for request in pair] if both else [*receives, *sends]
+    sent = bytearray(common.known(comm.rank, size))
+    got = bytearray(size)
+    mark = bytearray(1)
+    sends = (
+        [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)]
+        if both or first
+        else []
+    )
+    receives = (
+        [comm.Recv_init([got, MPI.BYTE], partner, 1) for _ in range(WINDOW)]
+        if both or not first
+        else []
+    )
+    # In turn: with all receives in front, MPICH over TCP sometimes sent
+    # 4 MiB messages one way after the other.
+    window = (
+        [request for pair in zip(receives, sends, strict=True) for request in pair]
+        if both
+        else [*receives, *sends]
+    )
 
     def once() -> None:
         MPI.Prequest.Startall(window)
@@ -97,21 +123,34 @@ def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) 
 def main(words: list[str], comm: Any) -> None:
     parser = common.options(
         "Streams between two halves of the nodes.",
-        ppn={"required": True, "type": int, "help": "ranks of each node, which they fill in blocks"},
+        ppn={
+            "required": True,
+            "type": int,
+            "help": "ranks of each node, which they fill in blocks",
+        },
         repetitions={"required": True, "type": int},
     )
     parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
     asked = parser.parse_args(words)
     time.sleep(common.PAUSE_S)
     hosts = common.check_blocks(comm, asked.ppn)
-    environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
-    paths, source = comm.allgather(switches_of(hosts[comm.rank], *environ)), "Slurm"
+    environ = (
+        os.environ.get("SLURM_TOPOLOGY_ADDR", ""),
+        os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""),
+    )
+    paths = comm.allgather(switches_of(hosts[comm.rank], *environ))
+    source = "Slurm"
     if not all(paths):
-        paths, source = [described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts], "the site"
+        paths = [
+            described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts
+        ]
+        source = "the site"
         paths = comm.bcast(paths, 0)
     halves = Halves(hosts, paths, asked.ppn, source)
     pairs = [[halves.describe(left), halves.describe(right)] for left, right in halves.pairs]
-    lines = common.Lines(comm, "bisection", ppn=asked.ppn, window=WINDOW, split=halves.split, pairs=pairs)
+    lines = common.Lines(
+        comm, "bisection", ppn=asked.ppn, window=WINDOW, split=halves.split, pairs=pairs
+    )
     gc.disable()
     for row in asked.rows:
         name, _, listed = row.partition(":")
@@ -121,7 +160,11 @@ def main(words: list[str], comm: Any) -> None:
             if comm.rank != 0:
                 continue
             sent = WINDOW * size * asked.repetitions * (1 + OPERATIONS[name])
-            times = {rank: max(seconds[rank], seconds[partner]) for rank, (partner, first) in halves.partner.items() if first}
+            times = {
+                rank: max(seconds[rank], seconds[partner])
+                for rank, (partner, first) in halves.partner.items()
+                if first
+            }
             slowest = max(times, key=lambda rank: times[rank])
             rates = {
                 "all": sent * len(times) / times[slowest],

@@ -1,8 +1,10 @@
-"""What the MPI programs of this folder have in common. Pure Python with mpi4py: a stack's own Python runs it.
+"""What the MPI programs of this folder have in common. Pure Python
+with mpi4py: a stack's own Python runs it.
 
-Rank 0 prints JSON Lines: a first one ``{"instrument": NAME, "format": 3, ...}`` with what holds for all rows, one a row, and a
-last one ``{"end": NAME, "rows": 8, "crc32": 123}`` with the number of rows and the CRC-32 of all lines above it, each with its
-end. The last line also says that all data received were right: a program that received wrong data aborts.
+Rank 0 prints JSON Lines: a first one ``{"instrument": NAME, "format": 3, ...}`` with what holds for
+all rows, one a row, and a last one ``{"end": NAME, "rows": 8, "crc32": 123}`` with the number of
+rows and the CRC-32 of all lines above it, each with its end. The last line also says that all data
+received were right: a program that received wrong data aborts.
 """
 
 from __future__ import annotations
@@ -22,11 +24,17 @@ from typing import Any
 from mpi4py import MPI
 
 FORMAT = 3
-#: Root of all calls. Seconds before the first message (why: ``evidence/exchange.py``), and between two looks of an idle rank.
-ROOT, PAUSE_S, LOOK_S = 0, 0.3, 0.001
+#: Root of all calls. Seconds before the first message (why:
+#: ``evidence/exchange.py``), and between two looks of an idle rank.
+ROOT = 0
+PAUSE_S = 0.3
+LOOK_S = 0.001
 PERCENTILES = (50, 90, 99)
-#: Periods of the known data: coprime to the usual block sizes, so that a block in another's place shows.
-BYTE_PERIOD, FLOAT_PERIOD, RANK_PERIOD = 251, 89, 7
+#: Periods of the known data: coprime to the usual block sizes, so
+#: that a block in another's place shows.
+BYTE_PERIOD = 251
+FLOAT_PERIOD = 89
+RANK_PERIOD = 7
 
 
 def give_up(why: str) -> None:
@@ -60,7 +68,8 @@ class Lines:
     """
 
     def __init__(self, comm: Any, instrument: str, **facts: Any) -> None:
-        self.speaks, self.instrument = comm.rank == ROOT, instrument
+        self.speaks = comm.rank == ROOT
+        self.instrument = instrument
         self.rows = self._sum = 0
         self._say({"instrument": instrument, "format": FORMAT, "ranks": comm.size, **facts})
 
@@ -91,14 +100,18 @@ def microseconds(seconds: float) -> float:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """The nearest-rank percentile of values in ascending order: the smallest that so many percent are not above."""
+    """The nearest-rank percentile of values in ascending order: the
+    smallest that so many percent are not above.
+    """
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
 def summary_us(times: Sequence[float]) -> dict[str, float]:
     """Mean and percentiles of seconds, in microseconds."""
     ordered = sorted(times)
-    percentiles = {f"p{percent}_us": microseconds(percentile(ordered, percent)) for percent in PERCENTILES}
+    percentiles = {
+        f"p{percent}_us": microseconds(percentile(ordered, percent)) for percent in PERCENTILES
+    }
     return {"mean_us": microseconds(statistics.fmean(ordered)), **percentiles}
 
 
@@ -108,12 +121,22 @@ def wait(request: Any) -> None:
 
 
 def check_blocks(comm: Any, ppn: int, even: bool = True) -> list[str]:
-    """Hosts of all ranks, which must be ``ppn`` after the other on each node, and the nodes an even number."""
+    """Hosts of all ranks, which must be ``ppn`` after the other on
+    each node, and the nodes an even number.
+    """
     hosts = comm.allgather(MPI.Get_processor_name())
     blocks = [set(hosts[at : at + ppn]) for at in range(0, comm.size, ppn)]
     nodes = len(set(hosts))
-    if len(blocks) != nodes or any(len(block) != 1 for block in blocks) or comm.size != nodes * ppn or (even and nodes % 2):
-        give_up(f"{comm.size} ranks on {nodes} nodes are not {ppn} after the other on each of an even number of nodes")
+    if (
+        len(blocks) != nodes
+        or any(len(block) != 1 for block in blocks)
+        or comm.size != nodes * ppn
+        or (even and nodes % 2)
+    ):
+        give_up(
+            f"{comm.size} ranks on {nodes} nodes are not {ppn} after the other on each of an "
+            "even number of nodes"
+        )
     return hosts  # type: ignore[no-any-return]
 
 
@@ -125,12 +148,16 @@ def known(rank: int, size: int) -> bytes:
 def block(rank: int, size: int) -> bytes:
     """Known bytes of a rank, which say where in the block they are."""
     first = rank % BYTE_PERIOD
-    return (bytes((at + first) % BYTE_PERIOD for at in range(BYTE_PERIOD)) * (size // BYTE_PERIOD + 1))[:size]
+    return (
+        bytes((at + first) % BYTE_PERIOD for at in range(BYTE_PERIOD)) * (size // BYTE_PERIOD + 1)
+    )[:size]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One call, or what replaces it, with its buffers; ``received`` gives what this rank received with what it should have."""
+    """One call, or what replaces it, with its buffers; ``received`` gives
+    what this rank received with what it should have.
+    """
 
     run: Callable[[], Any]
     received: Callable[[], Iterator[tuple[Any, Any]]]
@@ -140,19 +167,26 @@ class Operation:
         self.run()
         for got, wanted in self.received():
             if bytes(memoryview(got).cast("B")) != bytes(memoryview(wanted).cast("B")):
-                give_up(f"{description}: a rank of {MPI.COMM_WORLD.size}, {MPI.COMM_WORLD.rank}, received wrong data")
+                give_up(
+                    f"{description}: a rank of {MPI.COMM_WORLD.size}, {MPI.COMM_WORLD.rank}, "
+                    "received wrong data"
+                )
 
 
 class Collectives:
-    """The collectives on one communicator; each method takes a size in bytes and gives an :class:`Operation`.
+    """The collectives on one communicator; each method takes a size
+    in bytes and gives an :class:`Operation`.
 
     The size is that of one rank's block; of reductions and Bcast, of the whole vector.
 
-    :param number: type code and MPI type of the numbers that are added up: whole, so that every order gives the same.
+    :param number: type code and MPI type of the numbers that are added up:
+        whole, so that every order gives the same.
     """
 
     def __init__(self, comm: Any, number: tuple[str, Any] = ("f", MPI.FLOAT)) -> None:
-        self.comm, self.rank, self.size = comm, int(comm.rank), int(comm.size)
+        self.comm = comm
+        self.rank = int(comm.rank)
+        self.size = int(comm.size)
         self.is_root = self.rank == ROOT
         self.code, self.kind = number
         self.width = array(self.code).itemsize
@@ -164,7 +198,11 @@ class Collectives:
 
     def whole(self, size: int) -> bytearray:
         """Blocks of all ranks on the root, room for them on the others."""
-        return bytearray().join(block(rank, size) for rank in range(self.size)) if self.is_root else self.room(size)
+        return (
+            bytearray().join(block(rank, size) for rank in range(self.size))
+            if self.is_root
+            else self.room(size)
+        )
 
     def room(self, size: int) -> bytearray:
         return bytearray(size * self.size)
@@ -203,28 +241,43 @@ class Collectives:
     def bcast(self, size: int) -> Operation:
         wanted = block(ROOT, size)
         got = bytearray(wanted if self.is_root else size)
-        return Operation(lambda: self.comm.Bcast([got, MPI.BYTE], ROOT), lambda: iter([(got, wanted)]))
+        return Operation(
+            lambda: self.comm.Bcast([got, MPI.BYTE], ROOT), lambda: iter([(got, wanted)])
+        )
 
     def gather(self, size: int, *lists: Any) -> Operation:
-        own, got = self.own(size), self.room(size if self.is_root else 0)
-        call, there = (self.comm.Gatherv if lists else self.comm.Gather), self.at_root(got, *lists, MPI.BYTE)
-        return Operation(lambda: call([own, MPI.BYTE], there, ROOT), lambda: self.on_root(self.blocks_of(got, size)))
+        own = self.own(size)
+        got = self.room(size if self.is_root else 0)
+        call = self.comm.Gatherv if lists else self.comm.Gather
+        there = self.at_root(got, *lists, MPI.BYTE)
+        return Operation(
+            lambda: call([own, MPI.BYTE], there, ROOT),
+            lambda: self.on_root(self.blocks_of(got, size)),
+        )
 
     def gatherv(self, size: int) -> Operation:
         return self.gather(size, self.equal(size))
 
     def scatter(self, size: int, *lists: Any) -> Operation:
-        sent, got = self.whole(size) if self.is_root else b"", bytearray(size)
-        call, here = (self.comm.Scatterv if lists else self.comm.Scatter), self.at_root(sent, *lists, MPI.BYTE)
-        return Operation(lambda: call(here, [got, MPI.BYTE], ROOT), lambda: iter([(got, self.own(size))]))
+        sent = self.whole(size) if self.is_root else b""
+        got = bytearray(size)
+        call = self.comm.Scatterv if lists else self.comm.Scatter
+        here = self.at_root(sent, *lists, MPI.BYTE)
+        return Operation(
+            lambda: call(here, [got, MPI.BYTE], ROOT), lambda: iter([(got, self.own(size))])
+        )
 
     def scatterv(self, size: int) -> Operation:
         return self.scatter(size, self.equal(size))
 
     def allgather(self, size: int, *lists: Any) -> Operation:
-        own, got = self.own(size), self.room(size)
+        own = self.own(size)
+        got = self.room(size)
         call = self.comm.Allgatherv if lists else self.comm.Allgather
-        return Operation(lambda: call([own, MPI.BYTE], [got, *lists, MPI.BYTE]), lambda: self.blocks_of(got, size))
+        return Operation(
+            lambda: call([own, MPI.BYTE], [got, *lists, MPI.BYTE]),
+            lambda: self.blocks_of(got, size),
+        )
 
     def allgatherv(self, size: int) -> Operation:
         return self.allgather(size, self.equal(size))
@@ -236,7 +289,10 @@ class Collectives:
 
         def received() -> Iterator[tuple[Any, Any]]:
             for rank in range(self.size):
-                yield memoryview(got)[rank * size : (rank + 1) * size], block(rank + 3 * self.rank, size)
+                yield (
+                    memoryview(got)[rank * size : (rank + 1) * size],
+                    block(rank + 3 * self.rank, size),
+                )
 
         return Operation(lambda: call([sent, *lists, MPI.BYTE], [got, *lists, MPI.BYTE]), received)
 
@@ -245,17 +301,29 @@ class Collectives:
 
     def reduce(self, size: int) -> Operation:
         count = size // self.width
-        sent, got = self.numbers(count), self.zeros(count)
+        sent = self.numbers(count)
+        got = self.zeros(count)
         there = self.at_root(got, self.kind)
         return Operation(
             lambda: self.comm.Reduce([sent, self.kind], there, MPI.SUM, ROOT),
             lambda: self.on_root(iter([(got, self.sums(count))])),
         )
 
-    def added(self, count: int, received: int, wanted: Callable[[], Any], call: Callable[..., Any], *more: Any) -> Operation:
+    def added(
+        self,
+        count: int,
+        received: int,
+        wanted: Callable[[], Any],
+        call: Callable[..., Any],
+        *more: Any,
+    ) -> Operation:
         """A call that adds up ``count`` numbers of all ranks, of which this one receives some."""
-        sent, got, kind = self.numbers(count), self.zeros(received), self.kind
-        return Operation(lambda: call([sent, kind], [got, kind], *more), lambda: iter([(got, wanted())]))
+        sent = self.numbers(count)
+        got = self.zeros(received)
+        kind = self.kind
+        return Operation(
+            lambda: call([sent, kind], [got, kind], *more), lambda: iter([(got, wanted())])
+        )
 
     def allreduce(self, size: int) -> Operation:
         count = size // self.width
@@ -271,16 +339,26 @@ class Collectives:
 
     def reduce_scatter(self, size: int) -> Operation:
         count = max(1, size // self.width // self.size)
-        call, counts = self.comm.Reduce_scatter, [count] * self.size
-        return self.added(count * self.size, count, lambda: self.own_block(count), call, counts, MPI.SUM)
+        call = self.comm.Reduce_scatter
+        counts = [count] * self.size
+        return self.added(
+            count * self.size, count, lambda: self.own_block(count), call, counts, MPI.SUM
+        )
 
     def scan(self, size: int) -> Operation:
         count = size // self.width
-        return self.added(count, count, lambda: self.sums(count, self.rank + 1), self.comm.Scan, MPI.SUM)
+        return self.added(
+            count, count, lambda: self.sums(count, self.rank + 1), self.comm.Scan, MPI.SUM
+        )
 
 
 def slowest(comm: Any, own: array[float]) -> list[float]:
     """Time of the slowest rank in each repetition; on other ranks than the root, nothing."""
     slowest_values = array("d", bytes(8 * len(own)))
-    comm.Reduce([own, MPI.DOUBLE], [slowest_values, MPI.DOUBLE] if comm.rank == ROOT else None, MPI.MAX, ROOT)
+    comm.Reduce(
+        [own, MPI.DOUBLE],
+        [slowest_values, MPI.DOUBLE] if comm.rank == ROOT else None,
+        MPI.MAX,
+        ROOT,
+    )
     return list(slowest_values) if comm.rank == ROOT else []

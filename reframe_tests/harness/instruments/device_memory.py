@@ -1,7 +1,9 @@
-"""Memory of a rank's GPU, from the library of its driver (CUDA Driver API) or runtime (HIP), without a further package.
+"""Memory of a rank's GPU, from the library of its driver (CUDA Driver
+API) or runtime (HIP), without a further package.
 
-mpi4py takes it by ``__cuda_array_interface__``, that of ROCm too. The GPU is the first that the rank may see. It is chosen
-before MPI starts, as some MPIs want it (Open MPI's smcuda and psm2, Cray MPICH).
+mpi4py takes it by ``__cuda_array_interface__``, that of ROCm too. The GPU is the first that the
+rank may see. It is chosen before MPI starts, as some MPIs want it (Open MPI's smcuda and psm2, Cray
+MPICH).
 """
 
 from __future__ import annotations
@@ -13,8 +15,12 @@ from typing import Any
 
 #: Option that asks for it, and the libraries of each platform, newest first.
 OPTION = "--memory"
-LIBRARIES = {"cuda": ("libcuda.so.1",), "rocm": ("libamdhip64.so", *(f"libamdhip64.so.{major}" for major in (7, 6, 5)))}
-#: Calls that allocate, write, read and wait; words of both platforms are alike (CUDA Driver API, HIP: "Memory Management").
+LIBRARIES = {
+    "cuda": ("libcuda.so.1",),
+    "rocm": ("libamdhip64.so", *(f"libamdhip64.so.{major}" for major in (7, 6, 5))),
+}
+#: Calls that allocate, write, read and wait; words of both platforms are
+#: alike (CUDA Driver API, HIP: "Memory Management").
 CALLS = {
     "cuda": ("cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuCtxSynchronize"),
     "rocm": ("hipMalloc", "hipMemcpyHtoD", "hipMemcpyDtoH", "hipDeviceSynchronize"),
@@ -25,23 +31,29 @@ class DeviceError(Exception):
     """What the GPU's library said, or that there is none."""
 
 
-class Part:
+class BufferStart:
     """The beginning of a buffer, for mpi4py."""
 
     def __init__(self, address: int, size: int) -> None:
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 2}
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 2,
+        }
 
 
 class Buffer:
     def __init__(self, device: Device, content: bytes) -> None:
-        self.device, self.address = device, device.allocate(len(content))
+        self.device = device
+        self.address = device.allocate(len(content))
         self.fill(content)
 
     def fill(self, content: bytes) -> None:
         self.device.write(self.address, content)
 
-    def part(self, size: int) -> Part:
-        return Part(self.address, size)
+    def part(self, size: int) -> BufferStart:
+        return BufferStart(self.address, size)
 
     def read(self, size: int) -> bytes:
         return self.device.read(self.address, size)
@@ -66,7 +78,8 @@ class Device:
         if kind == "rocm":
             self.call("hipSetDevice", 0)
             return
-        device, context = ctypes.c_int(), ctypes.c_void_p()
+        device = ctypes.c_int()
+        context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         # The context that the CUDA runtime, and so an MPI, uses too.
@@ -87,7 +100,12 @@ class Device:
         return address.value
 
     def write(self, address: int, content: bytes) -> None:
-        self.call(self.writing, ctypes.c_uint64(address), ctypes.c_char_p(content), ctypes.c_size_t(len(content)))
+        self.call(
+            self.writing,
+            ctypes.c_uint64(address),
+            ctypes.c_char_p(content),
+            ctypes.c_size_t(len(content)),
+        )
         self.call(self.waiting)  # the copy of few bytes may still be under way
 
     def read(self, address: int, size: int) -> bytes:

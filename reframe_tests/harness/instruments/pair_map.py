@@ -1,14 +1,17 @@
-"""Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs, after one start of MPI with one rank a node, or a GPU.
+"""Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs,
+after one start of MPI with one rank a node, or a GPU.
 
 ``python pair_map.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``
 
-Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then
-the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, repeated for
-some ms at least: the median and, as a node that is stopped now and then shows in it only, the mean. Bandwidth is that of
-windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody waits longer than
-``--patience``: a node that stops answering is named and left out, and the others go on, if the MPI lets them. Ranks that take
-no part in a step sleep, and look now and then for the next. With ``--memory cuda`` or ``rocm`` what is timed lies in memory of
-each rank's GPU; the ranks' own words stay in the host's. Each step's rows end with a checksum of all lines so far, so that what
+Rank 0 starts each step of a round when all that took part in the one before have reported it: a
+pair's latency both ways, then the bandwidth of all pairs in one direction, then in the other.
+Latency is half of a round trip of blocking calls, repeated for some ms at least: the median and, as
+a node that is stopped now and then shows in it only, the mean. Bandwidth is that of windows of
+messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody
+waits longer than ``--patience``: a node that stops answering is named and left out, and the others
+go on, if the MPI lets them. Ranks that take no part in a step sleep, and look now and then for the
+next. With ``--memory cuda`` or ``rocm`` what is timed lies in memory of each rank's GPU; the ranks'
+own words stay in the host's. Each step's rows end with a checksum of all lines so far, so that what
 was measured before an untimely end can be used.
 """
 
@@ -36,13 +39,18 @@ from reframe_tests.harness.instruments.common import give_up, known  # noqa: E40
 from reframe_tests.harness.machine import switch_paths as paths  # noqa: E402
 
 WINDOW = 64
-#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs. All wait for
-#: rank 0, which looks more often.
-FIRST_LOOK_S, LAST_LOOK_S, FIRST_RANK_LOOK_S, LONGER = 0.0001, 0.003, 0.001, 1.3
+#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the
+#: fewer it needs. All wait for rank 0, which looks more often.
+FIRST_LOOK_S = 0.0001
+LAST_LOOK_S = 0.003
+FIRST_RANK_LOOK_S = 0.001
+LONGER = 1.3
 #: The same of a rank that waits for large messages where others need its core.
 SHARED_LOOK_S = 0.0002
-#: Looks of a rank that works before it lets others have its core; bytes that make a connection before it is timed.
-SPINS, WARM_UP_BYTES = 200, 1 << 16
+#: Looks of a rank that works before it lets others have its core; bytes
+#: that make a connection before it is timed.
+SPINS = 200
+WARM_UP_BYTES = 1 << 16
 #: Repetitions of a latency that are not counted.
 WARM_UP = 5
 #: Most repetitions of a latency on GPUs, whatever the warm-up took.
@@ -55,7 +63,9 @@ LATE_S = 1.0
 HOUR_S = 3600
 GO, REPORT, GREET, PING, DATA, ACK = range(1, 7)
 FINE, ALONE, WRONG = range(3)
-LATENCY, MEAN, BANDWIDTH = "latency_us", "latency_mean_us", "bandwidth_mb_per_s"
+LATENCY = "latency_us"
+MEAN = "latency_mean_us"
+BANDWIDTH = "bandwidth_mb_per_s"
 
 
 class Size(NamedTuple):
@@ -87,12 +97,16 @@ def steps_of(rounds: list[schedule.Round], orders: int, seed: int, together: int
 
     :param together: pairs whose latency is measured at the same time; 0: all of a round.
     """
-    steps, number = [], 0
+    steps = []
+    number = 0
     for order in range(1, orders + 1):
         for pairs in schedule.in_order(rounds, order, seed):
             number += 1
             part = together or len(pairs)
-            steps += [Step(order, number, LATENCY, 1, pairs[at : at + part]) for at in range(0, len(pairs), part)]
+            steps += [
+                Step(order, number, LATENCY, 1, pairs[at : at + part])
+                for at in range(0, len(pairs), part)
+            ]
             steps.append(Step(order, number, BANDWIDTH, 1, pairs))
             steps.append(Step(order, number, BANDWIDTH, 2, [pair[::-1] for pair in pairs]))
     return steps
@@ -126,13 +140,18 @@ def wait_idly(requests: list[Any], deadline: float, longest_look_s: float = LAST
 
 class Rank:
     def __init__(self, comm: Any, asked: argparse.Namespace) -> None:
-        self.comm, self.latency, self.bandwidth, self.repeats = comm, asked.latency, asked.bandwidth, asked.repeats
-        self.patience_s, self.shared = asked.patience, bool(asked.shared)
+        self.comm = comm
+        self.latency = asked.latency
+        self.bandwidth = asked.bandwidth
+        self.repeats = asked.repeats
+        self.patience_s = asked.patience
+        self.shared = bool(asked.shared)
         most = max(self.bandwidth.bytes, self.latency.bytes, WARM_UP_BYTES)
         content = known(comm.rank, most)
         self.sent: Any = device_memory.Buffer(DEVICE, content) if DEVICE else bytearray(content)
         self.got: Any = device_memory.Buffer(DEVICE, bytes(most)) if DEVICE else bytearray(most)
-        #: Requests of a partner that fell silent: they may still complete, so that their buffers must stay.
+        #: Requests of a partner that fell silent: they may still
+        #: complete, so that their buffers must stay.
         self.left: list[Any] = []
         #: Partners that large messages went to and came from.
         self.warm: set[int] = set()
@@ -142,7 +161,9 @@ class Rank:
         return [buffer.part(size) if DEVICE else memoryview(buffer)[:size], MPI.BYTE]
 
     def take_part(self, step: Step) -> tuple[int, list[float]]:
-        """Status and values of this rank in a step: those of a latency in its second phase are behind those of the first."""
+        """Status and values of this rank in a step: those of a latency in its
+        second phase are behind those of the first.
+        """
         pair = next((pair for pair in step.pairs if self.comm.rank in pair), None)
         if pair is None:
             return FINE, []
@@ -164,18 +185,27 @@ class Rank:
             raise
 
     def greet(self, partner: int, *, large: bool) -> None:
-        """Meet; the first time connections are made, before bandwidths also for messages that go by rendezvous."""
+        """Meet; the first time connections are made, before bandwidths
+        also for messages that go by rendezvous.
+        """
         size = WARM_UP_BYTES if large and partner not in self.warm else 1
-        # The partner sends much once as well; but if it came no further than this the last time, not the same time.
+        # The partner sends much once as well; but if it came no further
+        # than this the last time, not the same time.
         part = self.message(self.sent, size), self.message(self.got, WARM_UP_BYTES)
-        requests = [self.comm.Irecv(part[1], partner, GREET), self.comm.Isend(part[0], partner, GREET)]
+        requests = [
+            self.comm.Irecv(part[1], partner, GREET),
+            self.comm.Isend(part[0], partner, GREET),
+        ]
         self.begin(requests, time.monotonic() + self.patience_s)
         if large:
             self.warm.add(partner)
 
     def ping(self, partner: int, *, first: bool) -> list[float]:
-        """Half round trips in us that this rank started: medians, one a repeat, then means; the other then starts its own."""
-        middle, means = list[float](), list[float]()
+        """Half round trips in us that this rank started: medians, one a
+        repeat, then means; the other then starts its own.
+        """
+        middle = list[float]()
+        means = list[float]()
         for starts in (first, not first):
             for _ in range(self.repeats):
                 if not starts:
@@ -187,10 +217,16 @@ class Rank:
         return middle + means
 
     def call(self, partner: int) -> array[float]:
-        """Round trips in seconds, for as long as :data:`schedule.LATENCY_S` says; the last message is marked as such."""
-        comm, clock, times = self.comm, time.perf_counter, array("d")
-        sent, got = bytearray(self.latency.bytes), bytearray(self.latency.bytes)
-        repetition, until = 0, float("inf")
+        """Round trips in seconds, for as long as :data:`schedule.LATENCY_S`
+        says; the last message is marked as such.
+        """
+        comm = self.comm
+        clock = time.perf_counter
+        times = array("d")
+        sent = bytearray(self.latency.bytes)
+        got = bytearray(self.latency.bytes)
+        repetition = 0
+        until = float("inf")
         while not sent[0]:
             begin = clock()
             if repetition == WARM_UP:
@@ -204,15 +240,21 @@ class Rank:
         return times
 
     def answer(self, partner: int) -> None:
-        sent, got = bytearray(self.latency.bytes), bytearray(self.latency.bytes)
+        sent = bytearray(self.latency.bytes)
+        got = bytearray(self.latency.bytes)
         while not got[0]:
             self.comm.Recv([got, MPI.BYTE], partner, PING)
             self.comm.Send([sent, MPI.BYTE], partner, PING)
 
     def call_on_gpu(self, partner: int) -> array[float]:
-        """As :meth:`call`; to mark the last message would be a copy to the GPU each time: their number is said before."""
-        comm, clock, times = self.comm, time.perf_counter, array("d")
-        sent, got = self.message(self.sent, self.latency.bytes), self.message(self.got, self.latency.bytes)
+        """As :meth:`call`; to mark the last message would be a copy to the
+        GPU each time: their number is said before.
+        """
+        comm = self.comm
+        clock = time.perf_counter
+        times = array("d")
+        sent = self.message(self.sent, self.latency.bytes)
+        got = self.message(self.got, self.latency.bytes)
         count = WARM_UP
         for part in ("warm-up", "timed"):
             for _ in range(count):
@@ -221,12 +263,16 @@ class Rank:
                 comm.Recv(got, partner, PING)
                 times.append(clock() - begin)
             if part == "warm-up":
-                count = max(self.latency.number, min(MOST_PINGS, int(schedule.LATENCY_S / max(min(times), 1e-9))))
+                count = max(
+                    self.latency.number,
+                    min(MOST_PINGS, int(schedule.LATENCY_S / max(min(times), 1e-9))),
+                )
                 comm.Send([array("i", [count]), MPI.INT], partner, PING)
         return times[WARM_UP:]
 
     def answer_on_gpu(self, partner: int) -> None:
-        sent, got = self.message(self.sent, self.latency.bytes), self.message(self.got, self.latency.bytes)
+        sent = self.message(self.sent, self.latency.bytes)
+        got = self.message(self.got, self.latency.bytes)
         count = array("i", [WARM_UP])
         for part in ("warm-up", "timed"):
             for _ in range(count[0]):
@@ -237,7 +283,10 @@ class Rank:
 
     def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
         """Bandwidths in MB/s, of the rank that sends."""
-        comm, size, values, mark = self.comm, self.bandwidth, list[float](), bytearray(1)
+        comm = self.comm
+        size = self.bandwidth
+        values = list[float]()
+        mark = bytearray(1)
         sent, got = (self.message(buffer, size.bytes) for buffer in (self.sent, self.got))
         if DEVICE:
             self.got.fill(bytes(size.bytes))
@@ -246,23 +295,37 @@ class Rank:
         for _ in range(self.repeats):
             begin = time.perf_counter()
             for first in range(0, size.number, WINDOW):
-                count, deadline = min(WINDOW, size.number - first), time.monotonic() + self.patience_s
+                count = min(WINDOW, size.number - first)
+                deadline = time.monotonic() + self.patience_s
                 if sends:
                     answer = comm.Irecv([mark, MPI.BYTE], partner, ACK)
-                    self.begin([*(comm.Isend(sent, partner, DATA) for _ in range(count)), answer], deadline)
+                    self.begin(
+                        [*(comm.Isend(sent, partner, DATA) for _ in range(count)), answer], deadline
+                    )
                 else:
                     self.begin([comm.Irecv(got, partner, DATA) for _ in range(count)], deadline)
                     self.begin([comm.Isend([mark, MPI.BYTE], partner, ACK)], deadline)
             if sends:
                 values.append(size.bytes * size.number / (time.perf_counter() - begin) / 1e6)
-        received = b"" if sends else self.got.read(size.bytes) if DEVICE else memoryview(self.got)[: size.bytes]
+        received = (
+            b""
+            if sends
+            else self.got.read(size.bytes)
+            if DEVICE
+            else memoryview(self.got)[: size.bytes]
+        )
         right = sends or received == known(partner, size.bytes)
         return (FINE if right else WRONG), values
 
 
-class Table:
-    def __init__(self, lines: common.Lines, hosts: list[str], sizes: dict[str, int], repeats: int) -> None:
-        self.lines, self.hosts, self.sizes, self.repeats = lines, hosts, sizes, repeats
+class PairTable:
+    def __init__(
+        self, lines: common.Lines, hosts: list[str], sizes: dict[str, int], repeats: int
+    ) -> None:
+        self.lines = lines
+        self.hosts = hosts
+        self.sizes = sizes
+        self.repeats = repeats
 
     def add(self, step: Step, values: dict[int, list[float]]) -> None:
         """The rows of a step: for each pair and direction, a value a repeat, or none."""
@@ -280,7 +343,13 @@ class Table:
             for repeat in range(1, self.repeats + 1):
                 value = round(measured[repeat - 1], 3) if len(measured) >= repeat else None
                 self.lines.row(
-                    **{"order": step.order, "round": step.round, "phase": phase, "source": source, "target": target},
+                    **{
+                        "order": step.order,
+                        "round": step.round,
+                        "phase": phase,
+                        "source": source,
+                        "target": target,
+                    },
                     **{"quantity": quantity, "bytes": size, "repeat": repeat, "value": value},
                 )
         self.lines.so_far()
@@ -289,8 +358,10 @@ class Table:
 class Conductor:
     """Rank 0: lets all ranks take each step, and finds out who is silent."""
 
-    def __init__(self, rank: Rank, table: Table) -> None:
-        self.rank, self.comm, self.table = rank, rank.comm, table
+    def __init__(self, rank: Rank, table: PairTable) -> None:
+        self.rank = rank
+        self.comm = rank.comm
+        self.table = table
         self.silent: dict[int, str] = {}
         self.words = 2 + 2 * rank.repeats
 
@@ -314,17 +385,24 @@ class Conductor:
     def listening(self) -> list[int]:
         return [rank for rank in range(1, self.comm.size) if rank not in self.silent]
 
-    def conduct(self, number: int, step: Step, pairs: list[tuple[int, int]]) -> dict[int, list[float]]:
+    def conduct(
+        self, number: int, step: Step, pairs: list[tuple[int, int]]
+    ) -> dict[int, list[float]]:
         ranks = [rank for rank in self.listening() if any(rank in pair for pair in pairs)]
         reports = {rank: array("d", bytes(8 * self.words)) for rank in ranks}
-        requests = {rank: self.comm.Irecv([reports[rank], MPI.DOUBLE], rank, REPORT) for rank in ranks}
+        requests = {
+            rank: self.comm.Irecv([reports[rank], MPI.DOUBLE], rank, REPORT) for rank in ranks
+        }
         self.tell(number, ranks)
         status, own = self.rank.take_part(step._replace(pairs=pairs))
         if not self.await_reports(requests, reports):
             for rank, request in requests.items():
                 if not request.Test():
                     partner = next(sum(pair) - rank for pair in pairs if rank in pair)
-                    self.silent[rank] = f"did not answer in round {step.round}, paired with {self.table.hosts[partner]}"
+                    self.silent[rank] = (
+                        f"did not answer in round {step.round}, paired with "
+                        f"{self.table.hosts[partner]}"
+                    )
                     self.rank.left += [request, reports[rank]]
         values = {0: own}
         for rank in set(ranks) - set(self.silent):
@@ -335,10 +413,16 @@ class Conductor:
         return {rank: row for rank, row in values.items() if not self.is_alone(rank, pairs)}
 
     def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
-        """Whether all report. Who waits for a silent partner does so after its own patience; the partner is late then."""
+        """Whether all report. Who waits for a silent partner does so after
+        its own patience; the partner is late then.
+        """
         deadline = time.monotonic() + 2 * self.rank.patience_s
-        while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S), FIRST_RANK_LOOK_S):
-            alone = any(request.Test() and reports[rank][0] == ALONE for rank, request in requests.items())
+        while not wait_idly(
+            list(requests.values()), min(deadline, time.monotonic() + LATE_S), FIRST_RANK_LOOK_S
+        ):
+            alone = any(
+                request.Test() and reports[rank][0] == ALONE for rank, request in requests.items()
+            )
             if time.monotonic() > deadline:
                 return False
             deadline = min(deadline, time.monotonic() + LATE_S) if alone else deadline
@@ -350,33 +434,53 @@ class Conductor:
 
 def follow(rank: Rank, steps: list[Step]) -> bool:
     """Every other rank: takes each step that rank 0 says; whether it came to an end."""
-    comm, words = rank.comm, array("i", bytes(4 * (2 + MOST_SILENT)))
+    comm = rank.comm
+    words = array("i", bytes(4 * (2 + MOST_SILENT)))
     while True:
         order = comm.Irecv([words, MPI.INT], 0, GO)
         # Of a step that it takes no part in, a rank hears nothing.
         if not wait_idly([order], time.monotonic() + 20 * rank.patience_s + HOUR_S):
             return False
-        number, gone = words[0], set(words[2 : 2 + words[1]])
+        number = words[0]
+        gone = set(words[2 : 2 + words[1]])
         if number < 0:
             return not gone
         step = steps[number]
-        status, values = rank.take_part(step._replace(pairs=[pair for pair in step.pairs if not gone & set(pair)]))
-        report = array("d", [status, len(values), *values, *([0.0] * (2 * rank.repeats - len(values)))])
-        rank.begin([comm.Isend([report, MPI.DOUBLE], 0, REPORT)], time.monotonic() + rank.patience_s)
+        status, values = rank.take_part(
+            step._replace(pairs=[pair for pair in step.pairs if not gone & set(pair)])
+        )
+        report = array(
+            "d", [status, len(values), *values, *([0.0] * (2 * rank.repeats - len(values)))]
+        )
+        rank.begin(
+            [comm.Isend([report, MPI.DOUBLE], 0, REPORT)], time.monotonic() + rank.patience_s
+        )
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
     return common.options(
         "Latency and bandwidth of pairs of nodes.",
         rounds={"type": int, "default": 0, "help": "rounds of a sample; 0: all pairs"},
-        first={"type": int, "default": -1, "help": "where the sample begins in the rounds of all pairs; -1: by chance"},
+        first={
+            "type": int,
+            "default": -1,
+            "help": "where the sample begins in the rounds of all pairs; -1: by chance",
+        },
         orders={"type": int, "default": 2, "help": "passes over all rounds, each in another order"},
         seed={"type": int, "default": 1},
         repeats={"type": int, "default": 1, "help": "values of each pair and pass"},
-        shared={"type": int, "default": 0, "help": "1: ranks share cores; latency is measured one pair at a time"},
+        shared={
+            "type": int,
+            "default": 0,
+            "help": "1: ranks share cores; latency is measured one pair at a time",
+        },
         latency={"type": Size.read, "default": Size(8, 100), "metavar": "BYTESxREPETITIONS"},
         bandwidth={"type": Size.read, "default": Size(1 << 20, 3), "metavar": "BYTESxMESSAGES"},
-        switches={"default": "", "metavar": "FILE", "help": "lines 'NODE SWITCH.SWITCH', the top one first"},
+        switches={
+            "default": "",
+            "metavar": "FILE",
+            "help": "lines 'NODE SWITCH.SWITCH', the top one first",
+        },
         memory={
             "choices": list(device_memory.LIBRARIES),
             "help": "messages are in memory of each rank's GPU; default: the host's",
@@ -386,31 +490,52 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
 
 
 def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tuple[str, ...]]]:
-    """Who says it, and the switches above each node, as rank 0 has them: of a file, of Slurm, of the site's variable."""
-    environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
-    source, above = "Slurm", comm.allgather(paths.switches_of(hosts[comm.rank], *environ))
+    """Who says it, and the switches above each node, as rank 0 has them:
+    of a file, of Slurm, of the site's variable.
+    """
+    environ = (
+        os.environ.get("SLURM_TOPOLOGY_ADDR", ""),
+        os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""),
+    )
+    source = "Slurm"
+    above = comm.allgather(paths.switches_of(hosts[comm.rank], *environ))
     if file:
         known = paths.read_rows(Path(file).read_text().splitlines() if comm.rank == 0 else ())
-        source, above = "the site", [known.get(host, ()) for host in hosts]
+        source = "the site"
+        above = [known.get(host, ()) for host in hosts]
     elif not all(above):
-        source, above = "the site", [paths.described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts]
+        source = "the site"
+        above = [
+            paths.described_switches(host, os.environ.get("MPIBENCH_SWITCHES", ""))
+            for host in hosts
+        ]
     return source, comm.bcast(above, 0)
 
 
 def main(words: list[str], comm: Any) -> None:
     asked = read_arguments(words)
     if asked.latency.bytes < 1:
-        give_up("--latency: a message of one byte or more is needed, whose first byte says which is the last")
+        give_up(
+            "--latency: a message of one byte or more is needed, whose first byte says which is "
+            "the last"
+        )
     time.sleep(common.PAUSE_S)
     hosts = [paths.name_of(host) for host in comm.allgather(MPI.Get_processor_name())]
-    inside = bool(DEVICE) and len(set(hosts)) == 1  # GPUs of one node, with no switches that anybody describes
+    # GPUs of one node, with no switches that anybody describes
+    inside = bool(DEVICE) and len(set(hosts)) == 1
     if inside:
         hosts = [paths.gpu_of(hosts[0], rank) for rank in range(comm.size)]
     if len(set(hosts)) < comm.size or comm.size < 2:
         nodes = len(set(map(paths.node_of, hosts)))
-        give_up(f"{comm.size} ranks on {nodes} nodes: one rank on each of two nodes, or GPUs of one node, are needed")
+        give_up(
+            f"{comm.size} ranks on {nodes} nodes: one rank on each of two nodes, or GPUs of one "
+            "node, are needed"
+        )
     source, above = ("", [()] * comm.size) if inside else find_switches(comm, hosts, asked.switches)
-    leaves = above if all(above) else [()] * comm.size
+    # A node of which it is not known is on none of the others' switches.
+    leaves = (
+        [path or (host,) for host, path in zip(hosts, above, strict=True)] if any(above) else above
+    )
     design, rounds = schedule.make(leaves, asked.rounds, asked.seed, asked.first)
     steps = steps_of(rounds, asked.orders, asked.seed, together=1 if asked.shared else 0)
     rank = Rank(comm, asked)
@@ -422,7 +547,13 @@ def main(words: list[str], comm: Any) -> None:
     lines = common.Lines(
         comm,
         "pair_map",
-        **{"design": design, "seed": asked.seed, "rounds": len(rounds), "orders": asked.orders, "repeats": asked.repeats},
+        **{
+            "design": design,
+            "seed": asked.seed,
+            "rounds": len(rounds),
+            "orders": asked.orders,
+            "repeats": asked.repeats,
+        },
         **{"latency_count": asked.latency.number, "message_count": asked.bandwidth.number},
         **({"memory": asked.memory} if asked.memory else {}),
         switches=source if all(above) else None,
@@ -430,7 +561,13 @@ def main(words: list[str], comm: Any) -> None:
     )
     begin = time.monotonic()
     conductor = Conductor(
-        rank, Table(lines, hosts, {LATENCY: asked.latency.bytes, BANDWIDTH: asked.bandwidth.bytes}, asked.repeats)
+        rank,
+        PairTable(
+            lines,
+            hosts,
+            {LATENCY: asked.latency.bytes, BANDWIDTH: asked.bandwidth.bytes},
+            asked.repeats,
+        ),
     )
     conductor.run(steps)
     for number, why in sorted(conductor.silent.items()):
@@ -438,7 +575,10 @@ def main(words: list[str], comm: Any) -> None:
     lines.note(seconds=round(time.monotonic() - begin, 1))
     lines.end()
     if conductor.silent:
-        give_up("nodes stopped answering: " + ", ".join(f"{hosts[rank]} ({why})" for rank, why in conductor.silent.items()))
+        give_up(
+            "nodes stopped answering: "
+            + ", ".join(f"{hosts[rank]} ({why})" for rank, why in conductor.silent.items())
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The one reader of what the programs of this folder print (:mod:`common`).
 
-What they wrote is trusted once the number of rows and the checksum of the last line are those of the lines above it.
+What they wrote is trusted once the number of rows and the checksum of
+the last line are those of the lines above it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ FORMAT = 3
 class Printed:
     """What an instrument printed.
 
-    :param head: what holds for all rows; ``rows``: in printed order, without other lines of the instrument (``notes``).
+    :param head: what holds for all rows; ``rows``: in printed order, without
+        other lines of the instrument (``notes``).
     :param whole: the last line is there.
     """
 
@@ -38,8 +40,9 @@ def first_line(instrument: str) -> str:
 def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -> Printed:
     """One output, which must be whole.
 
-    :param notes: first fields of lines that are no rows, of an instrument that says in between what can be used so far: lines
-        of others are passed over then, and an output without an end is read up to there.
+    :param notes: first fields of lines that are no rows, of an instrument that says in between what
+        can be used so far: lines of others are passed over then, and an output without an end is
+        read up to there.
     :raises BadInput: if it is damaged, mixed up, cut off or empty.
     """
 
@@ -49,7 +52,9 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
     head: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
-    used, checksum, whole = (0, 0), 0, False
+    used = (0, 0)
+    checksum = 0
+    whole = False
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not line.strip():
             continue
@@ -59,11 +64,18 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
             content = json.loads(line)
         except (ValueError, RecursionError):
             content = None
-        begins = isinstance(content, dict) and (content.get("instrument"), content.get("format")) == (instrument, FORMAT)
+        begins = isinstance(content, dict) and (
+            content.get("instrument"),
+            content.get("format"),
+        ) == (instrument, FORMAT)
         if notes and not (isinstance(content, dict) and (head or begins)):
             continue  # of others, or damaged: then the next checksum is wrong
         if not isinstance(content, dict):
-            raise wrong(number, f"'{one_line(line)[:60]}' is no line of JSON; the output is damaged, cut or mixed up")
+            raise wrong(
+                number,
+                f"'{one_line(line)[:60]}' is no line of JSON; the output is damaged, cut or "
+                "mixed up",
+            )
         if not head:
             if not begins:
                 raise wrong(number, f"this is not how an output of {instrument} begins")
@@ -72,17 +84,24 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
             kind = "so_far" if notes and "so_far" in content else "end"
             if content != {kind: instrument, "rows": len(rows), "crc32": checksum}:
                 raise wrong(number, "rows and checksum do not fit together; the output is damaged")
-            used, whole = (len(rows), len(others)), kind == "end"
+            used = (len(rows), len(others))
+            whole = kind == "end"
         else:
             (others if next(iter(content), "") in notes else rows).append(content)
         checksum = zlib.crc32(f"{line}\n".encode(errors="replace"), checksum)
     if not head:
         raise BadInput(
             "output-cut",
-            f"{source}: the output of {instrument} has no beginning; it is cut off or of another program, run it again.",
+            f"{source}: the output of {instrument} has no beginning; it is cut off or of another "
+            "program, run it again.",
         )
     if not notes and not whole:
-        raise BadInput("output-cut", f"{source}: the output of {instrument} has no last line; it was cut off, run it again.")
+        raise BadInput(
+            "output-cut",
+            f"{source}: the output of {instrument} has no last line; it was cut off, run it again.",
+        )
     if not notes and not rows:
-        raise BadInput("output-empty", f"{source}: the output of {instrument} has no rows; run it again.")
+        raise BadInput(
+            "output-empty", f"{source}: the output of {instrument} has no rows; run it again."
+        )
     return Printed(head, rows[: used[0]], others[: used[1]], whole)

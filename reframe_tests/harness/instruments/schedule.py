@@ -1,8 +1,10 @@
-"""Rounds of disjoint pairs. Pure Python without imports of the project: the instrument runs it under a stack's own Python.
+"""Rounds of disjoint pairs. Pure Python without imports of the project:
+the instrument runs it under a stack's own Python.
 
-All pairs: the circle method (round-robin tournament; Kirkman 1847): N - 1 rounds of N / 2 pairs for an even number of nodes, N
-rounds for an odd one, in which each node has one round off. A sample: random perfect matchings; where the switches are known
-every third round keeps pairs below one switch as far as that goes, and the others part them as far as that goes.
+All pairs: the circle method (round-robin tournament; Kirkman 1847): N - 1 rounds of N / 2 pairs for
+an even number of nodes, N rounds for an odd one, in which each node has one round off. A sample:
+random perfect matchings; where the switches are known every third round keeps pairs below one
+switch as far as that goes, and the others part them as far as that goes.
 """
 
 from __future__ import annotations
@@ -26,14 +28,18 @@ def circle_rounds(nodes: int) -> list[Round]:
     rounds = []
     for number in range(len(ring) - 1):
         pairs = zip(ring[: len(ring) // 2], reversed(ring[len(ring) // 2 :]), strict=True)
-        turned = [(first, second) if (number + at) % 2 == 0 else (second, first) for at, (first, second) in enumerate(pairs)]
+        turned = [
+            (first, second) if (number + at) % 2 == 0 else (second, first)
+            for at, (first, second) in enumerate(pairs)
+        ]
         rounds.append([pair for pair in turned if -1 not in pair])
         ring = [ring[0], ring[-1], *ring[1:-1]]
     return rounds
 
 
 def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]:
-    """Random perfect matchings of ``len(leaves)`` nodes; with an odd number one node has a round off, each in its turn.
+    """Random perfect matchings of ``len(leaves)`` nodes; with an odd
+    number one node has a round off, each in its turn.
 
     :param leaves: switch of each node; all alike where these are not known.
     """
@@ -47,7 +53,10 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
         idle = min(range(count), key=lambda node: (off[node], draw.random())) if count % 2 else -1
         there = [node for node in range(count) if node != idle]
         within = several and number % WITHIN_EACH == 0
-        tries = [_match(there, leaves, draw, within=within, apart=several and not within) for _ in range(DRAWS)]
+        tries = [
+            _match(there, leaves, draw, within=within, apart=several and not within)
+            for _ in range(DRAWS)
+        ]
         best = min(tries, key=lambda pairs: sum(frozenset(pair) in known for pair in pairs))
         known.update(map(frozenset, best))
         if idle >= 0:
@@ -56,7 +65,14 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
     return chosen
 
 
-def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random, *, within: bool, apart: bool) -> Round:
+def _match(
+    nodes: Sequence[int],
+    leaves: Sequence[Hashable],
+    draw: random.Random,
+    *,
+    within: bool,
+    apart: bool,
+) -> Round:
     mixed = draw.sample(list(nodes), len(nodes))
     if within or apart:
         switches = list(dict.fromkeys(leaves[node] for node in mixed))
@@ -64,7 +80,8 @@ def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random
         place = {switch: at for at, switch in enumerate(switches)}
         mixed.sort(key=lambda node: place[leaves[node]])
     if within:
-        pairs, left = [], []
+        pairs = []
+        left = []
         for switch in dict.fromkeys(leaves[node] for node in mixed):
             below = [node for node in mixed if leaves[node] == switch]
             left += below[len(below) // 2 * 2 :]
@@ -78,7 +95,8 @@ def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random
 
 
 def in_order(rounds: Sequence[Round], order: int, seed: int) -> list[Round]:
-    """The rounds as pass number ``order`` (from 1) runs them: the first as they are, each other one mixed.
+    """The rounds as pass number ``order`` (from 1) runs them: the
+    first as they are, each other one mixed.
 
     In even passes the other node of each pair sends first.
     """
@@ -94,19 +112,28 @@ def number_of_rounds(nodes: int, sampled: int) -> int:
     return min(sampled, whole) if sampled else whole
 
 
-#: Rounds that each node of a small map takes part in: fewer say little of one that is slow now and then, or of a busy machine.
-LEAST_PARTS, LEAST_ORDERS, MOST_ORDERS = 28, 2, 14
+#: Rounds that each node of a small map takes part in: fewer say little of one that is slow now and
+#: then, or of a busy machine.
+LEAST_PARTS = 28
+LEAST_ORDERS = 2
+MOST_ORDERS = 14
 
 
 def usual_orders(nodes: int, sampled: int) -> int:
     """Passes over all rounds where nobody asks for a number."""
     # Of two nodes there is one pair, and more of it tells nothing of either.
     partners = min(sampled, nodes - 1) if sampled else nodes - 1
-    return LEAST_ORDERS if nodes < 3 else min(MOST_ORDERS, max(LEAST_ORDERS, -(-LEAST_PARTS // partners)))
+    return (
+        LEAST_ORDERS
+        if nodes < 3
+        else min(MOST_ORDERS, max(LEAST_ORDERS, -(-LEAST_PARTS // partners)))
+    )
 
 
 def turn(nodes: int, rounds: int, day: int) -> int:
-    """Place in the circle's rounds at which those of a day begin, if each day takes the next ``rounds`` of them."""
+    """Place in the circle's rounds at which those of a day begin, if
+    each day takes the next ``rounds`` of them.
+    """
     return day * rounds % max(1, number_of_rounds(nodes, 0))
 
 
@@ -115,7 +142,9 @@ def days_of_turn(nodes: int, rounds: int) -> int:
     return -(-number_of_rounds(nodes, 0) // max(1, rounds))
 
 
-def make(leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1) -> tuple[str, list[Round]]:
+def make(
+    leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1
+) -> tuple[str, list[Round]]:
     """Design (``all`` or ``sampled``) and rounds of one pass, for nodes on these switches.
 
     :param sampled: rounds of a sample; 0: all pairs.
@@ -126,28 +155,50 @@ def make(leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1) -
     if not whole and first >= 0:
         circle = circle_rounds(len(leaves))
         return "sampled", [circle[(first + at) % len(circle)] for at in range(rounds)]
-    return ("all", circle_rounds(len(leaves))) if whole else ("sampled", matchings(leaves, rounds, seed))
+    return (
+        ("all", circle_rounds(len(leaves)))
+        if whole
+        else ("sampled", matchings(leaves, rounds, seed))
+    )
 
 
-#: Seconds that all ranks take to report a step and begin the next: at all, and for each of them. A small message and back.
-STEP_S, STEP_RANK_S, PING_S = 0.002, 0.0001, 50e-6
+#: Seconds that all ranks take to report a step and begin the next: at all,
+#: and for each of them. A small message and back.
+STEP_S = 0.002
+STEP_RANK_S = 0.0001
+PING_S = 50e-6
 #: The same where ranks share cores, and look for the next step as often as they are given one.
 SHARED_STEP_S = 0.01
-#: Seconds for which a latency is repeated at least. A processor that is stopped for 3 of each 4 ms (a quota, other programs) is
-#: hardly met by 100 round trips of 5 us; in 8 ms their mean shows it.
+#: Seconds for which a latency is repeated at least. A processor that is stopped for 3 of each 4 ms
+#: (a quota, other programs) is hardly met by 100 round trips of 5 us; in 8 ms their mean shows it.
 LATENCY_S = 0.008
 
 
 def cost_s(
-    nodes: int, rounds: int, orders: int, *, transfer_s: float, pings: int, values: int = 1, one_at_a_time: bool = False
+    nodes: int,
+    rounds: int,
+    orders: int,
+    *,
+    transfer_s: float,
+    pings: int,
+    values: int = 1,
+    one_at_a_time: bool = False,
 ) -> float:
-    """About how many seconds the rounds take: each has a step for latency (for each pair, where that is measured one at a time)
-    and two for bandwidth.
+    """About how many seconds the rounds take: each has a step for latency (for each pair, where
+    that is measured one at a time) and two for bandwidth.
 
     :param rounds: of one pass; ``orders``: passes.
     :param transfer_s: seconds for the messages of one bandwidth at the line rate.
-    :param pings: round trips of one latency at least; ``values``: latencies of a pair and direction in a round.
+    :param pings: round trips of one latency at least; ``values``:
+        latencies of a pair and direction in a round.
     """
     step = (SHARED_STEP_S if one_at_a_time else STEP_S) + nodes * STEP_RANK_S
     latencies = max(1, nodes // 2) if one_at_a_time else 1
-    return rounds * orders * (latencies * (step + 2 * values * max(pings * PING_S, LATENCY_S)) + 2 * (step + transfer_s))
+    return (
+        rounds
+        * orders
+        * (
+            latencies * (step + 2 * values * max(pings * PING_S, LATENCY_S))
+            + 2 * (step + transfer_s)
+        )
+    )

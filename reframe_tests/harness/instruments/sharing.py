@@ -1,12 +1,14 @@
-"""Copies memory and calls collectives for so many seconds each, at the same time as other programs on the node.
+"""Copies memory and calls collectives for so many seconds each, at
+the same time as other programs on the node.
 
-``python sharing.py --seconds 1 Copy:65536,16777216 Allreduce:8 --program 1 3 --meet FOLDER``: it is program 1 of 3 and, before
-each row, waits until the other two are there as well; without ``--meet`` it runs alone.
+``python sharing.py --seconds 1 Copy:65536,16777216 Allreduce:8 --program 1 3 --meet FOLDER``: it is
+program 1 of 3 and, before each row, waits until the other two are there as well; without ``--meet``
+it runs alone.
 
-A row is measured for a time and not for a number of repetitions, so that a program that gets half a core runs as long as one
-that gets a whole one. Its time is that of the slowest rank, and it says from when to when it was measured (CLOCK_MONOTONIC,
-which all processes of a node share). Ranks go on together in batches of some milliseconds. The interpreter adds about 1 us to
-each call.
+A row is measured for a time and not for a number of repetitions, so that a program that gets half a
+core runs as long as one that gets a whole one. Its time is that of the slowest rank, and it says
+from when to when it was measured (CLOCK_MONOTONIC, which all processes of a node share). Ranks go
+on together in batches of some milliseconds. The interpreter adds about 1 us to each call.
 """
 
 from __future__ import annotations
@@ -23,9 +25,12 @@ from mpi4py import MPI
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from reframe_tests.harness.instruments import common
 
-#: Calls before those that are timed, and seconds of calls between two looks at the clock that all ranks share.
-WARM_UP, BATCH_S = 5, 0.005
-#: Seconds after which a program no longer waits for the others: the start of a launcher takes a few.
+#: Calls before those that are timed, and seconds of calls between two
+#: looks at the clock that all ranks share.
+WARM_UP = 5
+BATCH_S = 0.005
+#: Seconds after which a program no longer waits for the others:
+#: the start of a launcher takes a few.
 PATIENCE_S = 45.0
 
 
@@ -33,7 +38,8 @@ class WithCopy(common.Collectives):
     """The collectives, and a copy from one buffer of a rank to another."""
 
     def copy(self, size: int) -> common.Operation:
-        sent, got = bytearray(self.own(size)), bytearray(size)
+        sent = bytearray(self.own(size))
+        got = bytearray(size)
         there = memoryview(got)
 
         def run() -> None:
@@ -43,7 +49,9 @@ class WithCopy(common.Collectives):
 
 
 def meet(comm: Any, folder: Path | None, program: int, programs: int, section: int) -> None:
-    """Wait until all programs are at a section; ranks that wait sleep, so that they cost those who come late nothing."""
+    """Wait until all programs are at a section; ranks that wait sleep, so
+    that they cost those who come late nothing.
+    """
     if comm.rank == 0 and folder:
         (folder / f"{section}.{program}").touch()
         others = [folder / f"{section}.{other}" for other in range(1, programs + 1)]
@@ -52,17 +60,21 @@ def meet(comm: Any, folder: Path | None, program: int, programs: int, section: i
             if time.monotonic() > late:
                 number = missing[0].suffix[1:]
                 common.give_up(
-                    f"program {program} of {programs} timed out after waiting {PATIENCE_S:.0f} s for program {number}"
+                    f"program {program} of {programs} timed out after waiting {PATIENCE_S:.0f} s "
+                    f"for program {number}"
                 )
             time.sleep(common.LOOK_S)
     common.wait(comm.Ibarrier())
 
 
-def measure(comm: Any, run: Callable[[], Any], seconds: float, ready: Callable[[], None]) -> tuple[int, int, int, float]:
-    """Repetitions, the first rank's begin and the last one's end in ns, and the slowest rank's time of a repetition in seconds;
-    of use on the first rank only.
+def measure(
+    comm: Any, run: Callable[[], Any], seconds: float, ready: Callable[[], None]
+) -> tuple[int, int, int, float]:
+    """Repetitions, the first rank's begin and the last one's end in ns, and the slowest rank's time
+    of a repetition in seconds; of use on the first rank only.
     """
-    clock, now = time.perf_counter, time.monotonic_ns
+    clock = time.perf_counter
+    now = time.monotonic_ns
     began = clock()
     for _ in range(WARM_UP):
         run()
@@ -70,7 +82,8 @@ def measure(comm: Any, run: Callable[[], Any], seconds: float, ready: Callable[[
     ready()
     comm.Barrier()
     begin = end = now()
-    own, count = 0.0, 0
+    own = 0.0
+    count = 0
     going = True
     while going:
         started = clock()
@@ -79,9 +92,13 @@ def measure(comm: Any, run: Callable[[], Any], seconds: float, ready: Callable[[
         own += clock() - started
         count += batch
         end = now()
-        # No rank goes on before the others: one that has a core for itself would be done long before one that has not.
+        # No rank goes on before the others: one that has a core for itself
+        # would be done long before one that has not.
         going = comm.allreduce(end - begin < seconds * 1e9, MPI.LAND)
-    most, first, last = (comm.reduce(value, which) for value, which in ((own, MPI.MAX), (begin, MPI.MIN), (end, MPI.MAX)))
+    most, first, last = (
+        comm.reduce(value, which)
+        for value, which in ((own, MPI.MAX), (begin, MPI.MIN), (end, MPI.MAX))
+    )
     return count, first or begin, last or end, (most or 0.0) / count
 
 
@@ -90,17 +107,27 @@ def main(words: list[str], comm: Any) -> None:
         "Copies and collectives, at the same time as other programs.",
         seconds={"required": True, "type": float, "help": "of each benchmark and size"},
         program={
-            **{"nargs": 2, "type": int, "default": (1, 1), "metavar": ("NUMBER", "PROGRAMS")},
+            "nargs": 2,
+            "type": int,
+            "default": (1, 1),
+            "metavar": ("NUMBER", "PROGRAMS"),
             "help": "which it is of how many; 1 of 1 by default",
         },
-        meet={"type": Path, "metavar": "FOLDER", "help": "where the programs meet; without, it runs alone"},
+        meet={
+            "type": Path,
+            "metavar": "FOLDER",
+            "help": "where the programs meet; without, it runs alone",
+        },
     )
     parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
     asked = parser.parse_args(words)
     program, programs = asked.program
     time.sleep(common.PAUSE_S)
-    lines = common.Lines(comm, "sharing", program=program, programs=programs, shared=bool(asked.meet))
-    calls, section = WithCopy(comm, ("d", MPI.DOUBLE)), 0
+    lines = common.Lines(
+        comm, "sharing", program=program, programs=programs, shared=bool(asked.meet)
+    )
+    calls = WithCopy(comm, ("d", MPI.DOUBLE))
+    section = 0
     gc.disable()
     for row in asked.rows:
         name, _, listed = row.partition(":")
@@ -113,8 +140,15 @@ def main(words: list[str], comm: Any) -> None:
                 meet(comm, asked.meet, program, programs, section)
 
             count, begin, end, seconds = measure(comm, operation.run, asked.seconds, ready)
-            rate = round(comm.size * size / seconds / 1e6, 3) if name == "Copy" and seconds else None
-            times = {"from_ns": begin, "to_ns": end, "t_max_us": common.microseconds(seconds), "mb_per_s": rate}
+            rate = (
+                round(comm.size * size / seconds / 1e6, 3) if name == "Copy" and seconds else None
+            )
+            times = {
+                "from_ns": begin,
+                "to_ns": end,
+                "t_max_us": common.microseconds(seconds),
+                "mb_per_s": rate,
+            }
             lines.row(benchmark=name, bytes=size, repetitions=count, **times)
     lines.end()
 

@@ -1,4 +1,6 @@
-"""Launchers: how each places ranks and reaches the other nodes; one file each, registered by being there."""
+"""Launchers: how each places ranks and reaches the other nodes;
+one file each, registered by being there.
+"""
 
 #: Modules that hold no record: what the others share.
 SHARED = ("model", "pbs", "registry", "schedulers")

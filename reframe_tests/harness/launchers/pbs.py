@@ -1,4 +1,6 @@
-"""How launchers that would use ssh start ranks through PBS instead, so that it accounts for every process."""
+"""How launchers that would use ssh start ranks through PBS
+instead, so that it accounts for every process.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from ..batch_systems import PBS
 SCHEDULERS = PBS.schedulers
 #: Name of the script in the job's directory.
 REMOTE_SHELL = "pbsdsh_rsh"
-#: Stands in for ssh: runs a command on another node of the job through PBS's TM interface (pbsdsh(1), -h and -o). ssh hands
-#: its words to a shell as one line, so this does too; pbsdsh knows hosts by their short names.
+#: Stands in for ssh: runs a command on another node of the job through PBS's TM interface
+#: (pbsdsh(1), -h and -o). ssh hands its words to a shell as one line, so this does too; pbsdsh
+#: knows hosts by their short names.
 SCRIPTS = {
     REMOTE_SHELL: """#!/bin/bash
 while [[ ${1:-} == -* ]]; do shift; done

@@ -1,8 +1,10 @@
-"""All launchers: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""All launchers: those of this folder, one file each, and those of
+``MPIBENCH_EXTENSIONS`` (:mod:`records`).
 
-:func:`bind` says a placement in the words of each: environment, options and files that put rank r of each node on its CPUs. The
-options also fix the processes per node, so that a command line is ``mpirun -np N <options> program``. Policy ``default``
-asks for nothing else; ``none`` asks for no binding at all, by launcher and library.
+:func:`bind` says a placement in the words of each: environment, options and files that put rank r
+of each node on its CPUs. The options also fix the processes per node, so that a command line is
+``mpirun -np N <options> program``. Policy ``default`` asks for nothing else; ``none`` asks for no
+binding at all, by launcher and library.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from ..mpis import registry as mpis
 from ..vocabulary import BadInput, NotMeasured
 from .model import Binding, Launcher, Request
 
-#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
-#: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
+#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site.
+#: ``local`` is among them because ReFrame detects the topology only of partitions whose scheduler
+#: and launcher are both local.
 STACKS_OWN = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
 #: Name of a launcher: a word of metadata.
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
@@ -30,26 +33,35 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)
 def known() -> dict[str, Launcher]:
     """Every launcher by name, a site's first.
 
-    :raises BadInput: for an extension that cannot be used, naming its file, and for two launchers of one name of ReFrame's.
+    :raises BadInput: for an extension that cannot be used, naming its file,
+        and for two launchers of one name of ReFrame's.
     """
     rows = records.load(__package__, "LAUNCHER", Launcher, _find_fault).values()
     taken: dict[str, str] = {}
     for row in rows:
         for name in row.site:
             if taken.setdefault(name, row.name) != row.name:
-                both = f"launchers {taken[name]} and {row.name} both are what a partition calls {name!r}"
-                raise BadInput("launcher-settings", f"{both}; take it out of 'site' of one.")
+                both = (
+                    f"launchers {taken[name]} and {row.name} both are what a partition calls "
+                    f"{name!r}"
+                )
+                raise BadInput("bad-option", f"{both}; take it out of 'site' of one.")
     by_name = {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
     for mpi in mpis.known().values():
         for name in (*mpi.launchers, *(name for row in mpi.unbinding for name in row.launchers)):
             if name not in by_name:
                 known = ", ".join(by_name)
-                raise BadInput("launcher-unknown", f"MPI {mpi.name}: {name!r} is no launcher; correct it, there are {known}.")
+                raise BadInput(
+                    "unknown-name",
+                    f"MPI {mpi.name}: {name!r} is no launcher; correct it, there are {known}.",
+                )
     return by_name
 
 
 def families() -> dict[str, Launcher]:
-    """Those that a stack's own ``mpirun`` may be (``launcher_family`` of ``stack.json``), by name."""
+    """Those that a stack's own ``mpirun`` may be
+    (``launcher_family`` of ``stack.json``), by name.
+    """
     return {name: row for name, row in known().items() if not row.site or row.introduction}
 
 
@@ -68,7 +80,9 @@ def find(launcher: str, family: str) -> Launcher | None:
         row = families().get(family)
         # Started where the stack has it, not as the site names it.
         return replace(row, site=(), program=()) if row and row.site else row
-    return next((row for row in known().values() if launcher == row.name or launcher in row.site), None)
+    return next(
+        (row for row in known().values() if launcher == row.name or launcher in row.site), None
+    )
 
 
 def unknown(name: str) -> str:
@@ -94,10 +108,14 @@ def _add(launcher: Launcher, name: str) -> None:
 
     if not launcher.program:
         raise BadInput(
-            "launcher-unknown", f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its 'program'."
+            "unknown-name",
+            f"launcher {launcher.name}: ReFrame has no launcher {name!r}; give the record its "
+            "'program'.",
         )
     body = {"command": lambda self, job: list(launcher.program)}
-    register_launcher(name)(types.new_class(name, (JobLauncher,), exec_body=lambda namespace: namespace.update(body)))
+    register_launcher(name)(
+        types.new_class(name, (JobLauncher,), exec_body=lambda namespace: namespace.update(body))
+    )
 
 
 def _find_fault(launcher: Launcher) -> str:
@@ -105,7 +123,10 @@ def _find_fault(launcher: Launcher) -> str:
         return f"{launcher.name!r} is not a name of small letters, digits, - and _; give it another"
     taken = [name for name in launcher.site if name in STACKS_OWN]
     if taken:
-        return f"launcher {taken[0]!r} of a partition stands for the stack's own mpirun; name another one in 'site'"
+        return (
+            f"launcher {taken[0]!r} of a partition stands for the stack's own mpirun; name "
+            "another one in 'site'"
+        )
     for key, names in {"settings": launcher.settings, **vars(launcher.identity)}.items():
         if isinstance(names, str):
             return f"{key!r} is {names!r}, not a tuple of names; write ({names!r},)"
@@ -115,7 +136,10 @@ def _find_fault(launcher: Launcher) -> str:
     try:
         launcher.words((), (), 1, 1)
     except (KeyError, IndexError, ValueError) as error:
-        return f"'total' has a placeholder that is none of {{ranks}}, {{nodes}} and {{pmi}} ({error}); correct it"
+        return (
+            "'total' has a placeholder that is none of {ranks}, {nodes} and {pmi} "
+            f"({error}); correct it"
+        )
     return ""
 
 
@@ -141,20 +165,24 @@ def bind(
         raise NotMeasured(unknown(str(launcher)))
     if placement.ppn != ppn or (placement.ranks is not None and len(placement.ranks) != ppn):
         raise BadInput(
-            "placement-other-ppn",
-            f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: resolve it again.",
+            "not-comparable",
+            f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: "
+            "resolve it again.",
         )
     if nodes < 1:
-        raise BadInput("nodes-range", f"{nodes} nodes are asked for: ask for at least 1.")
+        raise BadInput("bad-option", f"{nodes} nodes are asked for: ask for at least 1.")
     unbinding = _unbinding(row, mpi, tuple(version))
-    request = Request(placement, nodes, ppn, mpi, tuple(version), oversubscribe, hostfile, unbinding)
+    request = Request(
+        placement, nodes, ppn, mpi, tuple(version), oversubscribe, hostfile, unbinding
+    )
     if placement.ranks is not None:
         return row.explicit(request)
     return row.unbound(request) if placement.policy == "none" else row.count(request)
 
 
 def _unbinding(launcher: Launcher, mpi: str, version: tuple[int, ...]) -> dict[str, str]:
-    """Variables that keep the MPI library from binding its ranks again, after a launcher that is not its own did.
+    """Variables that keep the MPI library from binding its ranks again,
+    after a launcher that is not its own did.
 
     All libraries that do so, unless the stack is known; a library ignores the others' variables.
     """
@@ -162,6 +190,7 @@ def _unbinding(launcher: Launcher, mpi: str, version: tuple[int, ...]) -> dict[s
     return {
         name: value
         for row in (row for library in known for row in library.unbinding)
-        if (launcher.site or launcher.name in row.launchers) and (not (version and row.before) or version < row.before)
+        if (launcher.site or launcher.name in row.launchers)
+        and (not (version and row.before) or version < row.before)
         for name, value in row.env.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .model import Binding, Identity, Launcher, Request, mask
+from .model import Binding, Launcher, RankNames, Request, mask
 
 
 def _count(request: Request) -> Binding:
@@ -27,7 +27,8 @@ def _explicit(request: Request) -> Binding:
 LAUNCHER = Launcher(
     name="srun",
     title="Slurm",
-    manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, 'Output environment variables'",
+    manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, 'Output "
+    "environment variables'",
     site=("srun", "srunalloc"),
     count=_count,
     unbound=_unbound,
@@ -38,23 +39,35 @@ LAUNCHER = Launcher(
     private=("SRUN_",),
     # SLURM_CPU_BIND=cores arrives as quiet,mask_cpu:0x1.
     rewritten=("SLURM_",),
-    # What the process management interface says comes first: Slurm's exist even where MPI never got to know of its peers.
-    identity=Identity(
+    # What the process management interface says comes first: Slurm's exist
+    # even where MPI never got to know of its peers.
+    identity=RankNames(
         rank=("PMIX_RANK", "PMI_RANK", "SLURM_PROCID"),
         size=("PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
         local_rank=("SLURM_LOCALID",),
     ),
     settings=(
-        *("SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_LOCALID", "SLURM_PROCID"),
-        *("PMI_RANK", "PMI_SIZE", "PMIX_RANK"),
+        "SLURM_CPU_BIND",
+        "SLURM_MPI_TYPE",
+        "SLURM_JOB_ID",
+        "SLURM_STEP_ID",
+        "SLURM_NODEID",
+        "SLURM_LOCALID",
+        "SLURM_PROCID",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "PMIX_RANK",
     ),
     # info() of src/srun/libsrun/allocate.c and launch.c (22.05); without "error:" and "warning:".
     stdout_lines=re.compile(
         r"srun: (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"
-        r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*|still disabled, retrying.*)|Step created for \S+"
-        r"|Pending job allocation \d+|Granted job allocation \d+|Waiting for resource configuration"
+        r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*"
+        r"|still disabled, retrying.*)|Step created for \S+"
+        r"|Pending job allocation \d+|Granted job allocation \d+"
+        r"|Waiting for resource configuration"
         r"|Nodes \S+ are ready for job)"
     ),
-    note="Lists and masks hold per node and are honoured only if the step was given every CPU of the node: the job asks for "
-    "the node exclusively and for no --cpus-per-task (which implies --exact since 22.05). Needs task/affinity.",
+    note="Lists and masks hold per node and are honoured only if the step was given every CPU "
+    "of the node: the job asks for the node exclusively and for no --cpus-per-task (which "
+    "implies --exact since 22.05). Needs task/affinity.",
 )

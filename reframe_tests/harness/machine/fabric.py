@@ -1,4 +1,6 @@
-"""A fabric: a network as the site names it, with what a test must know to choose it and to prove it was used."""
+"""A fabric: a network as the site names it, with what a test must
+know to choose it and to prove it was used.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,14 @@ ANY_PINNING = "any"
 class Rail:
     """One port of a fabric on every node.
 
-    :param device: network interface (``eth1``) or RDMA device (``mlx5_0``, ``hfi1_0``), as the kernel names it.
-    :param line_rate_gbit_per_s: nominal rate of the link in Gbit/s; ``None`` where there is none (loopback).
+    :param device: network interface (``eth1``) or RDMA device
+        (``mlx5_0``, ``hfi1_0``), as the kernel names it.
+    :param line_rate_gbit_per_s: nominal rate of the link in Gbit/s;
+        ``None`` where there is none (loopback).
     :param numa_node: NUMA node the adapter hangs on; ``None`` where unknown or meaningless.
     :param port: port of an RDMA device.
-    :param adapter: any name of the card the port is on, the same for all ports of a card; empty where the site does not say.
+    :param adapter: any name of the card the port is on, the same for all ports
+        of a card; empty where the site does not say.
     """
 
     device: str
@@ -36,18 +41,25 @@ class Fabric:
 
     :param name: site's name (``eth1g``, ``opa100``, ``shm``); a valid ReFrame feature, so no ``-``.
     :param transport: name of a :class:`machine.transport.Transport`.
-    :param scope: ``node`` (inside one node; every byte must take this fabric) or ``cluster`` (between nodes).
+    :param scope: ``node`` (inside one node; every byte must take this
+        fabric) or ``cluster`` (between nodes).
     :param rails: ports, in the site's order; empty for a transport in memory.
-    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. Network interfaces must have it on every node.
-    :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages, or pairs of a pinning policy and
-        its own, :data:`ANY_PINNING` for the policies without one; ``None``: not gated.
-    :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
-    :param striped: each rank splits its large messages over all rails; otherwise each message takes one rail.
-    :param choices: where nothing is forced: the partition's other fabrics of this scope, which the MPI may take.
+    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything.
+        Network interfaces must have it on every node.
+    :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages, or
+        pairs of a pinning policy and its own, :data:`ANY_PINNING` for the policies without one;
+        ``None``: not gated.
+    :param tcp_interfaces: for RDMA transports, interfaces whose counters
+        may also grow (IP over the same link).
+    :param striped: each rank splits its large messages over all rails;
+        otherwise each message takes one rail.
+    :param choices: where nothing is forced: the partition's other fabrics
+        of this scope, which the MPI may take.
     :param expect: the one of them that it must take; empty: any.
     :param memory: where messages are.
     :param gpus: of every node, in the order of their PCI addresses; empty for memory of the host.
-    :param peer_rate_gbit_per_s: what one GPU can send to another of its node, one way (NVLink, xGMI, PCIe).
+    :param peer_rate_gbit_per_s: what one GPU can send to another of
+        its node, one way (NVLink, xGMI, PCIe).
     :param pcie_rate_gbit_per_s: what one GPU can send over PCIe, one way.
     """
 
@@ -78,7 +90,8 @@ class Fabric:
 
     @property
     def line_rate_gbit_per_s(self) -> float | None:
-        """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has none; between GPUs of a node that of their link.
+        """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has
+        none; between GPUs of a node that of their link.
 
         What is sent from memory of GPUs crosses PCIe to reach a rail, each GPU's own.
         """
@@ -92,7 +105,9 @@ class Fabric:
         return float(min([sum(known), *pcie]))
 
     def efficiency(self, pinning: str) -> float | None:
-        """Smallest acceptable fraction of line rate x rails under a pinning policy; ``None``: not gated."""
+        """Smallest acceptable fraction of line rate x rails under a
+        pinning policy; ``None``: not gated.
+        """
         if isinstance(self.min_efficiency, tuple):
             own = dict(self.min_efficiency)
             return own.get(pinning, own.get(ANY_PINNING))
@@ -100,16 +115,20 @@ class Fabric:
 
     @property
     def planned_rate_gbit_per_s(self) -> float | None:
-        """Line rate in Gbit/s that the work is planned for: where nothing is forced, the lowest of those that may be taken."""
+        """Line rate in Gbit/s that the work is planned for: where nothing is
+        forced, the lowest of those that may be taken.
+        """
         rates = [fabric.line_rate_gbit_per_s for fabric in self.choices]
         return min((rate for rate in rates if rate is not None), default=self.line_rate_gbit_per_s)
 
     def share_used(self, rank_numa: Sequence[int | None]) -> float:
-        """Share of :attr:`line_rate_gbit_per_s` that the ranks of one node can use: striped all of it, else a rail for each.
+        """Share of :attr:`line_rate_gbit_per_s` that the ranks of one node can
+        use: striped all of it, else a rail for each.
 
-        A rank uses the rail on its own NUMA node, as the MPIs choose it (Intel's dual-rail article, 2020, "How to Use Dual
-        Rail?", 1); where a rank's node has no rail or is not known, a further one. Ranks with GPUs use the rails that the site
-        names next to these (:attr:`Gpu.nic`), or share all of them evenly. The fewest rails count where rates differ.
+        A rank uses the rail on its own NUMA node, as the MPIs choose it (Intel's dual-rail article,
+        2020, "How to Use Dual Rail?", 1); where a rank's node has no rail or is not known, a
+        further one. Ranks with GPUs use the rails that the site names next to these
+        (:attr:`Gpu.nic`), or share all of them evenly. The fewest rails count where rates differ.
 
         :param rank_numa: NUMA node of each rank of a node; ``None`` where it is not known.
         """
@@ -118,7 +137,9 @@ class Fabric:
         if self.striped or len(self.rails) < 2 or len(known) < len(rates):
             return 1.0
         own = {rail.numa_node for rail in self.rails if rail.numa_node is not None}
-        used = len({numa for numa in rank_numa if numa in own}) + sum(1 for numa in rank_numa if numa not in own)
+        used = len({numa for numa in rank_numa if numa in own}) + sum(
+            1 for numa in rank_numa if numa not in own
+        )
         if self.gpus:
             nics = {gpu.nic for gpu in self.gpus[: len(rank_numa)]}
             used = len(nics) if all(nics) else len(rank_numa) * len(self.rails) // len(self.gpus)

@@ -1,8 +1,8 @@
 """GPUs of a node, and the memory that messages are sent from and received into.
 
-Memory is part of what a fabric is: the same rails carry device memory by other ways than host memory (GPUDirect RDMA, staging
-through the host), so each memory of a fabric is measured, stored and judged as a fabric of its own
-(:func:`sites.systems.fabrics_of`).
+Memory is part of what a fabric is: the same rails carry device memory by other ways than host
+memory (GPUDirect RDMA, staging through the host), so each memory of a fabric is measured, stored
+and judged as a fabric of its own (:func:`sites.systems.fabrics_of`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import NamedTuple
 
 #: Memory of the host; every suite and MPI measures it.
 HOST = "host"
-#: Memory of both ranks as ``memory`` of a fabric has it: the GPU's own, pages that move between host and GPU, and the two
-#: mixed pairs, sender first.
-DEVICE, MANAGED, HOST_TO_DEVICE, DEVICE_TO_HOST = "device", "managed", "host_to_device", "device_to_host"
+#: Memory of both ranks as ``memory`` of a fabric has it: the GPU's own, pages that move between
+#: host and GPU, and the two mixed pairs, sender first.
+DEVICE = "device"
+MANAGED = "managed"
+HOST_TO_DEVICE = "host_to_device"
+DEVICE_TO_HOST = "device_to_host"
 MEMORIES = (HOST, DEVICE, MANAGED, HOST_TO_DEVICE, DEVICE_TO_HOST)
-#: Variant of an output that says only that some memory of GPUs was asked for; what was started says which.
+#: Variant of an output that says only that some memory of GPUs was
+#: asked for; what was started says which.
 UNSAID = "memory=unsaid"
 
 
@@ -27,12 +31,13 @@ class GpuKind:
 
     :param name: as ``kind`` of a partition's ``gpus`` has it.
     :param title: name in sentences.
-    :param architecture: first letters of what ReFrame calls it (``arch`` of a partition's ``devices``).
-    :param visible: variable that says which GPUs a process may see, by number: CUDA C++ Programming Guide, "CUDA Environment
-        Variables"; ROCm documentation, "GPU isolation techniques".
+    :param architecture: first letters of what ReFrame calls it
+        (``arch`` of a partition's ``devices``).
+    :param visible: variable that says which GPUs a process may see, by number: CUDA C++ Programming
+        Guide, "CUDA Environment Variables"; ROCm documentation, "GPU isolation techniques".
     :param driver: how the rank records call its kernel driver (``recorder.c``).
-    :param narrowing: further variables that hide GPUs from a process, in which a batch system may have said the same (Slurm's
-        gres.conf(5), ``Flags``; HIP reads CUDA's name too).
+    :param narrowing: further variables that hide GPUs from a process, in which a batch system may
+        have said the same (Slurm's gres.conf(5), ``Flags``; HIP reads CUDA's name too).
     :param env: variables that make numbers of GPUs those of the kernel's order of PCI addresses.
     """
 
@@ -49,9 +54,20 @@ class GpuKind:
 KINDS: Mapping[str, GpuKind] = {
     row.name: row
     for row in (
-        GpuKind("cuda", "CUDA", "sm_", "CUDA_VISIBLE_DEVICES", "NVIDIA driver", env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
         GpuKind(
-            *("rocm", "ROCm", "gfx", "ROCR_VISIBLE_DEVICES", "amdgpu driver"),
+            "cuda",
+            "CUDA",
+            "sm_",
+            "CUDA_VISIBLE_DEVICES",
+            "NVIDIA driver",
+            env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        ),
+        GpuKind(
+            "rocm",
+            "ROCm",
+            "gfx",
+            "ROCR_VISIBLE_DEVICES",
+            "amdgpu driver",
             narrowing=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
         ),
     )
@@ -62,10 +78,13 @@ KINDS: Mapping[str, GpuKind] = {
 class Gpu:
     """One GPU of every node; of AMD's cards with two dies each die is one.
 
-    :param bus_id: PCI address as the kernel writes it (``0000:03:00.0``); empty where the site does not say.
+    :param bus_id: PCI address as the kernel writes it
+        (``0000:03:00.0``); empty where the site does not say.
     :param numa_node: NUMA node it hangs on; ``None`` where the site does not say.
-    :param cpus: CPUs nearest to it where these are fewer than those of its NUMA node (``48-55``: a core complex); empty: those.
-    :param nic: device of the rail next to it (``mlx5_0``, ``hsn0``); empty where the site does not say.
+    :param cpus: CPUs nearest to it where these are fewer than those of its NUMA
+        node (``48-55``: a core complex); empty: those.
+    :param nic: device of the rail next to it (``mlx5_0``, ``hsn0``);
+        empty where the site does not say.
     """
 
     bus_id: str = ""
@@ -90,7 +109,9 @@ class Memory(NamedTuple):
 
     @property
     def variant(self) -> str:
-        """What it adds to the variants of a benchmark, so that numbers of two memories never meet; nothing for the host's."""
+        """What it adds to the variants of a benchmark, so that numbers of two
+        memories never meet; nothing for the host's.
+        """
         return f"memory={self.word}" if self.on_gpu else ""
 
     @property

@@ -1,7 +1,8 @@
-"""Switches above a node, as Slurm tells each task, or a site in a variable. Pure Python: instruments run it, too.
+"""Switches above a node, as Slurm tells each task, or a site in a
+variable. Pure Python: instruments run it, too.
 
-Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches with patterns of their hosts:
-``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.
+Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches
+with patterns of their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ def kind_of(names: Sequence[str]) -> str:
 
 
 #: What a host or switch may be called where it stands in a line for others to read.
-_NAME, _UNUSUAL = re.compile(r"[A-Za-z0-9_-]+"), re.compile(r"[^A-Za-z0-9_-]")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def rows_of(above: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Of a switch's name other characters are ``_``, and a
-    host whose name no rank can have is left out."""
+    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Of a switch's name other
+    characters are ``_``, and a host whose name no rank can have is left out.
+    """
     return [
         f"{host} {'.'.join(_UNUSUAL.sub('_', name) for name in path)}"
         for host, path in sorted(above.items())
@@ -52,8 +55,11 @@ def read_rows(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
-    """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
-    names, kinds = address.split("."), pattern.split(".")
+    """Switches above a node, the top one first; none where Slurm
+    does not say, or says it of another node.
+    """
+    names = address.split(".")
+    kinds = pattern.split(".")
     if len(names) != len(kinds) or kinds[-1] != "node" or name_of(names[-1]) != name_of(host):
         return ()
     return tuple(_UNUSUAL.sub("_", part) for part in names[:-1])

@@ -1,9 +1,11 @@
-"""Cray MPICH 8 and 9 of HPE's Cray Programming Environment, over libfabric (Slingshot) and over UCX.
+"""Cray MPICH 8 and 9 of HPE's Cray Programming Environment,
+over libfabric (Slingshot) and over UCX.
 
-It is two builds, chosen by module: ``cray-mpich`` with ``craype-network-ofi``, ``cray-mpich-ucx`` with ``craype-network-ucx``
-(release notes of 8.1.23). Its own variables are documented in intro_mpi(3). Each rank takes one network card
-(``MPICH_OFI_NIC_POLICY``), and it says which: ``MPICH_OFI_VERBOSE`` names provider and domain, ``MPICH_OFI_NIC_VERBOSE=2`` the
-card of each rank. The lines are from logs of others (ci/tests/data/golden_transports/craympich-lines.txt).
+It is two builds, chosen by module: ``cray-mpich`` with ``craype-network-ofi``, ``cray-mpich-ucx``
+with ``craype-network-ucx`` (release notes of 8.1.23). Its own variables are documented in
+intro_mpi(3). Each rank takes one network card (``MPICH_OFI_NIC_POLICY``), and it says which:
+``MPICH_OFI_VERBOSE`` names provider and domain, ``MPICH_OFI_NIC_VERBOSE=2`` the card of each rank.
+The lines are from logs of others (ci/tests/data/golden_transports/craympich-lines.txt).
 
 Nobody here could run it: Slingshot and its provider come with HPE's systems.
 """
@@ -16,23 +18,38 @@ from dataclasses import replace
 from typing import Any
 
 from . import shared_evidence as shared
-from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
-from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, DeviceMemory, Proof, Range, TransportRow, gaps, scoped
+from .model import MPICH_COMPILED, MPICH_WORLD, Banner, Mpi, SpackPackage
+from .transport import (
+    LIBRARIES,
+    MANY_RAILS,
+    ONE_RAIL,
+    DeviceMemory,
+    Proof,
+    Range,
+    TransportRow,
+    gaps,
+    scoped,
+)
 
-OFI, UCX = "ch4:ofi", "ch4:ucx"
+OFI = "ch4:ofi"
+UCX = "ch4:ucx"
 _VERSIONS = Range((8,))
 _MANUAL = "intro_mpi(3) of Cray MPICH 8.1 and 9.0, "
 _OFI_MANUAL = (
-    _MANUAL + "'OFI environment variables' (MPICH_OFI_USE_PROVIDER, MPICH_OFI_NIC_POLICY, MPICH_OFI_VERBOSE); libfabric, "
+    _MANUAL + "'OFI environment variables' (MPICH_OFI_USE_PROVIDER, MPICH_OFI_NIC_POLICY, "
+    "MPICH_OFI_VERBOSE); libfabric, "
 )
 _DEBUG = {"MPICH_OFI_VERBOSE": "1", "MPICH_OFI_NIC_VERBOSE": "2", "MPICH_VERSION_DISPLAY": "1"}
-#: Ranks of one node through their card: the first keeps a job on one node from opening none, the second is MPICH's.
+#: Ranks of one node through their card: the first keeps a job on one
+#: node from opening none, the second is MPICH's.
 _REMOTE = {"MPICH_SINGLE_HOST_ENABLED": "0", "MPICH_NO_LOCAL": "1"}
 
-#: Lines of those variables, among the benchmark's, and none of an error: "PE <rank>: ..."; where intra-node shortcuts are off
-#: a warning of several lines; at the end the counters of Slingshot cards.
+#: Lines of those variables, among the benchmark's, and none of an error: "PE <rank>: ..."; where
+#: intra-node shortcuts are off a warning of several lines; at the end the counters of Slingshot
+#: cards.
 _STDOUT_LINES = re.compile(
-    r"PE \d+: (?!.*\b(?:[Ee]rror|ERROR|[Ff]ail)).*|MPI VERSION +: CRAY MPICH version .*|MPI BUILD INFO +: .*"
+    r"PE \d+: (?!.*\b(?:[Ee]rror|ERROR|[Ff]ail)).*|MPI VERSION +: CRAY MPICH version .*"
+    r"|MPI BUILD INFO +: .*"
     r"| {6}(?:This setting disables all intra-node MPI optimizations\."
     r"|In addition, on systems with multiple NICs per node, this setting"
     r"|forces HPE Cray MPI to only use a single NIC on each node\. This"
@@ -40,8 +57,9 @@ _STDOUT_LINES = re.compile(
     r"|MPICH Slingshot Network Summary: \d+ network timeouts"
 )
 
-#: Its library for a platform of GPUs, which programs are linked with (module craype-accel-...); without it MPI_Init ends
-#: ("MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked").
+#: Its library for a platform of GPUs, which programs are linked with (module craype-accel-...);
+#: without it MPI_Init ends ("MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is
+#: not linked").
 _GTL = {"cuda": "libmpi_gtl_cuda", "rocm": "libmpi_gtl_hsa"}
 
 
@@ -53,12 +71,17 @@ def _shown(variable: str, value: str) -> Proof:
 def _gpu_memory(**more: Any) -> dict[str, DeviceMemory]:
     return {
         kind: DeviceMemory(
-            _MANUAL + "'GPU-enabled environment variables' (MPICH_GPU_SUPPORT_ENABLED, MPICH_GPU_IPC_ENABLED, "
-            "MPICH_GPU_IPC_THRESHOLD, MPICH_OFI_NIC_POLICY)",
+            _MANUAL + "'GPU-enabled environment variables' (MPICH_GPU_SUPPORT_ENABLED, "
+            "MPICH_GPU_IPC_ENABLED, MPICH_GPU_IPC_THRESHOLD, MPICH_OFI_NIC_POLICY)",
             env={"MPICH_GPU_SUPPORT_ENABLED": "1"},
             debug_env={"MPICH_ENV_DISPLAY": "1"},
             proofs=(
-                Proof("GPU transport library (GTL)", r"/(libmpi_gtl_\w+)\.so", (library,), source=LIBRARIES),
+                Proof(
+                    "GPU transport library (GTL)",
+                    r"/(libmpi_gtl_\w+)\.so",
+                    (library,),
+                    source=LIBRARIES,
+                ),
                 _shown("MPICH_GPU_SUPPORT_ENABLED", "1"),
             ),
         ).adding(**more)
@@ -83,13 +106,22 @@ _GPU_NETWORK = _gpu_memory(
 _NETMOD = r"\bOFI netmod using "
 
 
-def _ofi_row(transport: str, provider: str, manual: str, env: Mapping[str, str], *, named: bool) -> TransportRow:
+def _ofi_row(
+    transport: str, provider: str, manual: str, env: Mapping[str, str], *, named: bool
+) -> TransportRow:
     """The build on libfabric, on one provider.
 
-    :param named: its domains are called as the devices are, so that the card of a rank can be looked at.
+    :param named: its domains are called as the devices are, so that
+        the card of a rank can be looked at.
     """
     # The line of the netmod names the domain of rank 0, "selected NIC" that of each rank.
-    card = Proof("NIC", r"\bdomain_name=([^,\s)]+)", ("{device}",), line=rf"{_NETMOD}|\bselected NIC ", required=named)
+    card = Proof(
+        "NIC",
+        r"\bdomain_name=([^,\s)]+)",
+        ("{device}",),
+        line=rf"{_NETMOD}|\bselected NIC ",
+        required=named,
+    )
     return TransportRow(
         transport,
         _VERSIONS,
@@ -100,17 +132,25 @@ def _ofi_row(transport: str, provider: str, manual: str, env: Mapping[str, str],
         by_scope=scoped(node=_REMOTE),
         # Each rank takes the card next to it, and never two: there is no setting that stripes.
         by_rails={ONE_RAIL: {}, MANY_RAILS: {"MPICH_OFI_NIC_POLICY": "NUMA"}},
-        proofs=(Proof("libfabric provider", _NETMOD + r"(\S+) provider", (re.escape(provider),)), card),
+        proofs=(
+            Proof("libfabric provider", _NETMOD + r"(\S+) provider", (re.escape(provider),)),
+            card,
+        ),
         memory=_GPU_NETWORK,
-        note="MPICH_NO_LOCAL=1 keeps a node to one card, so that several rails inside one node are not shown by it.",
+        note="MPICH_NO_LOCAL=1 keeps a node to one card, so that several rails inside one node "
+        "are not shown by it.",
     )
 
 
-def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], **more: Any) -> TransportRow:
+def _ucx_row(
+    transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], **more: Any
+) -> TransportRow:
     return TransportRow(
         transport,
         _VERSIONS,
-        _MANUAL + "'UCX environment variables'; UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES)",
+        _MANUAL
+        + "'UCX environment variables'; UCX documentation, 'Environment Parameters' (UCX_TLS, "
+        "UCX_NET_DEVICES)",
         device=UCX,
         env=env,
         debug_env=shared.UCX_DEBUG_ENV,
@@ -123,12 +163,15 @@ def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], 
 _SHM = TransportRow(
     "shm",
     _VERSIONS,
-    _MANUAL + "'SMP environment variables' (MPICH_SINGLE_HOST_ENABLED, MPICH_SMP_SINGLE_COPY_MODE); MPICH_ENV_DISPLAY",
+    _MANUAL
+    + "'SMP environment variables' (MPICH_SINGLE_HOST_ENABLED, MPICH_SMP_SINGLE_COPY_MODE); "
+    "MPICH_ENV_DISPLAY",
     device=OFI,
     env={"MPICH_SINGLE_HOST_ENABLED": "1"},
     debug_env={"MPICH_ENV_DISPLAY": "1", **_DEBUG},
     proofs=(
-        # "PE 0:   MPICH_SINGLE_HOST_ENABLED                      = 1": without it the netmod is opened on one node, too.
+        # "PE 0:   MPICH_SINGLE_HOST_ENABLED                      = 1": without
+        # it the netmod is opened on one node, too.
         _shown("MPICH_SINGLE_HOST_ENABLED", "1"),
         Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
     ),
@@ -141,14 +184,18 @@ _ROWS: tuple[TransportRow, ...] = (
     _ofi_row("cxi", "cxi", shared.CXI_MANUAL, shared.CXI["env"], named=True),
     # Slingshot 10, whose cards are Mellanox'.
     _ofi_row("verbs", "verbs;ofi_rxm", shared.VERBS_MANUAL, shared.VERBS["env"], named=False),
-    _ofi_row("tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False),
+    _ofi_row(
+        "tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False
+    ),
     _SHM_OF_UCX,
     replace(_SHM_OF_UCX, transport="gpu_ipc", memory=_GPU_IPC),
     _ucx_row(
         "ucx",
         (),
         {"UCX_NET_DEVICES": "{device_ports}"},
-        by_scope=scoped(node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}),
+        by_scope=scoped(
+            node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}
+        ),
         by_rails=shared.UCX_RAILS,
         proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
         memory=shared.with_library(_gpu_memory(), shared.ucx_memory("ib", shared.UCX_IB_LANE)),
@@ -161,19 +208,30 @@ MPI = Mpi(
     abi="mpich",
     # It has no launcher of its own: PALS or ALPS under PBS, srun under Slurm.
     launchers=("pals",),
-    # "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)". Which build it is only its folder says:
-    # /opt/cray/pe/mpich/8.1.28/ofi/gnu/9.1/lib (release notes of 8.1.23).
+    # "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)". Which build it is only its
+    # folder says: /opt/cray/pe/mpich/8.1.28/ofi/gnu/9.1/lib (release notes of 8.1.23).
     banner=Banner(
         r"^MPI VERSION\s*: CRAY MPICH version ([0-9][\w.-]*)",
         r"CRAY MPICH version {version}(?![\w.-])",
         device_by_path={r"/mpich/[^/]+/ofi/": OFI, r"/mpich/[^/]+/ucx/": UCX},
-        # The library for its memory that a program was linked with ("GPU Transport Layer" in intro_mpi).
+        # The library for its memory that a program was linked with
+        # ("GPU Transport Layer" in intro_mpi).
         gpu={"cuda": r"^libmpi_gtl_cuda\.", "rocm": r"^libmpi_gtl_hsa\."},
+        compiled=MPICH_COMPILED,
     ),
-    # One library for each compiler (libmpi_gnu_91, libmpi_cray); libmpi is that of the module cray-mpich-abi.
+    # One library for each compiler (libmpi_gnu_91, libmpi_cray);
+    # libmpi is that of the module cray-mpich-abi.
     libraries=(
-        *("libmpi", "libmpi_cray", "libmpi_intel", "libmpi_nvidia", "libmpi_amd", "libmpi_aocc"),
-        *("libmpi_gnu_91", "libmpi_gnu_103", "libmpi_gnu_112", "libmpi_gnu_123"),
+        "libmpi",
+        "libmpi_cray",
+        "libmpi_intel",
+        "libmpi_nvidia",
+        "libmpi_amd",
+        "libmpi_aocc",
+        "libmpi_gnu_91",
+        "libmpi_gnu_103",
+        "libmpi_gnu_112",
+        "libmpi_gnu_123",
     ),
     sonames=(r"libmpi(?:_(?:cray|intel|nvidia|amd|aocc|gnu)(?:_\d+)?)?\.so\.12",),
     world=MPICH_WORLD,

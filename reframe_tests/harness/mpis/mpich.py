@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from ..machine.transport import TRANSPORTS
 from . import ch4
-from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage
+from .model import MPICH_COMPILED, MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import Gap, Range
 from .tuning import selection_file
-from .tuning.model import Algorithm, Control, Listing, Tuning
+from .tuning.model import Algorithm, AlgorithmListing, Control, Tuning
 
-#: Collective to algorithms of 4.3 that need no further number (radix, kind of tree), which a selection file would have to say.
+#: Collective to algorithms of 4.3 that need no further number (radix, kind of tree), which a
+#: selection file would have to say.
 _ALGORITHMS: Mapping[str, str] = {
     "Allgather": "brucks recursive_doubling ring nb",
     "Allgatherv": "brucks recursive_doubling ring nb",
@@ -28,20 +29,33 @@ _ALGORITHMS: Mapping[str, str] = {
     "Scatter": "binomial nb",
     "Scatterv": "linear nb",
 }
-#: Those whose size a selection file tests as that of all ranks' blocks together, as the library's own tree does; and those of
-#: which it tests none, or none that all ranks agree on.
-_WHOLE, _ONE_CHOICE = ("Allgather", "Gather", "Scatter"), ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv", "Scan")
-#: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only. And smp, the library's own choice
-#: where a node has several ranks: it calls the same collective on its nodes' communicators, where a variable forces it as well
-#: and it does not apply, so that Allreduce hangs (4.3.2, fallback set to error).
+#: Those whose size a selection file tests as that of all ranks' blocks together, as the library's
+#: own tree does; and those of which it tests none, or none that all ranks agree on.
+_WHOLE = ("Allgather", "Gather", "Scatter")
+_ONE_CHOICE = ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv", "Scan")
+#: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only. And
+#: smp, the library's own choice where a node has several ranks: it calls the same collective on its
+#: nodes' communicators, where a variable forces it as well and it does not apply, so that Allreduce
+#: hangs (4.3.2, fallback set to error).
 _IGNORED = (
-    *("auto", "k_brucks", "recexch", "recexch_doubling", "recexch_halving", "recursive_multiplying", "tree", "ccl"),
-    *("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace", "smp"),
+    "auto",
+    "k_brucks",
+    "recexch",
+    "recexch_doubling",
+    "recexch_halving",
+    "recursive_multiplying",
+    "tree",
+    "ccl",
+    "pipelined_tree",
+    "k_reduce_scatter_allgather",
+    "pairwise_sendrecv_replace",
+    "smp",
 )
 
 #: Of MPICH and what is built on it.
 TUNING = Tuning(
-    source="MPICH, doc/mpich/tuning_parameters.md and src/mpi/coll/cvars.txt; mpivars of the library",
+    source="MPICH, doc/mpich/tuning_parameters.md and src/mpi/coll/cvars.txt; mpivars of the "
+    "library",
     controls=tuple(
         Control(
             name,
@@ -54,8 +68,11 @@ TUNING = Tuning(
         for name, words in _ALGORITHMS.items()
     ),
     write=selection_file.write,
-    listing=Listing(
-        ("bin/mpivars",), r"^(?P<word>\w+) +- Force", ignored=_IGNORED, part=r"^\t{variable} *=.*\n((?:(?!\t).*\n)*)"
+    listing=AlgorithmListing(
+        ("bin/mpivars",),
+        r"^(?P<word>\w+) +- Force",
+        ignored=_IGNORED,
+        part=r"^\t{variable} *=.*\n((?:(?!\t).*\n)*)",
     ),
     # By default a forced algorithm that does not apply is replaced without a word.
     strict={"MPIR_CVAR_COLLECTIVE_FALLBACK": "error"},
@@ -72,6 +89,7 @@ MPI = Mpi(
         r"MPICH Version:\s+{version}\s",
         r"^MPICH Device:\s+(\S.*)$",
         gpu=MPICH_GPU,
+        compiled=MPICH_COMPILED,
     ),
     # Debian's MPICH calls its library libmpich.so.12.
     libraries=("libmpi", "libmpich"),
@@ -93,12 +111,21 @@ MPI = Mpi(
             Gap(
                 transport,
                 Range((0,), (3, 4)),
-                "MPICH before 3.4 prints nothing that names the network it uses, so nothing can be proven: use 3.4 or newer.",
+                "MPICH before 3.4 prints nothing that names the network it uses, so nothing can "
+                "be proven: use 3.4 or newer.",
             )
             for transport in TRANSPORTS
         ),
-        Gap("opx", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer."),
-        Gap("cxi", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer."),
+        Gap(
+            "opx",
+            Range((3, 4), (4,)),
+            "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer.",
+        ),
+        Gap(
+            "cxi",
+            Range((3, 4), (4,)),
+            "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer.",
+        ),
         *ch4.gpu_gaps(),
     ),
 )

@@ -1,14 +1,14 @@
 """MVAPICH 3 and 4: MPICH's ch4 device under another name. It is not known to print a line per rank.
 
-MVAPICH-Plus is the build for memory of GPUs (ROCm and CUDA). It knows MPICH's variables by their own names and as ``MVP_...``
-(MVAPICH documentation, 'CVAR Environment Variables').
+MVAPICH-Plus is the build for memory of GPUs (ROCm and CUDA). It knows MPICH's variables by their
+own names and as ``MVP_...`` (MVAPICH documentation, 'CVAR Environment Variables').
 """
 
 from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
 from . import ch4
-from .model import MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_COMPILED, MPICH_GPU, MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .transport import Gap, Range
 
 MPI = Mpi(
@@ -22,13 +22,18 @@ MPI = Mpi(
         r"MVAPICH Version\s*:\s+{version}\s",
         r"^MVAPICH Device\s*:\s+(\S.*)$",
         gpu=MPICH_GPU,
+        compiled=MPICH_COMPILED,
     ),
     sonames=(ch4.SONAME,),
     world=MPICH_WORLD,
     pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,
     unbinding=(
-        Unbinding("MVAPICH 3.0, mpivars (the MV2_ variables, renamed)", ("hydra", "mpirun_rsh"), {"MVP_ENABLE_AFFINITY": "0"}),
+        Unbinding(
+            "MVAPICH 3.0, mpivars (the MV2_ variables, renamed)",
+            ("hydra", "mpirun_rsh"),
+            {"MVP_ENABLE_AFFINITY": "0"},
+        ),
     ),
     settings=("MPIR_CVAR_", "MVP_"),
     spack=(SpackPackage("mvapich"), SpackPackage("mvapich-plus")),
@@ -38,10 +43,22 @@ MPI = Mpi(
         *ch4.ucx_rows(Range((3,)), rank_lines=False),
     ),
     gaps=(
-        Gap("opx", Range((3,), (4,)), "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer."),
-        Gap("cxi", Range((3,), (4,)), "MVAPICH 3 is not used with the cxi provider here: use 4.0 or newer."),
+        Gap(
+            "opx",
+            Range((3,), (4,)),
+            "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer.",
+        ),
+        Gap(
+            "cxi",
+            Range((3,), (4,)),
+            "MVAPICH 3 is not used with the cxi provider here: use 4.0 or newer.",
+        ),
         *(
-            Gap(transport, Range((0,), (3,)), "MVAPICH before 3.0 is MVAPICH2: name it mvapich2 in the metadata.")
+            Gap(
+                transport,
+                Range((0,), (3,)),
+                "MVAPICH before 3.0 is MVAPICH2: name it mvapich2 in the metadata.",
+            )
             for transport in TRANSPORTS
         ),
         *ch4.gpu_gaps(),

@@ -1,11 +1,13 @@
-"""Open MPI: BTLs under the ob1 PML (tcp, openib, shared memory), the ucx PML, MTLs under the cm PML (psm2, ofi).
+"""Open MPI: BTLs under the ob1 PML (tcp, openib, shared memory), the
+ucx PML, MTLs under the cm PML (psm2, ofi).
 
-One-sided and collective components that pick a network of their own (``osc/ucx``, ``coll/hcoll``, ``coll/ucc``) are off.
-NVIDIA's HPC-X is Open MPI with a UCX, HCOLL, UCC and SHARP of its own beside it: it introduces itself as Open MPI ("Open MPI
-v4.1.7rc1, package: Open MPI root@hpc-kernel-03 Distribution") and is this record, with its folders on the library path of its
-stack. What it adds to collectives is off here, as said; on a fabric ``as_shipped`` it is measured as users have it.
-Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) is left on the management network on purpose:
-pointed at the fabric it would be counted as the benchmark's.
+One-sided and collective components that pick a network of their own (``osc/ucx``, ``coll/hcoll``,
+``coll/ucc``) are off. NVIDIA's HPC-X is Open MPI with a UCX, HCOLL, UCC and SHARP of its own beside
+it: it introduces itself as Open MPI ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03
+Distribution") and is this record, with its folders on the library path of its stack. What it adds
+to collectives is off here, as said; on a fabric ``as_shipped`` it is measured as users have it.
+Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) is left on the management
+network on purpose: pointed at the fabric it would be counted as the benchmark's.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import shared_evidence as shared
-from .model import Banner, Mpi, SpackPackage, Unbinding
+from .model import Banner, CompilerReport, Mpi, SpackPackage, Unbinding
 from .transport import (
     ACCUMULATE,
     MANY_RAILS,
@@ -32,21 +34,29 @@ from .transport import (
     scoped_proofs,
 )
 from .tuning import rules_file
-from .tuning.model import Algorithm, Control, Levels, Listing, Tuning
+from .tuning.model import Algorithm, AlgorithmLevels, AlgorithmListing, Control, Tuning
 
 _FAQ = "Open MPI FAQ, "
 _DOCS = "Open MPI documentation, 'Networking support', "
 _COMMON = {"OMPI_MCA_coll": "^hcoll,ucc"}
 _OB1 = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "^ucx", **_COMMON}
-#: ob1 names the BTL of each peer, on stderr (ompi/mca/bml/r2/bml_r2.c): "mca: bml: Using tcp btl for send to ...".
+#: ob1 names the BTL of each peer, on stderr (ompi/mca/bml/r2/bml_r2.c):
+#: "mca: bml: Using tcp btl for send to ...".
 _BTL = r"mca: bml: Using (\w+) btl (?:for send )?to "
-_NOTE = "Inside one node, windows from MPI_Win_allocate stay in shared memory (osc/rdma): one-sided rows prove nothing."
+_NOTE = (
+    "Inside one node, windows from MPI_Win_allocate stay in shared memory (osc/rdma): one-sided "
+    "rows prove nothing."
+)
 
 
-#: ob1 splits a large message over all BTL modules of a peer, at most four (ompi_info --all: pml_ob1_max_send_per_range,
-#: pml_ob1_max_rdma_per_request). With 1 a message takes one of them, the next message the next one.
+#: ob1 splits a large message over all BTL modules of a peer, at most four (ompi_info --all:
+#: pml_ob1_max_send_per_range, pml_ob1_max_rdma_per_request). With 1 a message takes one of them,
+#: the next message the next one.
 _OB1_RAILS = {
-    rails: {"OMPI_MCA_pml_ob1_max_send_per_range": most, "OMPI_MCA_pml_ob1_max_rdma_per_request": most}
+    rails: {
+        "OMPI_MCA_pml_ob1_max_send_per_range": most,
+        "OMPI_MCA_pml_ob1_max_rdma_per_request": most,
+    }
     for rails, most in ((MANY_RAILS, "1"), (STRIPED, "{rails}"))
 }
 
@@ -55,23 +65,34 @@ def _btl(expect: str, *allow: str) -> Proof:
     return Proof("BTL", _BTL, (expect,), ("self", *allow))
 
 
-#: The tcp BTL's interfaces: "btl: tcp: Using interface: lo" at level 20 (4.x), "btl:tcp: 0x55: if lo kidx 1 ..." at 5 (5.x).
-_INTERFACE = Proof("tcp BTL interface", r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)", ("{device}",), since=(4,))
+#: The tcp BTL's interfaces: "btl: tcp: Using interface: lo" at level 20
+#: (4.x), "btl:tcp: 0x55: if lo kidx 1 ..." at 5 (5.x).
+_INTERFACE = Proof(
+    "tcp BTL interface",
+    r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)",
+    ("{device}",),
+    since=(4,),
+)
 
 
 _GPU_DOCS = "Open MPI documentation, 'CUDA' and 'ROCm' (opal_cuda_support, accelerator)"
 
 
-#: What it does not do in memory of GPUs: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT work with CUDA-aware", and of
-#: UCX "... with CUDA-aware UCX". Persistent collectives are the nonblocking ones (coll/libnbc), which are the same for ROCm.
-_UNDONE, _UNDONE_BY_UCX = (ACCUMULATE, NONBLOCKING), (ONE_SIDED, NONBLOCKING_REDUCTION)
+#: What it does not do in memory of GPUs: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT
+#: work with CUDA-aware", and of UCX "... with CUDA-aware UCX". Persistent collectives are the
+#: nonblocking ones (coll/libnbc), which are the same for ROCm.
+_UNDONE = (ACCUMULATE, NONBLOCKING)
+_UNDONE_BY_UCX = (ONE_SIDED, NONBLOCKING_REDUCTION)
 
 
-def _accelerator(kind: str, since: Version = (), without: tuple[str, ...] = _UNDONE, **more: Any) -> DeviceMemory:
+def _accelerator(
+    kind: str, since: Version = (), without: tuple[str, ...] = _UNDONE, **more: Any
+) -> DeviceMemory:
     """What GPUs need whatever the transport.
 
-    With a component named, 5.0 does not start on a build without it ("A requested component was not found", 5.0.11 here); else
-    it says "[n1:7] selected cuda". Older releases end where opal_cuda_support is asked of a build without.
+    With a component named, 5.0 does not start on a build without it ("A requested component was not
+    found", 5.0.11 here); else it says "[n1:7] selected cuda". Older releases end where
+    opal_cuda_support is asked of a build without.
     """
     support = {"OMPI_MCA_opal_cuda_support": "1"} if kind == "cuda" else {}
     return DeviceMemory(
@@ -85,10 +106,15 @@ def _accelerator(kind: str, since: Version = (), without: tuple[str, ...] = _UND
 
 
 #: Of the platforms, and from which version on UCX is given their memory.
-_UCX_GPUS = {kind: _accelerator(kind, since, _UNDONE_BY_UCX) for kind, since in (("cuda", ()), ("rocm", (5,)))}
-#: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes one that does not and says
-#: so at this level only (5.0.11 on tcp here). That it has found one it says from 5.0.9 on (mtl_ofi_component.c).
-_STAGED, _GIVEN = "Continuing with device to host copies", "Support for device buffers enabled"
+_UCX_GPUS = {
+    kind: _accelerator(kind, since, _UNDONE_BY_UCX)
+    for kind, since in (("cuda", ()), ("rocm", (5,)))
+}
+#: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes
+#: one that does not and says so at this level only (5.0.11 on tcp here). That it has found one it
+#: says from 5.0.9 on (mtl_ofi_component.c).
+_STAGED = "Continuing with device to host copies"
+_GIVEN = "Support for device buffers enabled"
 _OFI_GPUS = {
     kind: _accelerator(
         kind,
@@ -96,7 +122,11 @@ _OFI_GPUS = {
         manual=_GPU_DOCS + "; `ompi_info --all` (mtl_ofi_disable_hmem)",
         env={"OMPI_MCA_mtl_ofi_disable_hmem": "0"},
         debug_env={"OMPI_MCA_opal_common_ofi_verbose": "50"},
-        proofs=(Proof("handling of device buffers", f"({_GIVEN}|{_STAGED})", (_GIVEN,), since=(5, 0, 9)),),
+        proofs=(
+            Proof(
+                "handling of device buffers", f"({_GIVEN}|{_STAGED})", (_GIVEN,), since=(5, 0, 9)
+            ),
+        ),
         note="whether the provider copies through memory of the host is not shown",
     )
     for kind in _UCX_GPUS
@@ -126,10 +156,13 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
     yield TransportRow(
         "tcp",
         versions,
-        _FAQ + "'Tuning the run-time characteristics of MPI TCP communications' (btl_tcp_if_include)",
+        _FAQ
+        + "'Tuning the run-time characteristics of MPI TCP communications' (btl_tcp_if_include)",
         env={**_OB1, "OMPI_MCA_btl_tcp_if_include": "{devices}"},
         debug_env=debug,
-        by_scope=scoped(node={"OMPI_MCA_btl": "self,tcp"}, cluster={"OMPI_MCA_btl": f"self,{memory},tcp"}),
+        by_scope=scoped(
+            node={"OMPI_MCA_btl": "self,tcp"}, cluster={"OMPI_MCA_btl": f"self,{memory},tcp"}
+        ),
         by_rails=_OB1_RAILS,
         proofs=(_INTERFACE,),
         proofs_by_scope=scoped_proofs(node=(_btl("tcp"),), cluster=(_btl("tcp", memory),)),
@@ -143,14 +176,23 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
     return TransportRow(
         "verbs",
         versions,
-        _FAQ
-        + "'Tuning the run-time characteristics of MPI InfiniBand, RoCE, and iWARP communications' (btl_openib_if_include)",
-        # From 4.0 on openib leaves InfiniBand ports to UCX unless allowed to take them (btl_openib_allow_ib).
-        env={**_OB1, "OMPI_MCA_btl_openib_if_include": "{device_ports}", "OMPI_MCA_btl_openib_allow_ib": "1"},
+        _FAQ + "'Tuning the run-time characteristics of MPI InfiniBand, RoCE, and iWARP "
+        "communications' (btl_openib_if_include)",
+        # From 4.0 on openib leaves InfiniBand ports to UCX unless
+        # allowed to take them (btl_openib_allow_ib).
+        env={
+            **_OB1,
+            "OMPI_MCA_btl_openib_if_include": "{device_ports}",
+            "OMPI_MCA_btl_openib_allow_ib": "1",
+        },
         debug_env={"OMPI_MCA_btl_base_verbose": level},
-        by_scope=scoped(node={"OMPI_MCA_btl": "self,openib"}, cluster={"OMPI_MCA_btl": f"self,{memory},openib"}),
+        by_scope=scoped(
+            node={"OMPI_MCA_btl": "self,openib"}, cluster={"OMPI_MCA_btl": f"self,{memory},openib"}
+        ),
         by_rails=_OB1_RAILS,
-        proofs=(Proof("openib port", r"openib: using port (\S+:\d+)", ("{device_port}",), since=(1, 8)),),
+        proofs=(
+            Proof("openib port", r"openib: using port (\S+:\d+)", ("{device_port}",), since=(1, 8)),
+        ),
         proofs_by_scope=scoped_proofs(node=(_btl("openib"),), cluster=(_btl("openib", memory),)),
         note=_NOTE,
     )
@@ -161,9 +203,16 @@ def _ofi_row(transport: str, since: Version, manual: str, **more: Any) -> Transp
     return TransportRow(
         transport,
         Range(since),
-        _DOCS + "'OpenFabrics Interfaces (OFI) / Libfabric support' (mtl_ofi_provider_include); libfabric, " + manual,
-        env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": transport, **_COMMON},
-        # Up to 4.x the MTL's own verbosity prints "mtl:ofi:prov: efa", in 5.x the common one "mtl:ofi:provider: efa".
+        _DOCS + "'OpenFabrics Interfaces (OFI) / Libfabric support' (mtl_ofi_provider_include); "
+        "libfabric, " + manual,
+        env={
+            "OMPI_MCA_pml": "cm",
+            "OMPI_MCA_mtl": "ofi",
+            "OMPI_MCA_mtl_ofi_provider_include": transport,
+            **_COMMON,
+        },
+        # Up to 4.x the MTL's own verbosity prints "mtl:ofi:prov: efa", in
+        # 5.x the common one "mtl:ofi:provider: efa".
         debug_env={"OMPI_MCA_mtl_base_verbose": "1", "OMPI_MCA_opal_common_ofi_verbose": "1"},
         by_scope=scoped(node={}),
         proofs=(Proof("libfabric provider", r"mtl:ofi:prov(?:ider)?: (\S+)", (transport,)),),
@@ -171,7 +220,8 @@ def _ofi_row(transport: str, since: Version, manual: str, **more: Any) -> Transp
     ).adding(**more)
 
 
-#: `any`: else the PML refuses transports and devices that are not on its own list (opal/mca/common/ucx).
+#: `any`: else the PML refuses transports and devices that are not
+#: on its own list (opal/mca/common/ucx).
 _UCX = {
     "OMPI_MCA_pml": "ucx",
     "OMPI_MCA_osc": "ucx",
@@ -190,7 +240,9 @@ _ROWS: tuple[TransportRow, ...] = (
     TransportRow(
         "ucx",
         Range((3,)),
-        _DOCS + "'InfiniBand / RoCE support' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
+        _DOCS
+        + "'InfiniBand / RoCE support' (pml ucx); UCX documentation, 'Environment Parameters' "
+        "(UCX_NET_DEVICES)",
         env={**_UCX, "UCX_NET_DEVICES": "{device_ports}", **_COMMON},
         proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
         memory=shared.with_library(_UCX_GPUS, shared.ucx_memory("ib", shared.UCX_IB_LANE)),
@@ -199,7 +251,8 @@ _ROWS: tuple[TransportRow, ...] = (
     TransportRow(
         "gpu_ipc",
         Range((3,)),
-        "Open MPI documentation, 'CUDA' and 'ROCm' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_TLS)",
+        "Open MPI documentation, 'CUDA' and 'ROCm' (pml ucx); UCX documentation, 'Environment "
+        "Parameters' (UCX_TLS)",
         env={**_UCX, **_COMMON},
         debug_env=shared.UCX_DEBUG_ENV,
         proofs=(shared.UCX_MEMORY,),
@@ -212,7 +265,9 @@ _ROWS: tuple[TransportRow, ...] = (
         _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + shared.PSM2_MANUAL,
         env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "psm2", **_COMMON},
         debug_env={"OMPI_MCA_mtl_base_verbose": "10"},
-        proofs=(Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),),
+        proofs=(
+            Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),
+        ),
         memory={
             "cuda": _accelerator(
                 "cuda",
@@ -230,35 +285,74 @@ _ROWS: tuple[TransportRow, ...] = (
 
 _GAPS: tuple[Gap, ...] = (
     *(
-        Gap(transport, Range((0,), (1, 3)), "Open MPI before 1.3 has no row here: use 1.3 or newer.")
+        Gap(
+            transport, Range((0,), (1, 3)), "Open MPI before 1.3 has no row here: use 1.3 or newer."
+        )
         for transport in ("shm", "tcp", "verbs")
     ),
     Gap("verbs", Range((5,)), "Open MPI 5 has no openib BTL: use transport ucx."),
-    Gap("ucx", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use transport verbs."),
+    Gap(
+        "ucx",
+        Range((0,), (3,)),
+        "Open MPI before 3.0 has no supported ucx PML: use transport verbs.",
+    ),
     Gap("psm2", Range((0,), (1, 10)), "Open MPI before 1.10 has no psm2 MTL: use 1.10 or newer."),
-    Gap("efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
-    Gap("opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
-    Gap("cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
-    Gap("gpu_ipc", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use 3.0 or newer."),
-    Gap("tcp", Range((0,), (1, 8)), "Open MPI before 1.8 is not used with memory of GPUs here: use 1.8 or newer.", ("cuda",)),
-    Gap("tcp", Range((0,)), "Open MPI's tcp BTL is documented for CUDA memory only: use transport ucx or gpu_ipc.", ("rocm",)),
+    Gap(
+        "efa",
+        Range((0,), (4,)),
+        "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer.",
+    ),
+    Gap(
+        "opx",
+        Range((0,), (4, 1)),
+        "Open MPI before 4.1 is not used with the opx provider: use transport psm2.",
+    ),
+    Gap(
+        "cxi",
+        Range((0,), (5,)),
+        "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer.",
+    ),
+    Gap(
+        "gpu_ipc",
+        Range((0,), (3,)),
+        "Open MPI before 3.0 has no supported ucx PML: use 3.0 or newer.",
+    ),
+    Gap(
+        "tcp",
+        Range((0,), (1, 8)),
+        "Open MPI before 1.8 is not used with memory of GPUs here: use 1.8 or newer.",
+        ("cuda",),
+    ),
+    Gap(
+        "tcp",
+        Range((0,)),
+        "Open MPI's tcp BTL is documented for CUDA memory only: use transport ucx or gpu_ipc.",
+        ("rocm",),
+    ),
     Gap("psm2", Range((0,)), "PSM2 takes CUDA memory only: use transport opx.", ("rocm",)),
     Gap(
-        "verbs", Range((0,)), "Open MPI's openib BTL is not used with memory of GPUs here: use transport ucx.", ("cuda", "rocm")
+        "verbs",
+        Range((0,)),
+        "Open MPI's openib BTL is not used with memory of GPUs here: use transport ucx.",
+        ("cuda", "rocm"),
     ),
 )
 
-#: Collective to its id in rule files (ompi/mca/coll/base/coll_base_functions.h) and the algorithms of 5.0, from number 1 on.
-#: ``coll/tuned`` has none of Gatherv and Scatterv.
+#: Collective to its id in rule files (ompi/mca/coll/base/coll_base_functions.h) and the algorithms
+#: of 5.0, from number 1 on. ``coll/tuned`` has none of Gatherv and Scatterv.
 _ALGORITHMS: Mapping[str, tuple[int, str]] = {
     "Allgather": (0, "linear bruck recursive_doubling ring neighbor two_proc sparbit"),
     "Allgatherv": (1, "default bruck ring neighbor two_proc sparbit"),
-    "Allreduce": (2, "basic_linear nonoverlapping recursive_doubling ring segmented_ring rabenseifner"),
+    "Allreduce": (
+        2,
+        "basic_linear nonoverlapping recursive_doubling ring segmented_ring rabenseifner",
+    ),
     "Alltoall": (3, "linear pairwise modified_bruck linear_sync two_proc"),
     "Alltoallv": (4, "basic_linear pairwise"),
     "Bcast": (
         7,
-        "basic_linear chain pipeline split_binary_tree binary_tree binomial knomial scatter_allgather scatter_allgather_ring",
+        "basic_linear chain pipeline split_binary_tree binary_tree binomial knomial "
+        "scatter_allgather scatter_allgather_ring",
     ),
     "Gather": (9, "basic_linear binomial linear_sync"),
     "Reduce": (11, "linear chain pipeline binary binomial in-order_binary rabenseifner"),
@@ -267,9 +361,10 @@ _ALGORITHMS: Mapping[str, tuple[int, str]] = {
     "Scan": (14, "linear recursive_doubling"),
     "Scatter": (15, "basic_linear binomial linear_nb"),
 }
-#: Those whose size in a rule is that of all ranks' blocks together (coll_tuned_decision_dynamic.c). Of Allgatherv that differs
-#: between releases, and of Alltoallv only the rule for 0 bytes counts.
-_WHOLE, _ONE_CHOICE = ("Allgather", "Alltoall", "Gather", "Scatter"), ("Allgatherv", "Alltoallv")
+#: Those whose size in a rule is that of all ranks' blocks together (coll_tuned_decision_dynamic.c).
+#: Of Allgatherv that differs between releases, and of Alltoallv only the rule for 0 bytes counts.
+_WHOLE = ("Allgather", "Alltoall", "Gather", "Scatter")
+_ONE_CHOICE = ("Allgatherv", "Alltoallv")
 #: Those of coll/han in 5.0 (coll_han_algorithms.c).
 _OF_HAN: Mapping[str, str] = {
     **dict.fromkeys(("Allgather", "Bcast", "Gather", "Scatter"), "intra simple"),
@@ -277,15 +372,21 @@ _OF_HAN: Mapping[str, str] = {
 }
 
 
-def _listing(component: str, pattern: str) -> Listing:
+def _listing(component: str, pattern: str) -> AlgorithmListing:
     program = ("bin/ompi_info", "--param", "coll", component, "--level", "9", "--parsable")
-    return Listing(program, pattern, ignored=("0", "default"), prefix="OMPI_MCA_")
+    return AlgorithmListing(program, pattern, ignored=("0", "default"), prefix="OMPI_MCA_")
 
 
-def _of_han(name: str) -> Levels | None:
+def _of_han(name: str) -> AlgorithmLevels | None:
     words = tuple(Algorithm(word) for word in _OF_HAN.get(name, "").split())
     listing = _listing("han", r"param:{variable}:enumerator:value:[0-9]+:(?P<word>\w+)")
-    return Levels(rules_file.HAN_PREFIX, f"OMPI_MCA_coll_han_use_{name.lower()}_algorithm", words, listing) if words else None
+    return (
+        AlgorithmLevels(
+            rules_file.HAN_PREFIX, f"OMPI_MCA_coll_han_use_{name.lower()}_algorithm", words, listing
+        )
+        if words
+        else None
+    )
 
 
 _TUNING = Tuning(
@@ -304,22 +405,29 @@ _TUNING = Tuning(
     ),
     write=rules_file.write,
     listing=_listing("tuned", r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)"),
-    # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
+    # Between nodes coll/han comes before coll/tuned (priority 35), and
+    # its sub-communicators would be what is set.
     env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", rules_file.PRIORITY: "90"},
     counting={
         "OMPI_MCA_pml_monitoring_enable": "1",
         "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring",
         "OMPI_MCA_coll_han_verbose": "1",
-        # In MPI_Finalize (5.0) coll/han under pml/monitoring reads memory that it has released and Python has used again.
+        # In MPI_Finalize (5.0) coll/han under pml/monitoring reads memory that
+        # it has released and Python has used again.
         "PYTHONMALLOC": "malloc",
     },
-    naming=r"coll:han:get_algorithm {collective} size:(?P<size>[0-9]+) algorithm:[0-9]+ (?P<word>\w+)",
+    naming=r"coll:han:get_algorithm {collective} size:(?P<size>[0-9]+) algorithm:[0-9]+ "
+    r"(?P<word>\w+)",
     # Said at any verbosity; the rest of its rules is not used, either.
     ignored=r"coll:han:mca_coll_han_init_dynamic_rules could not fully read dynamic rules file",
-    # Unlike the fixed decisions, coll_tuned_decision_dynamic.c does not look at the operation: a ring adds in another order.
-    note="rules of reductions also hold for operations that do not commute (MPI_Op_create), whose results they may change: not "
-    "for programs with such.",
+    # Unlike the fixed decisions, coll_tuned_decision_dynamic.c does not look
+    # at the operation: a ring adds in another order.
+    note="rules of reductions also hold for operations that do not commute (MPI_Op_create), "
+    "whose results they may change: not for programs with such.",
 )
+
+#: What a build of it says of itself.
+_INFO = ("ompi_info", "--parsable", "--all")
 
 MPI = Mpi(
     name="openmpi",
@@ -330,8 +438,17 @@ MPI = Mpi(
         r"^Open MPI v([0-9][\w.-]*),",
         r"Open MPI v{version}, ",
         # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names from 5.0 on, by a component.
-        gpu={"cuda": r":(?:mpi|opal)_built_with_cuda_support:value:true$", "rocm": "^mca:accelerator:rocm:"},
-        gpu_words=("ompi_info", "--parsable", "--all"),
+        gpu={
+            "cuda": r":(?:mpi|opal)_built_with_cuda_support:value:true$",
+            "rocm": "^mca:accelerator:rocm:",
+        },
+        gpu_words=_INFO,
+        compiled=CompilerReport(
+            flags=r"^option:build:cflags:()(.*)$",
+            debugging=r"^option:(?:mem-)?debug:yes$",
+            checks={"yes": r":mpi_param_check:value:true$", "no": r":mpi_param_check:value:false$"},
+            words=_INFO,
+        ),
     ),
     # Open MPI 1.7 to 5, whose sequence of numbers is one of incompatible interfaces.
     sonames=(r"libmpi\.so\.(?:1|20|40)",),
@@ -342,7 +459,8 @@ MPI = Mpi(
     pmi="pmix",
     unbinding=(
         Unbinding(
-            "Open MPI 4.1, orte/mca/ess/base/ess_base_fns.c: a rank started by srun binds itself if a policy is set",
+            "Open MPI 4.1, orte/mca/ess/base/ess_base_fns.c: a rank started by srun binds "
+            "itself if a policy is set",
             (),
             {"OMPI_MCA_hwloc_base_binding_policy": "none"},
             before=(5,),
@@ -351,8 +469,12 @@ MPI = Mpi(
     settings=("OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_"),
     bookkeeping=("OMPI_ARGV", "OMPI_MCA_PREFIXES"),
     # The one of NVIDIA's HPC-X, which counts releases by itself.
-    # HPC-X is unpacked anywhere, and its Open MPI was built for another place (docs of HPC-X, "Installing and Loading HPC-X").
-    spack=(SpackPackage("openmpi"), SpackPackage("hpcx-mpi", bundle=True, env={"OPAL_PREFIX": "{prefix}"})),
+    # HPC-X is unpacked anywhere, and its Open MPI was built for another place (docs of HPC-X,
+    # "Installing and Loading HPC-X").
+    spack=(
+        SpackPackage("openmpi"),
+        SpackPackage("hpcx-mpi", bundle=True, env={"OPAL_PREFIX": "{prefix}"}),
+    ),
     rows=_ROWS,
     gaps=_GAPS,
     tuning=_TUNING,

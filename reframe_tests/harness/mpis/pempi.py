@@ -1,7 +1,8 @@
 """IBM Parallel Environment MPI on AIX: POE's MP_* variables choose protocol and links.
 
-POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX, Hitchhiker's Guide, Appendix A,
-"A Sample Program to Illustrate Messages"). Links have no line there; only their own counters would distinguish them.
+POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX,
+Hitchhiker's Guide, Appendix A, "A Sample Program to Illustrate Messages"). Links have no line
+there; only their own counters would distinguish them.
 
 Nobody here could run it: what stands below is from IBM's manuals and paper.
 """
@@ -14,8 +15,9 @@ from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, ga
 
 _VERSIONS = Range((4, 2))
 _MANUAL = (
-    "Parallel Environment for AIX, Operation and Use, 'POE environment variables' (MP_EUILIB, MP_EUIDEVICE, MP_SHARED_MEMORY); "
-    "'High Performance Computing for AIX Using InfiniBand' (2007), Appendix A and B"
+    "Parallel Environment for AIX, Operation and Use, 'POE environment variables' (MP_EUILIB, "
+    "MP_EUIDEVICE, MP_SHARED_MEMORY); 'High Performance Computing for AIX Using InfiniBand' "
+    "(2007), Appendix A and B"
 )
 _DEBUG = {"MP_INFOLEVEL": "6"}
 
@@ -33,8 +35,9 @@ _ROWS: tuple[TransportRow, ...] = (
         env={"MP_EUILIB": "us"},
         debug_env=_DEBUG,
         by_scope={"node": {"MP_SHARED_MEMORY": "no"}, "cluster": {"MP_SHARED_MEMORY": "yes"}},
-        # sn_single gives each task one link, of several in turn; sn_all gives each task all (appendix B). The paper measured
-        # one link with the first and two or four with the second (appendix A).
+        # sn_single gives each task one link, of several in turn; sn_all gives each task all
+        # (appendix B). The paper measured one link with the first and two or four with the second
+        # (appendix A).
         by_rails={ONE_RAIL: {"MP_EUIDEVICE": "sn_single"}, MANY_RAILS: {"MP_EUIDEVICE": "sn_all"}},
         proofs=(_protocol("us"),),
     ),
@@ -54,7 +57,8 @@ _ROWS: tuple[TransportRow, ...] = (
         env={"MP_SHARED_MEMORY": "yes", "MP_EUILIB": "ip"},
         debug_env=_DEBUG,
         proofs=(_protocol("ip"),),
-        note="That messages stay in shared memory is not said: only counters that stand still show it.",
+        note="That messages stay in shared memory is not said: only counters that stand still "
+        "show it.",
     ),
 )
 
@@ -72,7 +76,15 @@ MPI = Mpi(
             "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.",
             "IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.",
         ),
-        *(Gap(row.transport, Range((0,)), "IBM PE MPI for AIX knows no GPUs: use host memory.", tuple(KINDS)) for row in _ROWS),
+        *(
+            Gap(
+                row.transport,
+                Range((0,)),
+                "IBM PE MPI for AIX knows no GPUs: use host memory.",
+                tuple(KINDS),
+            )
+            for row in _ROWS
+        ),
     ),
     untested="it comes with IBM's AIX only",
 )

@@ -1,4 +1,6 @@
-"""All MPI libraries: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`)."""
+"""All MPI libraries: those of this folder, one file each, and those
+of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,17 @@ def find(name: str) -> Mpi:
     try:
         return known()[name]
     except KeyError:
-        raise BadInput("mpi-unknown", f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}.") from None
+        raise BadInput(
+            "unknown-name", f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}."
+        ) from None
 
 
 def remedy() -> str:
     """What to do about an MPI that is missing, as the end of a sentence."""
-    return f"describe it in a file of reframe_tests/harness/mpis/, or of mpis/ in a folder that {records.EXTENSIONS} names"
+    return (
+        "describe it in a file of reframe_tests/harness/mpis/, or of mpis/ in a folder that "
+        f"{records.EXTENSIONS} names"
+    )
 
 
 def names() -> tuple[str, ...]:
@@ -57,7 +64,9 @@ def abis() -> tuple[str, ...]:
 
 def libraries() -> tuple[str, ...]:
     """Libraries that are an MPI, without what follows ``.so``."""
-    return _each_once((*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY))
+    return _each_once(
+        (*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY)
+    )
 
 
 def transports() -> dict[str, Transport]:
@@ -68,8 +77,9 @@ def transports() -> dict[str, Transport]:
         for name, row in mpi.own_transports.items():
             if rows.setdefault(name, row) != row:
                 raise BadInput(
-                    "transport-two-ways",
-                    f"{described[name]} and {mpi.name} describe transport {name!r} differently; make them alike.",
+                    "configuration-unusable",
+                    f"{described[name]} and {mpi.name} describe transport {name!r} differently; "
+                    "make them alike.",
                 )
             described.setdefault(name, mpi.name)
     return rows
@@ -78,7 +88,7 @@ def transports() -> dict[str, Transport]:
 def transport(name: str) -> Transport:
     rows = transports()
     if name not in rows:
-        raise BadInput("transport-unknown", f"transport {name!r} is not one of {', '.join(rows)}.")
+        raise BadInput("unknown-name", f"transport {name!r} is not one of {', '.join(rows)}.")
     return rows[name]
 
 
@@ -93,8 +103,17 @@ def bookkeeping() -> tuple[str, ...]:
 
 
 def abi_of(soname: str) -> str:
-    """Binary interface behind a name programs ask for an MPI library by; empty for a library that is none."""
-    return next((mpi.abi for mpi in known().values() if any(re.fullmatch(pattern, soname) for pattern in mpi.sonames)), "")
+    """Binary interface behind a name programs ask for an MPI library
+    by; empty for a library that is none.
+    """
+    return next(
+        (
+            mpi.abi
+            for mpi in known().values()
+            if any(re.fullmatch(pattern, soname) for pattern in mpi.sonames)
+        ),
+        "",
+    )
 
 
 def _each_once(words: Iterable[str]) -> tuple[str, ...]:
@@ -109,23 +128,43 @@ def _fault_of_row(row: TransportRow) -> str:
     own = {proof.subject for proof in proofs}
     for kind, memory in row.memory.items():
         if kind not in KINDS:
-            return f"has 'memory' of {kind!r}, which is no platform of GPUs; there are {', '.join(KINDS)}"
+            return (
+                f"has 'memory' of {kind!r}, which is no platform of GPUs; there are "
+                f"{', '.join(KINDS)}"
+            )
         if strange := [subject for subject in memory.replaces if subject not in own]:
-            return f"replaces the proof {strange[0]!r} for memory of GPUs, and has none of that subject; correct it"
-        variables += [memory.env, memory.debug_env, *memory.by_scope.values(), *memory.by_rails.values()]
-        proofs += [*memory.proofs, *(proof for part in memory.proofs_by_scope.values() for proof in part)]
+            return (
+                f"replaces the proof {strange[0]!r} for memory of GPUs, and has none of that "
+                "subject; correct it"
+            )
+        variables += [
+            memory.env,
+            memory.debug_env,
+            *memory.by_scope.values(),
+            *memory.by_rails.values(),
+        ]
+        proofs += [
+            *memory.proofs,
+            *(proof for part in memory.proofs_by_scope.values() for proof in part),
+        ]
     templates = [*(value for part in variables for value in part.values())]
     templates += [template for proof in proofs for template in (*proof.expect, *proof.allow)]
     for template in templates:
         for word in re.findall(r"\{([a-z_]+)\}", template):
             if word not in PLACEHOLDERS:
-                return f"has the placeholder {{{word}}} in {template!r}; there are {', '.join(sorted(PLACEHOLDERS))}"
+                return (
+                    f"has the placeholder {{{word}}} in {template!r}; there are "
+                    f"{', '.join(sorted(PLACEHOLDERS))}"
+                )
     for proof in proofs:
         for pattern in (proof.pattern, proof.line):
             try:
                 re.compile(pattern)
             except re.error as error:
-                return f"has the pattern {pattern!r}, which is no regular expression ({error}); correct it"
+                return (
+                    f"has the pattern {pattern!r}, which is no regular expression ({error}); "
+                    "correct it"
+                )
     return ""
 
 
@@ -135,23 +174,40 @@ def _find_fault(mpi: Mpi) -> str:
             return f"{word!r} is not a name of small letters, digits and _; give it another"
     near = [] if mpi.abi in ABIS else difflib.get_close_matches(mpi.abi, ABIS, 1, 0.8)
     if near and not mpi.abi.startswith(near[0]):
-        return f"'abi' is {mpi.abi!r}, which no other MPI has; write {near[0]!r}, or give your own another name"
+        return (
+            f"'abi' is {mpi.abi!r}, which no other MPI has; write {near[0]!r}, or give your own "
+            "another name"
+        )
     for key, prefixes in (("settings", mpi.settings), ("bookkeeping", mpi.bookkeeping)):
         for prefix in prefixes:
             if not _PREFIX.fullmatch(prefix):
-                return f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
+                return (
+                    f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
+                )
     # A number of C's int, or the name of an object.
-    handle = int(mpi.world, 0) <= _MOST_HANDLE if _NUMBER.fullmatch(mpi.world) else _OBJECT.fullmatch(mpi.world)
+    handle = (
+        int(mpi.world, 0) <= _MOST_HANDLE
+        if _NUMBER.fullmatch(mpi.world)
+        else _OBJECT.fullmatch(mpi.world)
+    )
     if mpi.world and not handle:
-        return f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; correct it, or leave it out"
+        return (
+            f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; "
+            "correct it, or leave it out"
+        )
     for row in mpi.rows:
         if fault := _fault_of_row(row):
             return f"the row of transport {row.transport!r} {fault}"
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
     for name, own in mpi.own_transports.items():
         if TRANSPORTS.get(name, own) != own:
-            return f"transport {name!r} is there already, and is another one; give yours another name"
+            return (
+                f"transport {name!r} is there already, and is another one; give yours another name"
+            )
     unknown = named - {*TRANSPORTS, *mpi.own_transports}
     if unknown:
-        return f"transport {sorted(unknown)[0]!r} is not one of {', '.join(TRANSPORTS)}; correct it, or name it in 'transports'"
+        return (
+            f"transport {sorted(unknown)[0]!r} is not one of {', '.join(TRANSPORTS)}; correct "
+            "it, or name it in 'transports'"
+        )
     return ""

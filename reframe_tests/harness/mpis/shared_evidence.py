@@ -1,6 +1,8 @@
-"""Settings and proofs that several MPIs share, because the library below them reads or prints them: UCX, libfabric, PSM2.
+"""Settings and proofs that several MPIs share, because the library below
+them reads or prints them: UCX, libfabric, PSM2.
 
-Names in capitals without a further word (``PSM2``) are what a row adds to its own (:meth:`TransportRow.adding`).
+Names in capitals without a further word (``PSM2``) are what a row adds to its own
+(:meth:`TransportRow.adding`).
 """
 
 from __future__ import annotations
@@ -10,11 +12,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.gpu import KINDS
-from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Proof, scoped, scoped_proofs
+from .transport import (
+    LIBRARIES,
+    MANY_RAILS,
+    ONE_RAIL,
+    STRIPED,
+    DeviceMemory,
+    Proof,
+    scoped,
+    scoped_proofs,
+)
 
-#: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo) ...``, from 1.15
-#: ``intra-node cfg#1 tag(tcp/lo) ...`` (src/ucp/core/ucp_worker.c, ucp_ep.c). ``stderr`` is a name it knows
-#: (ucs_open_output_stream); left alone it writes among the benchmark's lines (UCX_LOG_FILE, `ucx_info -f`).
+#: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo)
+#: ...``, from 1.15 ``intra-node cfg#1 tag(tcp/lo) ...`` (src/ucp/core/ucp_worker.c, ucp_ep.c).
+#: ``stderr`` is a name it knows (ucs_open_output_stream); left alone it writes among the
+#: benchmark's lines (UCX_LOG_FILE, `ucx_info -f`).
 UCX_DEBUG_ENV = {"UCX_LOG_LEVEL": "info", "UCX_LOG_FILE": "stderr"}
 #: The settings in effect, as UCX logs them (src/ucs/config/parser.c).
 UCX_CONTEXT = r"UCX_\* env variables: (.*)"
@@ -26,7 +38,8 @@ _MEMORY_LANE = r"(?:self|sysv|posix|xpmem|cma|knem)/memory\d*"
 
 
 def ucx_lanes(expect: str, *, memory: bool, required: bool = True, also: str = "") -> Proof:
-    """Lanes UCX may use between ranks: those named ``transport/device`` in ``expect`` and, if ``memory``, shared memory.
+    """Lanes UCX may use between ranks: those named ``transport/device`` in
+    ``expect`` and, if ``memory``, shared memory.
 
     :param also: further ones that may stand beside.
     """
@@ -36,20 +49,28 @@ def ucx_lanes(expect: str, *, memory: bool, required: bool = True, also: str = "
 
 def ucx_proofs(expect: str) -> dict[str, tuple[Proof, ...]]:
     """Of rows over links: inside a node nothing may go through memory."""
-    return scoped_proofs(node=(ucx_lanes(expect, memory=False),), cluster=(ucx_lanes(expect, memory=True),))
+    return scoped_proofs(
+        node=(ucx_lanes(expect, memory=False),), cluster=(ucx_lanes(expect, memory=True),)
+    )
 
 
 #: UCX over shared memory only.
 UCX_MEMORY = Proof("UCX lane", _LANE, (_MEMORY_LANE,), line=_LANE_LINES)
-#: UCX over TCP, or over an InfiniBand or RoCE port with the transports the alias ``ib`` stands for (`UCX_TLS`).
+#: UCX over TCP, or over an InfiniBand or RoCE port with the transports
+#: the alias ``ib`` stands for (`UCX_TLS`).
 UCX_TCP_LANE = "tcp/{device}"
 UCX_IB_LANE = r"(?:rc|ud|dc|gga)_\w+/{device_port}"
 
-#: UCX puts large messages on two devices by default (``ucx_info -f``: UCX_MAX_RNDV_RAILS=2); lanes of one-sided operations are
-#: counted by UCX_MAX_RMA_RAILS (1 by default in 1.20; src/ucp/core/ucp_context.c). UCX 1.13 does not know the latter and says
-#: so in a warning, which :data:`UCX_DEBUG_ENV` keeps away from the benchmark's lines.
+#: UCX puts large messages on two devices by default (``ucx_info -f``: UCX_MAX_RNDV_RAILS=2); lanes
+#: of one-sided operations are counted by UCX_MAX_RMA_RAILS (1 by default in 1.20;
+#: src/ucp/core/ucp_context.c). UCX 1.13 does not know the latter and says so in a warning, which
+#: :data:`UCX_DEBUG_ENV` keeps away from the benchmark's lines.
 _UCX_RAILS = ("UCX_MAX_EAGER_RAILS", "UCX_MAX_RNDV_RAILS", "UCX_MAX_RMA_RAILS")
-UCX_RAILS = {ONE_RAIL: {}, MANY_RAILS: dict.fromkeys(_UCX_RAILS, "1"), STRIPED: dict.fromkeys(_UCX_RAILS, "{rails}")}
+UCX_RAILS = {
+    ONE_RAIL: {},
+    MANY_RAILS: dict.fromkeys(_UCX_RAILS, "1"),
+    STRIPED: dict.fromkeys(_UCX_RAILS, "{rails}"),
+}
 
 #: UCX over InfiniBand or RoCE.
 UCX_IB: Mapping[str, Any] = {
@@ -59,22 +80,29 @@ UCX_IB: Mapping[str, Any] = {
     "by_rails": UCX_RAILS,
 }
 
-#: UCX's transports of memory of GPUs (`ucx_info -d`): to and from memory of the host, and between GPUs of a node.
+#: UCX's transports of memory of GPUs (`ucx_info -d`): to and from
+#: memory of the host, and between GPUs of a node.
 _GPU_COPY = {"cuda": "cuda_copy,gdr_copy", "rocm": "rocm_copy"}
 _GPU_IPC = {"cuda": "cuda_ipc", "rocm": "rocm_ipc"}
-#: Their lanes: "cuda_copy/cuda" (UCX documentation, FAQ), "rocm_copy/rocm_cpy" (name of its memory domain).
+#: Their lanes: "cuda_copy/cuda" (UCX documentation, FAQ),
+#: "rocm_copy/rocm_cpy" (name of its memory domain).
 _GPU_COPY_LANE = {"cuda": r"(?:cuda|gdr)_copy/cuda\w*", "rocm": r"rocm_copy/rocm_\w+"}
 _GPU_IPC_LANE = {"cuda": r"cuda_ipc/cuda\w*", "rocm": r"rocm_ipc/rocm_ipc"}
-#: What makes messages take the GPUs' links and not memory of the host. UCX 1.22 with a stand-in for the driver here: as it is,
-#: messages of up to 4 KiB, and short data of a rendezvous, are copied; with these all is written into the other GPU. (With
-#: get_zcopy all is copied where UCX has reading off.) rocm_ipc takes 128 B and more (`ucx_info -d`, put_zcopy).
-_GPU_IPC_ENV = {"cuda": {"UCX_RNDV_THRESH": "1", "UCX_RNDV_SCHEME": "put_zcopy"}, "rocm": {"UCX_RNDV_THRESH": "128"}}
+#: What makes messages take the GPUs' links and not memory of the host. UCX 1.22 with a stand-in for
+#: the driver here: as it is, messages of up to 4 KiB, and short data of a rendezvous, are copied;
+#: with these all is written into the other GPU. (With get_zcopy all is copied where UCX has reading
+#: off.) rocm_ipc takes 128 B and more (`ucx_info -d`, put_zcopy).
+_GPU_IPC_ENV = {
+    "cuda": {"UCX_RNDV_THRESH": "1", "UCX_RNDV_SCHEME": "put_zcopy"},
+    "rocm": {"UCX_RNDV_THRESH": "128"},
+}
 _GPU_MANUAL = "UCX documentation, FAQ, 'Working with GPU'; `ucx_info -f` "
 
-#: A line of UCX's tables of protocols (UCX_PROTO_INFO), one a kind of message, lines of several ranks among each other:
-#: "[1645027038.680993] [host2:43:0]   | mpi ep_cfg[3] | tagged message by ucp_tag_send*() from cuda/GPU0   |", and below
-#: "[1645027038.681001] [host2:43:0]   |  8247..811555 | eager zero-copy copy-out   | rc_mlx5/mlx5_0:1 |". In 1.22 the kind of
-#: message has a line of its own, and the columns have titles.
+#: A line of UCX's tables of protocols (UCX_PROTO_INFO), one a kind of message, lines of several
+#: ranks among each other: "[1645027038.680993] [host2:43:0]   | mpi ep_cfg[3] | tagged message by
+#: ucp_tag_send*() from cuda/GPU0   |", and below "[1645027038.681001] [host2:43:0]   |
+#: 8247..811555 | eager zero-copy copy-out   | rc_mlx5/mlx5_0:1 |". In 1.22 the kind of message has
+#: a line of its own, and the columns have titles.
 _TABLE_LINE = re.compile(r"\[([\w.-]+:\d+ *:\w+)\] +\|(.*)\|\s*")
 _TABLE_ROW = re.compile(r"\d[\w.]*")
 _TABLE_OF_GPUS = re.compile(r"\b(?:cuda|rocm)(?:-managed)?/(?:GPU\d+|dev\[\d+\])")
@@ -82,10 +110,14 @@ _HOST_COPY = re.compile(r"copy-in|copy-out|_copy\b|frag host")
 
 
 def ucx_ways(debug: str) -> tuple[str, ...]:
-    """How UCX sends messages from and into memory of GPUs, and whether through memory of the host."""
+    """How UCX sends messages from and into memory of GPUs, and
+    whether through memory of the host.
+    """
     about: dict[str, str] = {}
     ways: dict[str, dict[str, None]] = {}
-    for process, line in (match.groups() for line in debug.splitlines() if (match := _TABLE_LINE.search(line))):
+    for process, line in (
+        match.groups() for line in debug.splitlines() if (match := _TABLE_LINE.search(line))
+    ):
         cells = [cell.strip() for cell in line.split("|")]
         if not _TABLE_ROW.fullmatch(cells[0]):
             if len(cells) < 3:
@@ -96,22 +128,31 @@ def ucx_ways(debug: str) -> tuple[str, ...]:
             row = f"{cells[0]} {cells[1].removeprefix('(?) ')} ({cells[-1]}{through})"
             ways.setdefault(about[process], {})[row] = None
     if not ways:
-        return ("nothing shows whether memory of GPUs went through the host's: UCX 1.16 and newer say it",)
+        return (
+            "nothing shows whether memory of GPUs went through the host's: UCX 1.16 and newer "
+            "say it",
+        )
     return tuple(f"UCX, {title}: {'; '.join(rows)}" for title, rows in ways.items())
 
 
 def _ucx_module(kind: str, *, required: bool) -> Proof:
     """UCX loads it where it was built for these GPUs and their driver is there."""
     return Proof(
-        f"UCX module of {KINDS[kind].title}", rf"/(libuct_{kind})\.so", (f"libuct_{kind}",), source=LIBRARIES, required=required
+        f"UCX module of {KINDS[kind].title}",
+        rf"/(libuct_{kind})\.so",
+        (f"libuct_{kind}",),
+        source=LIBRARIES,
+        required=required,
     )
 
 
-def ucx_memory(link: str, lane: str, *, shortcut: bool = True, required: bool = True) -> dict[str, DeviceMemory]:
+def ucx_memory(
+    link: str, lane: str, *, shortcut: bool = True, required: bool = True
+) -> dict[str, DeviceMemory]:
     """Memory of GPUs in UCX over links.
 
-    :param link: stands for them in ``UCX_TLS``: of ``ib`` the adapters must reach memory of GPUs by themselves, or UCX refuses
-        them (GPUDirect RDMA).
+    :param link: stands for them in ``UCX_TLS``: of ``ib`` the adapters must reach memory of GPUs by
+        themselves, or UCX refuses them (GPUDirect RDMA).
     :param shortcut: between nodes, ranks of one node take shared memory and the GPUs' links.
     """
     direct = {"UCX_IB_GPU_DIRECT_RDMA": "y"} if link == "ib" else {}
@@ -132,7 +173,9 @@ def ucx_memory(link: str, lane: str, *, shortcut: bool = True, required: bool = 
                 cluster=(ucx_lanes(lane, memory=shortcut, required=required, also=also),),
             ),
             replaces=("UCX lane",),
-            note="" if direct else "the network reaches memory of the host only: UCX copies every byte there first",
+            note=""
+            if direct
+            else "the network reaches memory of the host only: UCX copies every byte there first",
             notes=ucx_ways,
         )
     return memory
@@ -142,7 +185,8 @@ def ucx_ipc_memory() -> dict[str, DeviceMemory]:
     """Memory of GPUs of one node in UCX, over the GPUs' links."""
     return {
         kind: DeviceMemory(
-            f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_SCHEME, UCX_RNDV_PIPELINE_SHM_ENABLE, UCX_PROTO_INFO)",
+            f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_SCHEME, "
+            "UCX_RNDV_PIPELINE_SHM_ENABLE, UCX_PROTO_INFO)",
             env={
                 "UCX_TLS": f"self,sm,{_GPU_COPY[kind].split(',')[0]},{ipc}",
                 "UCX_RNDV_PIPELINE_SHM_ENABLE": "n",
@@ -160,7 +204,9 @@ def ucx_ipc_memory() -> dict[str, DeviceMemory]:
     }
 
 
-def with_library(own: Mapping[str, DeviceMemory], library: Mapping[str, DeviceMemory]) -> dict[str, DeviceMemory]:
+def with_library(
+    own: Mapping[str, DeviceMemory], library: Mapping[str, DeviceMemory]
+) -> dict[str, DeviceMemory]:
     """What an MPI needs and what the library below it needs, for the platforms that both know."""
     return {
         kind: library[kind].adding(
@@ -178,26 +224,39 @@ def with_library(own: Mapping[str, DeviceMemory], library: Mapping[str, DeviceMe
     }
 
 
-#: PSM2 takes the adapter next to the rank's core by default; PSM2_MULTIRAIL=1 splits messages over all.
+#: PSM2 takes the adapter next to the rank's core by default;
+#: PSM2_MULTIRAIL=1 splits messages over all.
 PSM2_RAILS = {
     ONE_RAIL: {"HFI_UNIT": "{unit}", "PSM2_MULTIRAIL": "0"},
     MANY_RAILS: {"PSM2_MULTIRAIL": "0"},
     STRIPED: {"PSM2_MULTIRAIL": "1"},
 }
-PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, PSM2_MULTIRAIL)"
+PSM2_MANUAL = (
+    "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, "
+    "PSM2_MULTIRAIL)"
+)
 #: With ``shm`` in the list ranks of one node talk through memory.
 PSM2_NODE = {"PSM2_DEVICES": "self,hfi"}
-PSM2: Mapping[str, Any] = {"by_scope": scoped(node=PSM2_NODE, cluster={"PSM2_DEVICES": "self,hfi,shm"}), "by_rails": PSM2_RAILS}
-#: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is set. Between ranks on one and
-#: the same adapter it keeps to memory all the same; counters then show it.
+PSM2: Mapping[str, Any] = {
+    "by_scope": scoped(node=PSM2_NODE, cluster={"PSM2_DEVICES": "self,hfi,shm"}),
+    "by_rails": PSM2_RAILS,
+}
+#: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is
+#: set. Between ranks on one and the same adapter it keeps to memory all the same; counters then
+#: show it.
 OPX: Mapping[str, Any] = {
     "by_scope": scoped(node={"FI_OPX_SHM_ENABLE": "0"}),
     "by_rails": {ONE_RAIL: {"FI_OPX_HFI_SELECT": "{unit}"}, MANY_RAILS: {}},
 }
 OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE)"
-EFA: Mapping[str, Any] = {"env": {"FI_EFA_IFACE": "{devices}"}, "by_scope": scoped(node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"})}
+EFA: Mapping[str, Any] = {
+    "env": {"FI_EFA_IFACE": "{devices}"},
+    "by_scope": scoped(node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"}),
+}
 EFA_MANUAL = "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)"
 CXI: Mapping[str, Any] = {"env": {"FI_CXI_DEVICE_NAME": "{devices}"}}
 CXI_MANUAL = "fi_cxi(7) (FI_CXI_DEVICE_NAME)"
-VERBS: Mapping[str, Any] = {"env": {"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"}}
+VERBS: Mapping[str, Any] = {
+    "env": {"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"}
+}
 VERBS_MANUAL = "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)"

@@ -1,4 +1,5 @@
-"""A row of the transport table: how one MPI is made to use a transport, and what it prints to prove it.
+"""A row of the transport table: how one MPI is made to use a
+transport, and what it prints to prove it.
 
 Values are templates. Placeholders, filled from the fabric's rails:
 
@@ -11,8 +12,9 @@ Values are templates. Placeholders, filled from the fabric's rails:
 ``{port}``          the one rail's port
 ``{unit}``          number of the one rail's adapter (``0`` of ``hfi1_0``)
 ``{rails}``         number of rails
-``{tcp_interfaces}`` interfaces on the same link; a variable that needs them is left out where there are none
-=================== ==========================================================================
+``{tcp_interfaces}`` interfaces on the same link; a variable that needs them is left out where there
+are none ===================
+==========================================================================
 """
 
 from __future__ import annotations
@@ -31,12 +33,17 @@ PLACEHOLDERS = frozenset(
 )
 
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
-DEBUG, LIBRARIES = "stdout+stderr", "libraries"
+DEBUG = "stdout+stderr"
+LIBRARIES = "libraries"
 #: Kinds of operations that not every MPI does in memory of GPUs, in the words of sentences.
-ONE_SIDED, ACCUMULATE = "one-sided operations", "accumulating and atomic operations"
-NONBLOCKING, NONBLOCKING_REDUCTION = "nonblocking and persistent collectives", "nonblocking and persistent reductions"
+ONE_SIDED = "one-sided operations"
+ACCUMULATE = "accumulating and atomic operations"
+NONBLOCKING = "nonblocking and persistent collectives"
+NONBLOCKING_REDUCTION = "nonblocking and persistent reductions"
 #: Keys of :attr:`TransportRow.by_rails`.
-ONE_RAIL, MANY_RAILS, STRIPED = "one", "many", "striped"
+ONE_RAIL = "one"
+MANY_RAILS = "many"
+STRIPED = "striped"
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class Proof:
 
     :param subject: what the value is, for sentences (``libfabric provider``).
     :param pattern: regular expression with one group, the value; searched for throughout each line.
-    :param expect: regular expressions (templates); at least one value must match one of them in full.
+    :param expect: regular expressions (templates); at least one
+        value must match one of them in full.
     :param allow: further values (regular expressions, templates) that may stand beside.
     :param line: regular expression a line must contain to be read at all; empty: every line.
     :param source: :data:`DEBUG` or :data:`LIBRARIES`.
@@ -76,7 +84,9 @@ class Range:
         return self.since <= version and (self.until is None or version < self.until)
 
     def overlaps(self, other: Range) -> bool:
-        return (other.until is None or self.since < other.until) and (self.until is None or other.since < self.until)
+        return (other.until is None or self.since < other.until) and (
+            self.until is None or other.since < self.until
+        )
 
 
 def no_notes(debug: str) -> tuple[str, ...]:
@@ -85,18 +95,21 @@ def no_notes(debug: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """What a row needs besides where messages are in memory of GPUs; its variables win over the row's.
+    """What a row needs besides where messages are in memory of
+    GPUs; its variables win over the row's.
 
     :param manual: manual and section the variables are described in.
     :param env: variables that let device memory through, and turn on what host memory does without.
     :param debug_env: variables that only make the MPI say what it does with it.
     :param by_scope: further variables per scope.
-    :param by_rails: further variables for one rail or several, as :attr:`TransportRow.by_rails` has them.
+    :param by_rails: further variables for one rail or several, as
+        :attr:`TransportRow.by_rails` has them.
     :param proofs: what the run must show besides.
     :param proofs_by_scope: what it must show besides, per scope.
     :param replaces: subjects of the row's proofs that do not hold then.
     :param since: first version of the MPI that has the variables.
-    :param without: kinds of operations (:data:`ONE_SIDED`, ...) that the MPI does not do there; their benchmarks are left out.
+    :param without: kinds of operations (:data:`ONE_SIDED`, ...) that the MPI does not do there;
+        their benchmarks are left out.
     :param note: what the run cannot show, one sentence for its evidence.
     :param notes: what the debug lines say for the evidence.
     """
@@ -116,28 +129,35 @@ class DeviceMemory:
 
     def adding(self, **more: Any) -> DeviceMemory:
         """As :meth:`TransportRow.adding`."""
-        return replace(self, **{name: _added(getattr(self, name), value) for name, value in more.items()})
+        return replace(
+            self, **{name: _added(getattr(self, name), value) for name, value in more.items()}
+        )
 
 
 @dataclass(frozen=True)
 class TransportRow:
     """How one MPI, in a range of versions, uses one transport.
 
-    :param transport: name of one of :data:`machine.transport.TRANSPORTS`, or of the MPI's own further ones.
+    :param transport: name of one of :data:`machine.transport.TRANSPORTS`, or of the MPI's own
+        further ones.
     :param versions: versions of the MPI the row holds for.
     :param manual: manual and section the variables are described in.
     :param device: communication device the build must have (``ch4:ofi``); empty: any build.
     :param env: variables that choose transport and device.
     :param debug_env: variables that only make the MPI say what it chose.
-    :param by_scope: further variables per scope: inside one node every byte must take the transport, so the intra-node
-        shortcut is off; between nodes it stays on.
-    :param by_rails: further variables for a fabric of one rail (``one``), or of several: each message on one of them
-        (``many``), or large messages split over all (``striped``; a row without the key cannot do that).
+    :param by_scope: further variables per scope: inside one node every byte must take the
+        transport, so the intra-node shortcut is off; between nodes it stays on.
+    :param by_rails: further variables for a fabric of one rail (``one``), or of several: each
+        message on one of them (``many``), or large messages split over all (``striped``; a row
+        without the key cannot do that).
     :param proofs: what the run must show, whatever the scope.
     :param proofs_by_scope: what it must show besides, per scope.
-    :param memory: platform of GPUs (:data:`machine.gpu.KINDS`) to what device memory needs; without, it is not measured.
-    :param context: regular expression with one group: the setting in effect as the debug text has it, for sentences.
-    :param last_resort_for: devices another row of the same MPI is preferred for, where the build allows it.
+    :param memory: platform of GPUs (:data:`machine.gpu.KINDS`) to what device
+        memory needs; without, it is not measured.
+    :param context: regular expression with one group: the setting in effect
+        as the debug text has it, for sentences.
+    :param last_resort_for: devices another row of the same MPI is
+        preferred for, where the build allows it.
     :param note: limit worth knowing, one sentence.
     """
 
@@ -158,7 +178,9 @@ class TransportRow:
 
     def adding(self, **more: Any) -> TransportRow:
         """The row with more in its mappings and tuples, and other values in place of its own."""
-        return replace(self, **{name: _added(getattr(self, name), value) for name, value in more.items()})
+        return replace(
+            self, **{name: _added(getattr(self, name), value) for name, value in more.items()}
+        )
 
 
 def _added(own: Any, more: Any) -> Any:
@@ -169,9 +191,11 @@ def _added(own: Any, more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Gap:
-    """A pair that has no row, and why; ``reason`` is one sentence that ends with what to do instead.
+    """A pair that has no row, and why; ``reason`` is one sentence
+    that ends with what to do instead.
 
-    :param kinds: platforms of GPUs whose memory the pair's row does not send; empty: there is no row.
+    :param kinds: platforms of GPUs whose memory the pair's row does
+        not send; empty: there is no row.
     """
 
     transport: str
@@ -182,7 +206,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Library:
-    """A communication library beside MPI that a suite's programs measure, started as an MPI program (NCCL).
+    """A communication library beside MPI that a suite's programs
+    measure, started as an MPI program (NCCL).
 
     :param title: its name in sentences.
     :param notes: what its debug lines say for the evidence.
@@ -194,7 +219,9 @@ class Library:
     gaps: tuple[Gap, ...] = ()
 
 
-def gaps(rows: Iterable[TransportRow], first: Version, before: str, without: str) -> tuple[Gap, ...]:
+def gaps(
+    rows: Iterable[TransportRow], first: Version, before: str, without: str
+) -> tuple[Gap, ...]:
     """Why older versions, and transports without a row, have none.
 
     :param first: first version with rows.
@@ -208,11 +235,15 @@ def gaps(rows: Iterable[TransportRow], first: Version, before: str, without: str
     )
 
 
-def scoped(*, node: Mapping[str, str], cluster: Mapping[str, str] | None = None) -> dict[str, Mapping[str, str]]:
+def scoped(
+    *, node: Mapping[str, str], cluster: Mapping[str, str] | None = None
+) -> dict[str, Mapping[str, str]]:
     """Variables per scope, for :attr:`TransportRow.by_scope`."""
     return {SCOPE_NODE: node, SCOPE_CLUSTER: cluster or {}}
 
 
-def scoped_proofs(*, node: tuple[Proof, ...], cluster: tuple[Proof, ...] = ()) -> dict[str, tuple[Proof, ...]]:
+def scoped_proofs(
+    *, node: tuple[Proof, ...], cluster: tuple[Proof, ...] = ()
+) -> dict[str, tuple[Proof, ...]]:
     """Proofs per scope, for :attr:`TransportRow.proofs_by_scope`."""
     return {SCOPE_NODE: node, SCOPE_CLUSTER: cluster}

@@ -1,9 +1,10 @@
 """The centre's own ReFrame configuration, where ``site_configs/settings.py`` is read beside it.
 
-ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in their order. Of ``general``, ``logging``
-and ``schedulers`` a later file replaces whole keys; the systems of a later file stand before the earlier ones, win whole and
-match host names first. So ours must be the last, and gives again what the centre's files have, completed. They are read by
-ReFrame's own reader, which takes a Python file that it has loaded before from ``sys.modules``.
+ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in their order.
+Of ``general``, ``logging`` and ``schedulers`` a later file replaces whole keys; the systems of a
+later file stand before the earlier ones, win whole and match host names first. So ours must be the
+last, and gives again what the centre's files have, completed. They are read by ReFrame's own
+reader, which takes a Python file that it has loaded before from ``sys.modules``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ VARIABLE = "RFM_CONFIG_FILES"
 _OURS = "reframe_tests.harness.sites"
 #: Name of ReFrame's built-in configuration among the files.
 _BUILTIN = "<builtin>"
-#: Files of the centre that ReFrame was given in this process; the last ones count. Without any: those of the environment.
+#: Files of the centre that ReFrame was given in this process; the last ones
+#: count. Without any: those of the environment.
 GIVEN: list[tuple[Path, ...]] = []
 #: Stands behind the centre's systems where host names are tried, and fits all.
 _NONE = "none_of_the_centre"
@@ -74,9 +76,14 @@ def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.envir
     GIVEN.append(tuple(name for name in _named(words, environ, root) if not _is_ours(name, root)))
 
 
-def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> str:
-    """Sentence on a file that ReFrame reads after ours, with the order to use; empty where there is none."""
-    names, ours = _named(words, environ, root), root / "site_configs" / "settings.py"
+def find_order_fault(
+    words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Sentence on a file that ReFrame reads after ours, with the
+    order to use; empty where there is none.
+    """
+    names = _named(words, environ, root)
+    ours = root / "site_configs" / "settings.py"
     at = next((index for index, name in enumerate(names) if _is_ours(name, root)), len(names))
     theirs = [name for name in names if not _is_ours(name, root)]
     late = [name for name in names[at:] if name in theirs]
@@ -84,14 +91,21 @@ def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str
         return ""
     order = [*map(str, theirs), str(ours)]
     return (
-        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without what is measured on them: "
-        f"name ours last, {VARIABLE}={':'.join(order)} or {shlex.join(word for name in order for word in ('-C', name))}."
+        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without "
+        f"what is measured on them: name ours last, {VARIABLE}={':'.join(order)} or "
+        f"{shlex.join(word for name in order for word in ('-C', name))}."
     )
 
 
 def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The centre's configuration files: those that ReFrame was given, or else those of the environment."""
-    return GIVEN[-1] if GIVEN else tuple(name for name in _named((), environ, root) if not _is_ours(name, root))
+    """The centre's configuration files: those that ReFrame was
+    given, or else those of the environment.
+    """
+    return (
+        GIVEN[-1]
+        if GIVEN
+        else tuple(name for name in _named((), environ, root) if not _is_ours(name, root))
+    )
 
 
 def read(root: Path) -> Centre | None:
@@ -109,9 +123,11 @@ def read(root: Path) -> Centre | None:
 
 
 def matching(centre: Centre) -> tuple[str, ...]:
-    """Names of the centre's systems that ReFrame finds this machine to be one of; it takes the first.
+    """Names of the centre's systems that ReFrame finds this
+    machine to be one of; it takes the first.
 
-    ReFrame's own detection is asked, which may be a command of the centre's (``autodetect_methods``).
+    ReFrame's own detection is asked, which may be a command of
+    the centre's (``autodetect_methods``).
 
     :raises BadInput: it fails.
     """
@@ -120,7 +136,11 @@ def matching(centre: Centre) -> tuple[str, ...]:
         config.set_autodetect_methods(methods.split(","))
     systems: list[Any] = config["systems"]
     names: list[str] = []
-    last = {"name": _NONE, "hostnames": [".*"], "partitions": [{"name": "p", "scheduler": "local", "launcher": "local"}]}
+    last = {
+        "name": _NONE,
+        "hostnames": [".*"],
+        "partitions": [{"name": "p", "scheduler": "local", "launcher": "local"}],
+    }
     systems[:] = [*centre.systems, last]
     while True:
         with _reading(centre.files):
@@ -133,8 +153,12 @@ def matching(centre: Centre) -> tuple[str, ...]:
 
 
 def topology_file(centre: Centre, system: str, partition: str) -> Path:
-    """Where ReFrame keeps the topology that it detected of a partition (``frontend/autodetect.py``, ``detect_topology``)."""
-    prefix = os.environ.get("RFM_TOPOLOGY_PREFIX") or str(setting(centre, system, "topology_prefix"))
+    """Where ReFrame keeps the topology that it detected of a partition
+    (``frontend/autodetect.py``, ``detect_topology``).
+    """
+    prefix = os.environ.get("RFM_TOPOLOGY_PREFIX") or str(
+        setting(centre, system, "topology_prefix")
+    )
     return Path(os.path.expandvars(prefix)) / f"{system}-{partition}" / "processor.json"
 
 
@@ -155,14 +179,19 @@ def make_absolute(environ: MutableMapping[str, str]) -> None:
     An empty one stays: it takes back those before it (``core/config.py``, ``find_config_files``).
     """
     if text := environ.get(VARIABLE):
-        names = (name if not name or name == _BUILTIN else os.path.normpath(Path.cwd() / name) for name in text.split(":"))
+        names = (
+            name if not name or name == _BUILTIN else os.path.normpath(Path.cwd() / name)
+            for name in text.split(":")
+        )
         environ[VARIABLE] = ":".join(names)
 
 
 def _named(words: Sequence[str], environ: Mapping[str, str], root: Path) -> list[Path]:
-    """Configuration files of ReFrame, in its order: of the options, else of the variable; before them those of its path.
+    """Configuration files of ReFrame, in its order: of the options, else of
+    the variable; before them those of its path.
 
-    While it loads ours it is in our folder (``utility``, ``import_module_from_file``); where it was started, the shell says.
+    While it loads ours it is in our folder (``utility``,
+    ``import_module_from_file``); where it was started, the shell says.
     """
     from reframe.core.config import find_config_files
 
@@ -170,9 +199,16 @@ def _named(words: Sequence[str], environ: Mapping[str, str], root: Path) -> list
     if not given and (text := environ.get(VARIABLE)) is not None:
         given = text.split(":")
     folders = path.split(":") if (path := environ.get("RFM_CONFIG_PATH")) else []
-    here, shell = Path.cwd(), environ.get("PWD", "")
-    start = Path(shell) if shell.startswith("/") and here == (root / "site_configs").resolve() else here
-    return [Path(os.path.normpath(start / name)) for name in find_config_files(folders, given) if name != _BUILTIN]
+    here = Path.cwd()
+    shell = environ.get("PWD", "")
+    start = (
+        Path(shell) if shell.startswith("/") and here == (root / "site_configs").resolve() else here
+    )
+    return [
+        Path(os.path.normpath(start / name))
+        for name in find_config_files(folders, given)
+        if name != _BUILTIN
+    ]
 
 
 def _is_ours(path: Path, root: Path) -> bool:
@@ -194,7 +230,9 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=16)
 def _read(given: tuple[Path, ...], stamps: tuple[object, ...]) -> Centre | str:
-    """The configuration, or the sentence why there is none: a Python file that failed is not loaded again."""
+    """The configuration, or the sentence why there is none: a Python
+    file that failed is not loaded again.
+    """
     from reframe.core.settings import site_configuration as builtin
 
     try:
@@ -208,12 +246,17 @@ def _read(given: tuple[Path, ...], stamps: tuple[object, ...]) -> Centre | str:
         if system not in builtin["systems"]:
             first.setdefault(system["name"], system)
     usual = builtin["logging"][0]
-    entries = [{key: value for key, value in entry.items() if value != usual.get(key)} for entry in whole["logging"]]
+    entries = [
+        {key: value for key, value in entry.items() if value != usual.get(key)}
+        for entry in whole["logging"]
+    ]
     return Centre(
         given,
         tuple(first.values()),
         tuple(entry for entry in entries if set(entry) - {"target_systems"}),
-        frozenset(key for entry in whole.get("general", ()) for key in entry if key != "target_systems"),
+        frozenset(
+            key for entry in whole.get("general", ()) for key in entry if key != "target_systems"
+        ),
         frozenset(mode["name"] for mode in whole.get("modes", ())),
         frozenset(environment["name"] for environment in whole["environments"]),
     )
@@ -244,17 +287,24 @@ def _check(whole: Mapping[str, Any], schema: Mapping[str, Any], given: Sequence[
     node: Any = whole
     for part in fault.absolute_path:
         node = node[part]
-        words.append(str(node["name"] if isinstance(part, int) and isinstance(node, dict) and "name" in node else part))
+        words.append(
+            str(
+                node["name"]
+                if isinstance(part, int) and isinstance(node, dict) and "name" in node
+                else part
+            )
+        )
     raise BadInput(
         "configuration-unusable",
-        f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': {textwrap.shorten(fault.message, 200)}; "
-        "correct it, ReFrame refuses it, too.",
+        f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': "
+        f"{textwrap.shorten(fault.message, 200)}; correct it, ReFrame refuses it, too.",
     )
 
 
 @contextlib.contextmanager
 def _reading(given: Sequence[Path]) -> Iterator[None]:
-    """What goes wrong with the centre's files is one sentence; what they and ReFrame print meanwhile, ReFrame says itself.
+    """What goes wrong with the centre's files is one sentence; what they and ReFrame print
+    meanwhile, ReFrame says itself.
 
     :raises BadInput: with that sentence.
     """
@@ -268,13 +318,24 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
             yield
     except (BadInput, KeyboardInterrupt):
         raise
-    except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
+    except (
+        BaseException
+    ) as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
         reason = textwrap.shorten(str(error), 300)
-        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in given]
-        place = f"{lines[-1].filename}, line {lines[-1].lineno}," if lines else " and ".join(map(str, given))
+        lines = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename) in given
+        ]
+        place = (
+            f"{lines[-1].filename}, line {lines[-1].lineno},"
+            if lines
+            else " and ".join(map(str, given))
+        )
         raise BadInput(
-            "configuration-unreadable",
-            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it out of {VARIABLE}.",
+            "file-unreadable",
+            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it "
+            f"out of {VARIABLE}.",
         ) from None
     finally:
         for handler in handlers:
@@ -286,7 +347,9 @@ def _refuse(record: logging.LogRecord) -> bool:
 
 
 def read_topology(path: Path) -> Mapping[str, Any]:
-    """The topology that ReFrame detected earlier; empty where there is none, or none that can be read: it detects it again."""
+    """The topology that ReFrame detected earlier; empty where there is none,
+    or none that can be read: it detects it again.
+    """
     with contextlib.suppress(OSError, ValueError):
         topology = json.loads(path.read_text(encoding="utf-8"))
         return topology if isinstance(topology, dict) else {}

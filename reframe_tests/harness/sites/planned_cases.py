@@ -1,9 +1,12 @@
-"""The cases a plan names: where ``MPIBENCH_PLAN`` names a plan's file, the tests make these cases and no others.
+"""The cases a plan names: where ``MPIBENCH_PLAN`` names a plan's
+file, the tests make these cases and no others.
 
-ReFrame 4.10 selects the product of names, partitions and environments (``frontend/filters.py``, ``core/runtime.py``,
-``valid_sysenv_comb``), and the cases of a plan are none. Thousands of ``-n /HASH`` would select whole tests, with all their
-stacks, and be stored as the command line of each case. So the plan is a file (written by ``mpibench.judge.plan``), each test
-that is loaded is narrowed to its planned partitions and stacks, and where these are not a product the rest is skipped.
+ReFrame 4.10 selects the product of names, partitions and environments (``frontend/filters.py``,
+``core/runtime.py``, ``valid_sysenv_comb``), and the cases of a plan are none. Thousands of ``-n
+/HASH`` would select whole tests, with all their stacks, and be stored as the command line of each
+case. So the plan is a file (written by ``mpibench.judge.plan``), each test that is loaded is
+narrowed to its planned partitions and stacks, and where these are not a product the rest is
+skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ NOT_PLANNED = "not planned tonight"
 
 
 @dataclass(frozen=True)
-class _Case:
+class _PlannedCase:
     """What is read of a case here.
 
     :param name: of the test, as ReFrame shows it.
@@ -49,18 +52,25 @@ class _Plan:
     """What a plan's file says to ReFrame."""
 
     system: str
-    cases: tuple[_Case, ...]
+    cases: tuple[_PlannedCase, ...]
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed_ns: int, size: int) -> tuple[str, Mapping[tuple[str, str, str], _Case]]:
+def _read(
+    path: Path, changed_ns: int, size: int
+) -> tuple[str, Mapping[tuple[str, str, str], _PlannedCase]]:
     """The last two say which writing of the file is meant."""
     plan = msgspec.json.decode(path.read_bytes(), type=_Plan)
-    return plan.system, {(case.name, case.partition, case.stack): case for case in plan.cases if case.planned}
+    return plan.system, {
+        (case.name, case.partition, case.stack): case for case in plan.cases if case.planned
+    }
 
 
-def find(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[tuple[str, str, str], _Case]] | None:
-    """System and planned cases (by test, partition and stack) of the plan that is in force; ``None`` without one.
+def find(
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[str, Mapping[tuple[str, str, str], _PlannedCase]] | None:
+    """System and planned cases (by test, partition and stack) of the
+    plan that is in force; ``None`` without one.
 
     :raises BadInput: the file cannot be read, or is no plan.
     """
@@ -71,11 +81,14 @@ def find(environ: Mapping[str, str] = os.environ) -> tuple[str, Mapping[tuple[st
         about = path.stat()
         return _read(path, about.st_mtime_ns, about.st_size)
     except (OSError, msgspec.DecodeError) as error:
-        raise BadInput("plan-damaged", f"{VARIABLE} names {path}, which is no plan ({error}): write it again.") from None
+        raise BadInput(
+            "file-damaged", f"{VARIABLE} names {path}, which is no plan ({error}): write it again."
+        ) from None
 
 
 def narrow(tests: Iterable[Any], system: str) -> None:
-    """Take from tests that were loaded, and not yet made cases of, every partition and stack that is not planned.
+    """Take from tests that were loaded, and not yet made cases of,
+    every partition and stack that is not planned.
 
     :param system: name of the selected system.
     :raises BadInput: the plan cannot be read, or is of another system.
@@ -85,8 +98,9 @@ def narrow(tests: Iterable[Any], system: str) -> None:
         return
     if plan[0] != system:
         raise BadInput(
-            "plan-of-another-system",
-            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is selected: make one for it.",
+            "not-comparable",
+            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is "
+            "selected: make one for it.",
         )
     places: dict[str, list[tuple[str, str]]] = {}
     for name, partition, stack in plan[1]:
@@ -97,7 +111,7 @@ def narrow(tests: Iterable[Any], system: str) -> None:
         test.valid_prog_environs = sorted({stack for _, stack in planned})
 
 
-def _case(name: str, partition: str, stack: str) -> _Case | None:
+def _case(name: str, partition: str, stack: str) -> _PlannedCase | None:
     plan = find()
     return plan[1].get((name, partition, stack)) if plan else None
 
@@ -112,12 +126,16 @@ def check(name: str, partition: str, stack: str) -> None:
 
 
 def seconds_of(name: str, partition: str, stack: str) -> float | None:
-    """How long the job of a case takes, as earlier nights measured it; ``None`` without a plan, or a proof of it."""
+    """How long the job of a case takes, as earlier nights measured it;
+    ``None`` without a plan, or a proof of it.
+    """
     case = _case(name, partition, stack)
     return case.seconds if case and case.proven else None
 
 
 def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:
-    """The nodes that a case is to be measured on, where it was not right; none without a plan, and where any will do."""
+    """The nodes that a case is to be measured on, where it was not right;
+    none without a plan, and where any will do.
+    """
     case = _case(name, partition, stack)
     return case.nodes if case else ()

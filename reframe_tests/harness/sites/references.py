@@ -1,14 +1,16 @@
 """References in layers: what a metric must reach, where that comes from, and what was made of it.
 
 physics
-    Fraction of the fabric's line rate x rails, from the site's own description; computed, never learned.
+    Fraction of the fabric's line rate x rails, from the site's own
+    description; computed, never learned.
 learned
-    ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each entry with its
-    provenance (session, date, n, spread).
+    ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each
+    entry with its provenance (session, date, n, spread).
 
-A metric that no layer knows is recorded; that is never called a pass of a gate. A learned one that nobody ever looks up is a
-mistake: tests are the leaves of ``reframe_tests/``; partitions, fabrics, node counts and stack patterns are the system's, and
-metrics are those the test's group can give at some level (:func:`catalogue.planned_metrics`).
+A metric that no layer knows is recorded; that is never called a pass of a gate. A learned one that
+nobody ever looks up is a mistake: tests are the leaves of ``reframe_tests/``; partitions, fabrics,
+node counts and stack patterns are the system's, and metrics are those the test's group can give at
+some level (:func:`catalogue.planned_metrics`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import difflib
 import fnmatch
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,19 +30,31 @@ from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
 from ..samples import NO_REFERENCE, ReferenceCheck, outcome_of
 from ..suites import benchmark, catalogue, node_memory
-from ..vocabulary import ALL_NODES, HIGHER, LOWER, PINNING_POLICIES, SCOPE_NODE, BadInput, Quantity
+from ..vocabulary import (
+    ALL_NODES,
+    HIGHER,
+    LOWER,
+    PINNING_POLICIES,
+    SCOPE_NODE,
+    BadInput,
+    Quantity,
+    meant,
+)
 from . import systems
 
-#: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
+#: Attributes of a test that index its learned references, outermost
+#: first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
 #: Keys that lead to an entry: test, :data:`INDEX`, metric.
 LEVELS = len(INDEX) + 2
 
-#: What may be measured above the line rate before another network must have helped: timer and rounding error.
+#: What may be measured above the line rate before another network
+#: must have helped: timer and rounding error.
 PHYSICS_EXCESS = 0.01
 
-#: What may be measured above the payload that fits into packets (:class:`machine.transport.Transport`): the last segments of
-#: a message leave a shaper, or reach a buffer, all at once.
+#: What may be measured above the payload that fits into packets
+#: (:class:`machine.transport.Transport`): the last segments of a message leave a shaper, or reach a
+#: buffer, all at once.
 PAYLOAD_EXCESS = 0.03
 
 #: Bits of a Gbit/s in one MB/s (1e6 bytes per second): 8e6 / 1e9.
@@ -53,30 +67,39 @@ class ReferenceError(BadInput):
     """A references.yaml that cannot be used."""
 
 
-def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: float) -> float | None:
-    """Measured bandwidth as a fraction of line rate x rails x directions; ``None`` where the fabric has no line rate.
+def line_rate_fraction(
+    bandwidth_mb_per_s: float, fabric: Fabric, directions: float
+) -> float | None:
+    """Measured bandwidth as a fraction of line rate x rails x directions;
+    ``None`` where the fabric has no line rate.
 
     :param bandwidth_mb_per_s: bandwidth in MB/s (1e6 bytes per second) of all pairs together.
-    :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at once; times the links that
-        carry it.
+    :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at
+        once; times the links that carry it.
     """
     rate = fabric.line_rate_gbit_per_s
     return None if rate is None else bandwidth_mb_per_s * GBIT_PER_MB / (rate * directions)
 
 
 def payload_limit(fabric: Fabric) -> float:
-    """Largest fraction of the line rate that can be payload: 0.9415 for TCP at an MTU of 1500, 0.9900 at 9000, else 1."""
+    """Largest fraction of the line rate that can be payload: 0.9415 for
+    TCP at an MTU of 1500, 0.9900 at 9000, else 1.
+    """
     packet = mpis.transport(fabric.transport)
     if packet.headers_bytes is None or fabric.mtu_bytes is None:
         return 1.0
     return (fabric.mtu_bytes - packet.headers_bytes) / (fabric.mtu_bytes + packet.framing_bytes)
 
 
-def above_line_rate(subject: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:
-    """Sentence on a bandwidth that the fabric's links cannot carry; empty where they can, or have no line rate.
+def above_line_rate(
+    subject: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int
+) -> str:
+    """Sentence on a bandwidth that the fabric's links cannot carry;
+    empty where they can, or have no line rate.
 
-    Counters show which networks carried the bytes; this shows what that made of the number. 99.7 % of a 40 Gbit/s link was
-    once published; TCP over it cannot show more than 94 %, or 99 % with jumbo frames: two networks were in use.
+    Counters show which networks carried the bytes; this shows what that made of the number. 99.7 %
+    of a 40 Gbit/s link was once published; TCP over it cannot show more than 94 %, or 99 % with
+    jumbo frames: two networks were in use.
 
     :param subject: benchmark and size, for the sentence.
     """
@@ -85,18 +108,25 @@ def above_line_rate(subject: str, bandwidth_mb_per_s: float, fabric: Fabric, dir
     if fraction is None or fraction <= limit * (1 + PAYLOAD_EXCESS):
         return ""
     ways = " each way" if directions == 2 else ""
-    if fabric.rails and fabric.line_rate_gbit_per_s != sum(rail.line_rate_gbit_per_s or 0 for rail in fabric.rails):
+    if fabric.rails and fabric.line_rate_gbit_per_s != sum(
+        rail.line_rate_gbit_per_s or 0 for rail in fabric.rails
+    ):
         ways += ", by pcie_gbit_per_s of its GPUs"
     return (
-        f"{subject} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what {fabric.name} "
-        f"({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it is not the bandwidth of {fabric.name}."
+        f"{subject} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what "
+        f"{fabric.name} ({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it "
+        f"is not the bandwidth of {fabric.name}."
     )
 
 
-def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING, most: float = 1.0) -> Reference | None:
-    """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
+def physics_reference(
+    fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING, most: float = 1.0
+) -> Reference | None:
+    """Reference tuple of a line-rate fraction on this fabric: at least
+    its minimum efficiency, at most the line rate.
 
-    :param share: share of the minimum efficiency that is enough (``benchmark.Level.link_share``, :meth:`Fabric.share_used`).
+    :param share: share of the minimum efficiency that is enough
+        (``benchmark.Level.link_share``, :meth:`Fabric.share_used`).
     :param most: how many times the line rate is possible (``catalogue.Expected.most``).
     :param pinning: policy of the ranks.
     """
@@ -107,31 +137,43 @@ def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PIN
     return (1.0, round(efficiency * share - 1.0, 9), upper, "1")
 
 
-def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> ReferenceCheck:
+def exact(bound: float) -> float:
+    """A bound without the rounding error of its sum: 0.34 of 0.33999999999999997."""
+    return float(f"{bound:.12g}")
+
+
+def judge(
+    metric: str, layer: str, value: float, reference: Reference | None, unit: str
+) -> ReferenceCheck:
     """Compare a value with its reference as ReFrame does.
 
-    Bounds are ``ref * (1 + threshold)``; for a reference of zero the thresholds are absolute (ReFrame manual,
-    ``RegressionTest.reference``, since 4.8).
+    Bounds are ``ref * (1 + threshold)``; for a reference of zero the thresholds are absolute
+    (ReFrame manual, ``RegressionTest.reference``, since 4.8).
     """
     if reference is None or (reference[1] is None and reference[2] is None):
         return ReferenceCheck(metric, layer, value, None, None, None, unit, NO_REFERENCE)
-    ref, low, high = reference[0], reference[1], reference[2]
+    ref = reference[0]
+    low = reference[1]
+    high = reference[2]
 
     def bound(threshold: float | None) -> float | None:
         if threshold is None:
             return None
-        return threshold if ref == 0 else ref + abs(ref) * threshold
+        return threshold if ref == 0 else exact(ref + abs(ref) * threshold)
 
-    lower, upper = bound(low), bound(high)
-    return ReferenceCheck(metric, layer, value, ref, lower, upper, unit, outcome_of(value, lower, upper))
+    lower = bound(low)
+    upper = bound(high)
+    return ReferenceCheck(
+        metric, layer, value, ref, lower, upper, unit, outcome_of(value, lower, upper)
+    )
 
 
 @dataclass(frozen=True)
 class ReferenceFault:
     """What is wrong with an entry of a references.yaml.
 
-    :param keys: of the entry, outermost first, the test by the name it has today; of what is wrong with several entries, those
-        they have in common.
+    :param keys: of the entry, outermost first, the test by the name it has today; of what is wrong
+        with several entries, those they have in common.
     :param sentence: naming file, key and remedy.
     """
 
@@ -139,15 +181,23 @@ class ReferenceFault:
     sentence: str
 
     def concerns(self, index: tuple[Any, ...]) -> bool:
-        """Whether a case looks the entry up; ``index``: its test and the values of :data:`INDEX`."""
+        """Whether a case looks the entry up; ``index``: its test
+        and the values of :data:`INDEX`.
+        """
         return all(mine == theirs for mine, theirs in zip(self.keys, index, strict=False))
 
 
 #: Folder of the test files.
 TESTS = Path(__file__).resolve().parents[2]
-#: What stands for stack, node count and pinning of a group that is measured without MPI, and for its fabric where it has none.
+#: What stands for stack, node count and pinning of a group that is measured without MPI, and for
+#: its fabric where it has none.
 WITHOUT_MPI: Mapping[str, Mapping[str, Any]] = {
-    catalogue.MEMORY: {"stack": "builtin", "fabric": node_memory.FABRIC, "nodes": 1, "pinning": "bunch"},
+    catalogue.MEMORY: {
+        "stack": "builtin",
+        "fabric": node_memory.FABRIC,
+        "nodes": 1,
+        "pinning": "bunch",
+    },
     **{group: {"stack": "builtin", "nodes": 2, "pinning": "default"} for group in catalogue.PAIRS},
 }
 #: Base class of the tests below MPI that are for three nodes or more.
@@ -157,16 +207,27 @@ _METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS
 
 @lru_cache(maxsize=4)
 def _read_tests(folder: Path) -> tuple[Mapping[str, str], frozenset[str]]:
-    """Tests to their groups, as their class bodies assign it, and those of :data:`WIRE_MAP`; nothing is imported."""
-    groups, wires = {}, set()
+    """Tests to their groups, as their class bodies assign it, and those
+    of :data:`WIRE_MAP`; nothing is imported.
+    """
+    groups = {}
+    wires = set()
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.py")))
-    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    for node in (
+        node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ):
         if any(isinstance(base, ast.Name) and base.id == WIRE_MAP for base in node.bases):
             wires.add(node.name)
         for row in node.body:
-            if isinstance(row, ast.Assign) and ast.unparse(row.targets[0]) == "group" and isinstance(row.value, ast.Constant):
+            if (
+                isinstance(row, ast.Assign)
+                and ast.unparse(row.targets[0]) == "group"
+                and isinstance(row.value, ast.Constant)
+            ):
                 groups[node.name] = str(row.value.value)
-    return {test: group for test, group in groups.items() if group in catalogue.GROUPS}, frozenset(wires)
+    return {test: group for test, group in groups.items() if group in catalogue.GROUPS}, frozenset(
+        wires
+    )
 
 
 def tests(folder: Path = TESTS) -> Mapping[str, str]:
@@ -190,12 +251,18 @@ def quantity_of(test: str, metric: str) -> Quantity | None:
     if not match or test not in tests():
         return None
     size = int(match["size"]) if match["size"] else None
-    planned, start = _metrics(tests()[test]), match["name"].partition(".")[0] + "."
+    planned = _metrics(tests()[test])
+    start = match["name"].partition(".")[0] + "."
     exact, sizes = planned.get(match["name"], (None, frozenset()))
     if exact and size in sizes:
         return exact
-    for pattern, (quantity, sizes) in planned.items():  # only those of the benchmark: there are thousands under all options
-        if pattern.startswith(start) and fnmatch.fnmatchcase(match["name"], pattern) and size in sizes:
+    # only those of the benchmark: there are thousands under all options
+    for pattern, (quantity, sizes) in planned.items():
+        if (
+            pattern.startswith(start)
+            and fnmatch.fnmatchcase(match["name"], pattern)
+            and size in sizes
+        ):
             return quantity
     return None
 
@@ -207,18 +274,24 @@ def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None)
     :raises ReferenceError: naming file, key and remedy.
     """
     for fault in find_faults(path, content, system):
-        raise ReferenceError("references-unusable", fault.sentence)
+        raise ReferenceError("configuration-unusable", fault.sentence)
 
 
-def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None) -> Iterator[ReferenceFault]:
-    """Check a parsed references.yaml: every key names something that is measured, every value can be held against it.
+def find_faults(
+    path: str, content: Any, system: Mapping[str, Any] | None = None
+) -> Iterator[ReferenceFault]:
+    """Check a parsed references.yaml: every key names something that is
+    measured, every value can be held against it.
 
-    :param system: the system's description (``site.read_system``), to resolve partitions, stacks, fabrics and node counts.
+    :param system: the system's description (``site.read_system``), to resolve
+        partitions, stacks, fabrics and node counts.
     """
     if content is None:
         return
     if not isinstance(content, Mapping):
-        wanted = "expected a mapping of test names at the top; see site_configs/generic/references.yaml"
+        wanted = (
+            "expected a mapping of test names at the top; see site_configs/generic/references.yaml"
+        )
         yield ReferenceFault((), f"{path}: {wanted}.")
         return
     provenance = content.get("provenance", {})
@@ -229,11 +302,15 @@ def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None
         if test == "provenance":
             continue
         if not isinstance(entries, Mapping) or tuple(entries.get("$index") or ()) != INDEX:
-            sentence = f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it."
+            sentence = (
+                f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it."
+            )
             yield ReferenceFault((test,), sentence)
             continue
         for keys, value in _leaves(entries, (test,)):
-            if keys[1:2] != ("$index",) and (fault := _fault_of_entry(keys, value, provenance, system)):
+            if keys[1:2] != ("$index",) and (
+                fault := _fault_of_entry(keys, value, provenance, system)
+            ):
                 yield ReferenceFault(keys, f"{path}: {fault}.")
 
 
@@ -253,15 +330,25 @@ def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any
     return [leaf for key, value in node.items() for leaf in _leaves(value, (*keys, key))]
 
 
-def _fault_of_entry(keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None) -> str:
+def _fault_of_entry(
+    keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None
+) -> str:
     name = ".".join(str(key) for key in keys)
     if len(keys) != LEVELS:
-        return f"'{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, metric"
+        return (
+            f"'{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, "
+            "metric"
+        )
     if fault := fault_of_keys(keys, system):
         return f"'{name}' would never be looked up: {fault}; correct the key or remove the entry"
     if isinstance(value, list) and value and value[0] == "$xfail":
         value = value[-1]
-    if not (isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and isinstance(value[3], str)):
+    if not (
+        isinstance(value, list)
+        and len(value) == 4
+        and _is_number(value[0])
+        and isinstance(value[3], str)
+    ):
         return f"'{name}' must be [value, lower fraction or null, upper fraction or null, unit]"
     quantity = quantity_of(keys[0], keys[-1])
     assert quantity is not None  # or the key would have been a fault
@@ -272,7 +359,10 @@ def _fault_of_entry(keys: tuple[Any, ...], value: Any, provenance: Any, system: 
         source = source.get(key) if isinstance(source, Mapping) else None
     wanted = {"session", "date", "n", "spread"}
     if not (isinstance(source, Mapping) and wanted <= set(source)):
-        return f"'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its origin is not used"
+        return (
+            f"'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its "
+            "origin is not used"
+        )
     return ""
 
 
@@ -281,49 +371,67 @@ def _is_number(value: Any) -> bool:
 
 
 def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
-    """What is wrong with the keys of an entry, the outermost first, with what could have been meant; empty where nothing is.
+    """What is wrong with the keys of an entry, the outermost first, with what could have been
+    meant; empty where nothing is.
 
-    :param system: the system's description; ``None`` where there is none, and then only test, pinning and metric are asked.
+    :param system: the system's description; ``None`` where there is none, and
+        then only test, pinning and metric are asked.
     """
     test, partition, stack, fabric, nodes, ppn, pinning, metric = keys
     if test not in tests():
-        return f"there is no test '{test}'{_meant(test, tests())}"
+        return f"there is no test '{test}'{meant(test, tests())}"
     if pinning not in PINNING_POLICIES:
-        return f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
+        return f"there is no pinning policy '{pinning}'{meant(pinning, PINNING_POLICIES)}"
     group = tests()[test]
     growing = nodes == ALL_NODES and type(nodes) is int and benchmark.grow(catalogue.rows(group))
     for noun, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            return f"'{number}' is not a number of {noun}; symbolic names are resolved before references are looked up"
+            return (
+                f"'{number}' is not a number of {noun}; symbolic names are resolved before "
+                "references are looked up"
+            )
     if quantity_of(test, str(metric)) is None:
         return f"{test} never gives a metric '{metric}'{_meant_metric(test, str(metric))}"
     if system is None:
         return ""
     described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
     if partition not in described:
-        return f"there is no partition '{partition}'{_meant(str(partition), described)}"
+        return f"there is no partition '{partition}'{meant(str(partition), described)}"
     extras = described[partition]
-    fabrics, patterns = systems.fabrics_of(extras), extras.get("stacks", ["*"])
-    alone, given = WITHOUT_MPI.get(group, {}), {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
+    fabrics = systems.fabrics_of(extras)
+    patterns = extras.get("stacks", ["*"])
+    alone = WITHOUT_MPI.get(group, {})
+    given = {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
     for name, wanted in alone.items():
         if given[name] != wanted and not (name == "nodes" and test in maps_of_the_wire()):
             return f"{test} is measured without MPI: its {name} is {wanted}, not {given[name]}"
     if not alone and not any(fnmatch.fnmatchcase(str(stack), pattern) for pattern in patterns):
-        return f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"
+        return (
+            f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"
+        )
     if "fabric" not in alone and fabric not in fabrics:
-        return f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), fabrics)}"
+        return f"partition '{partition}' has no fabric '{fabric}'{meant(str(fabric), fabrics)}"
     if not alone:
-        counts = [1] if fabrics[fabric].scope == SCOPE_NODE else list(extras.get("node_counts", [2]))
+        counts = (
+            [1] if fabrics[fabric].scope == SCOPE_NODE else list(extras.get("node_counts", [2]))
+        )
         if nodes not in counts and not (growing and max(counts) > 1):
-            return f"'{fabric}' of partition '{partition}' is measured on {', '.join(map(str, counts))} nodes, not on {nodes}"
+            return (
+                f"'{fabric}' of partition '{partition}' is measured on "
+                f"{', '.join(map(str, counts))} nodes, not on {nodes}"
+            )
     return ""
 
 
 def _meant_metric(test: str, metric: str) -> str:
-    """The nearest name among those of the nearest benchmark: under all options a test has a hundred thousand names."""
+    """The nearest name among those of the nearest benchmark: under all
+    options a test has a hundred thousand names.
+    """
     planned = _metrics(tests()[test])
     starts = {name.partition(".")[0] for name in planned}
-    start = next(iter(difflib.get_close_matches(metric.partition(".")[0], sorted(starts), n=1)), None)
+    start = next(
+        iter(difflib.get_close_matches(metric.partition(".")[0], sorted(starts), n=1)), None
+    )
     named = {name: sizes for name, (_, sizes) in planned.items() if name.partition(".")[0] == start}
     bare = metric.rpartition(".")[0] if metric.rpartition(".")[2].isdecimal() else metric
     close = {name: named[name] for name in difflib.get_close_matches(bare, sorted(named), n=3)}
@@ -332,34 +440,46 @@ def _meant_metric(test: str, metric: str) -> str:
         for name, sizes in close.items()
         for size in sorted(sizes, key=lambda size: size or 0)
     ]
-    return _meant(metric, names)
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    return meant(metric, names)
 
 
 def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
-    """What makes a reference no gate of its quantity; empty if it is one, or has no bounds and is none on purpose."""
+    """What makes a reference no gate of its quantity; empty if it is
+    one, or has no bounds and is none on purpose.
+    """
     number, lower, upper, unit = value
     if unit != quantity.unit:
         return f"its unit is '{unit}', but the metric is in '{quantity.unit}'; convert the value"
     if not all(bound is None or _is_number(bound) for bound in (lower, upper)):
-        return f"its bounds are {lower!r} and {upper!r}; write fractions of the value, or null for none"
+        return (
+            f"its bounds are {lower!r} and {upper!r}; write fractions of the value, or null for "
+            "none"
+        )
     if not all(math.isfinite(part) for part in (number, lower, upper) if part is not None):
-        return "value and bounds must be finite: nothing is above or below NaN, and everything is below infinity"
+        return (
+            "value and bounds must be finite: nothing is above or below NaN, and everything is "
+            "below infinity"
+        )
     if lower is None and upper is None:
         return ""
     if number <= 0:
-        return f"a bound of {number:g} is none: bounds are fractions of the value, which must be above 0"
+        return (
+            f"a bound of {number:g} is none: bounds are fractions of the value, which must be "
+            "above 0"
+        )
     if not -1 < (lower or 0) <= 0 or not 0 <= (upper or 0) < 1:
         return (
-            f"its bounds are {lower!r} and {upper!r}; they are fractions of the value, the lower from 0 down to more than -1, "
-            "the upper from 0 up to less than 1: write -0.05 or 0.05 for 5 %"
+            f"its bounds are {lower!r} and {upper!r}; they are fractions of the value, the lower "
+            "from 0 down to more than -1, the upper from 0 up to less than 1: write -0.05 or "
+            "0.05 for 5 %"
         )
     if quantity.direction not in (HIGHER, LOWER):
-        return f"{quantity.name} is neither better high nor low, so it can have no bounds; write null for both"
+        return (
+            f"{quantity.name} is neither better high nor low, so it can have no bounds; write "
+            "null for both"
+        )
     needed, side = (lower, "a lower") if quantity.direction == HIGHER else (upper, "an upper")
     how = "high" if quantity.direction == HIGHER else "low"
-    return "" if needed is not None else f"{quantity.name} is better {how}, so it needs {side} bound"
+    return (
+        "" if needed is not None else f"{quantity.name} is better {how}, so it needs {side} bound"
+    )

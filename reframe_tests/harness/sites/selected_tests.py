@@ -1,11 +1,13 @@
-"""Whether ReFrame loads, selects and runs what it is asked for; what is left out on the way is reported.
+"""Whether ReFrame loads, selects and runs what it is asked for;
+what is left out on the way is reported.
 
-ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option fits no test, a file of
-tests fails, never ends or ends the program, or every case is skipped. So three of its steps go through :func:`load`,
-:func:`run` and :func:`show` (:mod:`..upstream`), each an error then; what it could not store is one, too.
+ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option
+fits no test, a file of tests fails, never ends or ends the program, or every case is skipped. So
+three of its steps go through :func:`load`, :func:`run` and :func:`show` (:mod:`..upstream`), each
+an error then; what it could not store is one, too.
 
-``words`` are ReFrame's command line without the program; ``tests`` are instances, those that were loaded; of a variant that is
-not made yet, ``test`` is its class.
+``words`` are ReFrame's command line without the program; ``tests`` are instances, those that were
+loaded; of a variant that is not made yet, ``test`` is its class.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,14 +35,15 @@ from reframe.frontend import filters
 from .. import command_line, upstream
 from ..samples import NUM_SELECTED
 from ..suites import catalogue, options
-from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput, meant
 from . import planned_cases
 
 #: What the tests share: no tests, and not searched for any.
 SHARED = Path(__file__).resolve().parents[1]
 #: Variable that says how many seconds loading all tests may take.
 LIMIT = "MPIBENCH_LOAD_LIMIT_S"
-#: Unless it says otherwise: loading takes some seconds, and some minutes on a machine that does much else.
+#: Unless it says otherwise: loading takes some seconds, and some
+#: minutes on a machine that does much else.
 LIMIT_S = 900.0
 #: Seconds after which a file that goes on all the same is interrupted again.
 _AGAIN_S = 60.0
@@ -48,33 +51,43 @@ _AGAIN_S = 60.0
 LOADED: list[Any] = []
 #: Each test with a partition (or one's stack) that it is left out on, and why.
 LEFT_OUT: list[tuple[Any, str, str]] = []
-#: Variants of tests that can be measured nowhere and were therefore not made, and those made all the same: class and number.
+#: Classes whose variables a mode, or what measures a night again, sets for any part of the tests.
+COMMON: list[type] = []
+#: Variants of tests that are not selected, or can be measured nowhere, and were therefore not made,
+#: and those made all the same: class and number.
 NOT_MADE: list[tuple[Any, int]] = []
 #: Place and reason of each variant that was not made.
 PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
-#: Test (or what selectors ask of one that was not made), where it was left out and why, of those not said yet.
+#: Test (or what selectors ask of one that was not made), where it was
+#: left out and why, of those not said yet.
 _UNSAID: list[tuple[Any, str]] = []
 #: Why nothing can be measured, where that was said.
 _SAID: list[str] = []
-#: Number of cases that ReFrame set out to run, of which its own ``num_cases`` counts those that it ran.
+#: Number of cases that ReFrame set out to run, of which its own
+#: ``num_cases`` counts those that it ran.
 _SELECTED: list[int] = []
-#: Names that a parameter or variable may have besides those that are tests of their own on this system.
+#: Names that a parameter or variable may have besides those that
+#: are tests of their own on this system.
 _WORDS = {
-    **{"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "nodes": (ALL_NODES_WORD,)},
+    "pinning": PINNING_POLICIES,
+    "ppn": SYMBOLIC_PPN,
+    "nodes": (ALL_NODES_WORD,),
     **dict.fromkeys(("level", "depth"), tuple(catalogue.LEVELS)),
 }
 #: Tests and reasons at most that a sentence names.
 FEW = 3
 #: Begins the reason of what no stack of a partition has the programs for.
 WITHOUT = "no stack of this partition has"
-#: Options with which every variant is made, as short as ReFrame takes them: it runs tests on partitions and with stacks that
-#: they were not made for.
+#: Options with which every variant is made, as short as ReFrame takes them: it runs tests on
+#: partitions and with stacks that they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn", "programs")
 #: The smallest of these that means something, and why.
-_FEWEST = {"programs": (2, "shares a node with nobody: ask for 2 or more; each is measured alone as well")}
+_FEWEST = {
+    "programs": (2, "shares a node with nobody: ask for 2 or more; each is measured alone as well")
+}
 #: Options that select, by short name: the long one.
 _OPTIONS = {
     "-n": "name",
@@ -107,46 +120,83 @@ def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, 
 
 
 def say_left_out() -> None:
-    """Say what was left out since of the tests that are asked for: one line a test, fabric and reason, with the first case.
+    """Say what was left out since of the tests that are asked for: one line
+    a test, fabric and reason, with the first case.
 
     All as one message: thousands took a third of ``-l``.
     """
-    conditions = [fits for option, fits in _selectors(sys.argv[1:]) if not _of_made_tests(option)]
     cases: dict[tuple[str, str], list[str]] = {}
     for test, why in _UNSAID:
-        if all(fits(test) for fits in conditions):
+        if is_selected(test):
             kind = re.sub(r" %(?!fabric=)\S+", "", test.display_name)
             cases.setdefault((kind, why), []).append(test.display_name)
     _UNSAID.clear()
     if cases:
-        counted = ((names[0] + f" and {len(names) - 1} more" * (len(names) > 1), why) for (_, why), names in cases.items())
+        counted = (
+            (names[0] + f" and {len(names) - 1} more" * (len(names) > 1), why)
+            for (_, why), names in cases.items()
+        )
         getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
+
+
+def is_selected(facts: Any) -> bool:
+    """Whether the options of selection leave a variant, as far as
+    they can be asked before it is made.
+
+    :param facts: its ``display_name``, ``tags`` and parameters.
+    """
+    return all(fits(facts) for fits in _conditions(*sys.argv[1:]))
+
+
+@lru_cache(maxsize=1)
+def _conditions(*words: str) -> list[Callable[[Any], bool]]:
+    return [fits for option, fits in _selectors(words) if not _of_made_tests(option)]
 
 
 def _of_made_tests(option: str) -> bool:
     """Whether an option selects by a number or a hash, which only a test that was made has."""
-    return option.startswith(("-n", "-x")) and any("@" in word or word.startswith("/") for word in option.split()[1:])
+    return option.startswith(("-n", "-x")) and any(
+        "@" in word or word.startswith("/") for word in option.split()[1:]
+    )
 
 
 def _selectors(words: Sequence[str]) -> list[tuple[str, Callable[[Any], bool]]]:
-    """Options of selection, those of the mode last, each as it was written and with what it asks of a test.
+    """Options of selection, those of the mode last, each as it was
+    written and with what it asks of a test.
 
-    As ReFrame 4.10 takes them (``frontend/cli.py``): any of the names, all of the others, the last expression.
+    As ReFrame 4.10 takes them (``frontend/cli.py``): any of the names,
+    all of the others, the last expression.
     """
-    mode = command_line.arguments(words, {"--mode": "mode"})["mode"][-1:]
-    named = {row["name"]: row["options"] for row in rt.runtime().site_config.get("modes") or ()} if mode else {}
-    texts = [word for name in mode for text in named.get(name, ()) for word in shlex.split(text)]
+    mode, texts = _of_mode(words)
     found: list[tuple[str, Callable[[Any], bool]]] = []
-    for given, origin in ((words, ""), (texts, f" of --mode={''.join(mode)}")):
+    for given, origin in ((words, ""), (texts, f" of --mode={mode}")):
         known = command_line.arguments(given, _OPTIONS)
-        names, hidden = known["name"], known["exclude"]
-        filtered = [(" ".join(f"-n {name}" for name in names), filters.have_any_name(names))] if names else []
+        names = known["name"]
+        hidden = known["exclude"]
+        filtered = (
+            [(" ".join(f"-n {name}" for name in names), filters.have_any_name(names))]
+            if names
+            else []
+        )
         filtered += [(f"-x {name}", filters.have_not_name(name)) for name in hidden]
         filtered += [(f"-T {tag}", filters.have_not_tag(tag)) for tag in known["exclude_tag"]]
         filtered += [(f"-t {tag}", filters.have_tag(tag)) for tag in known["tag"]]
         found += [(option + origin, partial(_asks, fits)) for option, fits in filtered]
-        found += [(f"-E {text}{origin}", partial(_validates, text)) for text in known["filter_expr"][-1:]]
+        found += [
+            (f"-E {text}{origin}", partial(_validates, text)) for text in known["filter_expr"][-1:]
+        ]
     return found
+
+
+def _of_mode(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The mode that a command line names, and its words; empty without one."""
+    mode = "".join(command_line.arguments(words, {"--mode": "mode"})["mode"][-1:])
+    named = (
+        {row["name"]: row["options"] for row in rt.runtime().site_config.get("modes") or ()}
+        if mode
+        else {}
+    )
+    return mode, [word for text in named.get(mode, ()) for word in shlex.split(text)]
 
 
 def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
@@ -154,7 +204,9 @@ def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
 
 
 def _validates(text: str, test: Any) -> bool:
-    """As ReFrame's filter, without its warnings; of one that was not made only its parameters can be asked."""
+    """As ReFrame's filter, without its warnings; of one that was not
+    made only its parameters can be asked.
+    """
     try:
         return bool(eval(text, None, vars(test)))
     except Exception:
@@ -162,20 +214,27 @@ def _validates(text: str, test: Any) -> bool:
 
 
 def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
-    """Which option leaves nothing of the tests that can be measured here, and what these have; empty where none does."""
+    """Which option leaves nothing of the tests that can be measured here,
+    and what these have; empty where none does.
+    """
     left = [test for test in tests if test.valid_systems]
     for option, fits in _selectors(words):
         kept = [test for test in left if fits(test)]
         if left and not kept:
             tags = ", ".join(sorted({tag for test in left for tag in test.tags}))
             what = f", whose tags are {tags}" if option.startswith("-t") else ""
-            return f"{option} leaves none of the {len(left)} tests that the options before it select{what}"
+            return (
+                f"{option} leaves none of the {len(left)} tests that the options before it "
+                f"select{what}"
+            )
         left = kept
     return ""
 
 
 def is_wanted(test: Any, variant: int) -> bool:
-    """Whether a variant is made also if it can be measured nowhere: the user runs it all the same, or an answer needs it."""
+    """Whether a variant is made also if it can be measured nowhere: the
+    user runs it all the same, or an answer needs it.
+    """
     return (test, variant) in _WANTED or any(word.startswith(_ANYWHERE) for word in sys.argv[1:])
 
 
@@ -199,7 +258,8 @@ def make_the_rest() -> None:
 
 
 def hold(words: Sequence[str]) -> list[str]:
-    """Hold the command line against the tests that were loaded; those that were not made are made where an answer needs them.
+    """Hold the command line against the tests that were loaded; those that
+    were not made are made where an answer needs them.
 
     :returns: see :func:`why_none`.
     :raises BadInput: see :func:`check`.
@@ -217,15 +277,27 @@ def hold(words: Sequence[str]) -> list[str]:
 
 
 def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
-    """The tests of each ``-n`` (without one: of the session) that fit the other options of selection as well."""
+    """The tests of each ``-n`` (without one: of the session) that fit
+    the other options of selection as well.
+    """
     known = command_line.arguments(words, _OPTIONS)
-    others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
-    fits = [[filters.have_any_name([text]), *others] if text else others for text in known["name"] or [""]]
-    return [[test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in conditions)] for conditions in fits]
+    others = [
+        *map(filters.have_tag, known["tag"]),
+        *map(filters.validates, known["filter_expr"][-1:]),
+    ]
+    fits = [
+        [filters.have_any_name([text]), *others] if text else others
+        for text in known["name"] or [""]
+    ]
+    return [
+        [test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in conditions)]
+        for conditions in fits
+    ]
 
 
 def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
-    """A sentence for each ``-n`` (without one: for the session) whose tests all can be measured nowhere on this system.
+    """A sentence for each ``-n`` (without one: for the session) whose
+    tests all can be measured nowhere on this system.
 
     ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since it
     holds however a case is placed, then the most frequent reasons; more than three are for ``-v``.
@@ -235,17 +307,27 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         if not chosen or any(test.valid_systems for test in chosen):
             continue
         mine = {id(test) for test in chosen}
-        reasons = Counter(f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine)
+        reasons = Counter(
+            f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine
+        )
         names = sorted({type(test).__name__ for test in chosen})
-        subject = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
+        subject = (
+            f"no case of {' and '.join(names)}"
+            if len(names) <= FEW
+            else f"no case of any of {len(names)} tests"
+        )
         ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
         why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
-        sentences.append(f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
+        sentences.append(
+            f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no "
+            "stack has)"
+        )
     return sentences
 
 
 def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
-    """The most frequent of them, each with the first place it holds at, as the end of a sentence; empty where there are none.
+    """The most frequent of them, each with the first place it holds at, as
+    the end of a sentence; empty where there are none.
 
     :param reasons: of :data:`PASSED_OVER`.
     """
@@ -255,7 +337,8 @@ def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
     frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
     others = {reason: len(places[reason]) - 1 for reason in frequent}
     return "; ".join(
-        f"{reason} ({next(iter(places[reason]))}{f' and {others[reason]} more' if others[reason] else ''})"
+        f"{reason} "
+        f"({next(iter(places[reason]))}{f' and {others[reason]} more' if others[reason] else ''})"
         for reason in frequent
     )
 
@@ -269,74 +352,157 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
         return
     known = command_line.arguments(words, _OPTIONS)
     for text in known["name"]:
-        how = ", and a name is a regular expression for any part of such a line without its blanks"  # frontend/filters.py
+        # frontend/filters.py
+        how = ", and a name is a regular expression for any part of such a line without its blanks"
         names = {type(test).__name__ for test in tests}
         _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", names, how)
     for text in known["tag"]:
-        _require(filters.have_tag(text), tests, f"-t {text}", "the tags are", {tag for test in tests for tag in test.tags})
+        _require(
+            filters.have_tag(text),
+            tests,
+            f"-t {text}",
+            "the tags are",
+            {tag for test in tests for tag in test.tags},
+        )
     for text in known["filter_expr"][-1:]:  # ReFrame takes the last
         _require(filters.validates(text), tests, f"-E {text}", "parameters are", _parameters(tests))
     delimiter = [",", *known["param_values_delim"]][-1]
     for text in known["parameterize"]:
         variable, equals, values = text.partition("=")
         if equals:  # ReFrame says what is wrong otherwise
-            _check_values(text, variable.rpartition(".")[2], values.split(delimiter), tests)
-    for text in known["setvar"]:
-        name = text.partition("=")[0].rpartition(".")[2]
-        if any(name in type(test).param_space.params for test in tests):
-            raise BadInput("setting-is-parameter", f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.")
+            of, dot, name = variable.rpartition(".")
+            asked = [test for test in tests if not dot or type(test).__name__ == of]
+            if not asked:
+                raise _no_test(f"-P {text}", of, map(type, tests))
+            _check_values(text, name, values.split(delimiter), asked)
     for test in tests:
         if test.level not in catalogue.LEVELS:
             raise BadInput(
-                "level-unknown",
-                f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.",
+                "unknown-name",
+                f"{type(test).__name__}: {test.level!r} is not a level; there are "
+                f"{', '.join(catalogue.LEVELS)}.",
             )
         if getattr(test, "repeats", 1) < 1:
             raise BadInput(
-                "repeats-range", f"{type(test).__name__}: -S repeats={test.repeats} would measure nothing; give 1 or more."
+                "bad-option",
+                f"{type(test).__name__}: -S repeats={test.repeats} would measure nothing; give 1 "
+                "or more.",
             )
-        options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))  # some run no program of a suite
+        # some run no program of a suite
+        options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))
+
+
+def check_settings(words: Sequence[str], kinds: Iterable[Any]) -> None:
+    """Refuse a ``-S``, also of the mode, that sets nothing: ReFrame 4.10 warns and measures all the
+    same (``core/decorators.py``, ``_setvars``; ``core/meta.py``, ``setvar``).
+
+    :param kinds: classes of all tests that were loaded, also of fixtures
+        and of tests that are somebody else's.
+    :raises BadInput: naming the option, and the name most like it.
+    """
+    kinds = list(kinds)
+    for text in command_line.arguments([*_of_mode(words)[1], *words], _OPTIONS)["setvar"]:
+        target, equals, _ = text.partition("=")
+        first, dot, rest = target.partition(".")
+        asked, path = (
+            ([kind for kind in kinds if kind.__name__ == first], rest) if dot else (kinds, target)
+        )
+        if not equals:
+            raise BadInput("bad-option", f"-S {text} sets nothing: write -S {text}=VALUE.")
+        if any(_has(kind, path) for kind in asked):
+            continue
+        if not asked:
+            raise _no_test(f"-S {text}", first, kinds)
+        name = path.rpartition(".")[2]
+        if any(name in kind.param_space.params for kind in asked):
+            raise BadInput(
+                "bad-option",
+                f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.",
+            )
+        there = {variable for kind in asked for variable in kind.var_space}
+        raise BadInput(
+            "unknown-name",
+            f"-S {text} sets nothing: {first if dot else 'no test'} has {'no' if dot else 'a'} "
+            f"variable '{path}'{meant(name, there)}; '{command_line.REFRAME} --describe -n NAME' "
+            "lists those of a test.",
+        )
+
+
+def _has(kind: Any, path: str) -> bool:
+    """Whether a class of tests has a variable: its own, or
+    ``fixture.variable`` of one of its fixtures.
+    """
+    first, dot, rest = path.partition(".")
+    if not dot:
+        return first in kind.var_space
+    fixture = kind.fixture_space.fixtures.get(first)
+    return fixture is not None and _has(fixture.cls, rest)
+
+
+def _no_test(option: str, name: str, kinds: Iterable[Any]) -> BadInput:
+    there = sorted({kind.__name__ for kind in kinds})
+    return BadInput(
+        "unknown-name", f"{option} fits no test: there is no test '{name}'{meant(name, there)}."
+    )
 
 
 def _require(
-    fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str], how: str = ""
+    fits: Callable[[Any], object],
+    tests: Iterable[Any],
+    option: str,
+    there: str,
+    names: Iterable[str],
+    how: str = "",
 ) -> None:
     if not any(fits(SimpleNamespace(check=test)) for test in tests):
         raise BadInput(
-            "option-fits-no-test",
-            f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests{how}.",
+            "unknown-name",
+            f"{option} fits no test: {there} {', '.join(sorted(names))}; '{command_line.REFRAME} "
+            f"-l' lists the tests{how}.",
         )
 
 
 def _parameters(tests: Iterable[Any]) -> list[str]:
     """Parameters of the tests, each with its values on the selected system."""
-    classes = {type(test) for test in tests}
-    names = dict.fromkeys(name for kind in classes for name in kind.param_space.params)
-    return [f"{name} ({', '.join(_values(name, tests))})" for name in names]
+    return [
+        f"{name} ({', '.join(_values(name, tests))})"
+        for name in _named({type(test) for test in tests})
+    ]
+
+
+def _named(kinds: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(name for kind in kinds for name in kind.param_space.params))
 
 
 def _values(name: str, tests: Iterable[Any]) -> list[str]:
     spaces = [type(test).param_space.params for test in tests]
-    return list(dict.fromkeys(str(value) for space in spaces if name in space for value in space[name].values))
+    return list(
+        dict.fromkeys(
+            str(value) for space in spaces if name in space for value in space[name].values
+        )
+    )
 
 
 def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[Any]) -> None:
     classes = {type(test) for test in tests}
     if not any(name in kind.param_space.params or name in kind.var_space for kind in classes):
         raise BadInput(
-            "parameter-unknown",
-            f"-P {text}: {name} is not a parameter; parameters are {', '.join(sorted(_parameters(tests)))}.",
+            "unknown-name",
+            f"-P {text}: {name} is not a parameter{meant(name, _named(classes))}; parameters are "
+            f"{', '.join(sorted(_parameters(tests)))}.",
         )
     known = list(dict.fromkeys([*_values(name, tests), *_WORDS.get(name, ())]))
     for value in values:
         if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
             number = " or a number" if name in _NUMBERS else ""
             raise BadInput(
-                "parameter-value", f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}."
+                "bad-option",
+                f"-P {text}: {value!r} is not a value of {name}; there are "
+                f"{', '.join(known)}{number}.",
             )
         fewest, why = _FEWEST.get(name, (0, ""))
         if value.isdecimal() and int(value) < fewest:
-            raise BadInput("parameter-value", f"-P {text}: {name}={value} {why}.")
+            raise BadInput("bad-option", f"-P {text}: {name}={value} {why}.")
 
 
 def limit_of(environ: Mapping[str, str]) -> float:
@@ -348,25 +514,38 @@ def limit_of(environ: Mapping[str, str]) -> float:
     with suppress(ValueError):
         if 0 < (limit := float(text or LIMIT_S)) < float("inf"):
             return limit
-    raise BadInput("time-limit-format", f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
+    raise BadInput("bad-option", f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
 
 
 def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
-    """One sentence for each thing below ReFrame's search path that looks like a test and that ReFrame passes over in silence.
+    """One sentence for each thing below ReFrame's search path that looks like a test and that
+    ReFrame passes over in silence.
 
-    :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
+    :param paths: files, and folders in which it looks for files
+        itself only (``-R``: below them, too).
     """
     for path in map(Path, paths):
-        files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
+        files = (
+            sorted(path.rglob("*.py") if recursive else path.glob("*.py"))
+            if path.is_dir()
+            else [path]
+        )
         files = [file for file in files if not file.resolve().is_relative_to(SHARED)]
         for file in files:
             if file.is_symlink() and not file.exists():
                 yield f"{file} is a link to nothing"
             elif file.is_file() and not file.name.startswith("."):
                 yield from _overlooked_in(file)
-        below = sorted({file.parent for file in path.glob("*/*.py")}) if path.is_dir() and not files else []
+        below = (
+            sorted({file.parent for file in path.glob("*/*.py")})
+            if path.is_dir() and not files
+            else []
+        )
         if below:
-            yield f"{path} holds no test itself, and ReFrame does not look below it: give -c {below[0]}"
+            yield (
+                f"{path} holds no test itself, and ReFrame does not look below it: give -c "
+                f"{below[0]}"
+            )
 
 
 def _overlooked_in(file: Path) -> Iterator[str]:
@@ -379,17 +558,38 @@ def _overlooked_in(file: Path) -> Iterator[str]:
     bases = {ast.unparse(base) for node in classes for base in node.bases}
     # ReFrame's ``simple_test``, by whatever way it was imported.
     marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in classes}
-    tests = {name: [mark for mark in names if mark.rpartition(".")[2] == "simple_test"] for name, names in marks.items()}
+    tests = {
+        name: [mark for mark in names if mark.rpartition(".")[2] == "simple_test"]
+        for name, names in marks.items()
+    }
     for node in classes:
-        rows = (ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign)))
-        if any(re.match(r"group(?:: .*)? = ", row) for row in rows) and not tests[node.name] and node.name not in bases:
-            yield f"class {node.name} of {file} names a group and is no test: write @rfm.simple_test above it"
+        rows = (
+            ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign))
+        )
+        if (
+            any(re.match(r"group(?:: .*)? = ", row) for row in rows)
+            and not tests[node.name]
+            and node.name not in bases
+        ):
+            yield (
+                f"class {node.name} of {file} names a group and is no test: write "
+                "@rfm.simple_test above it"
+            )
     # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
-    imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported = [
+        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    ]
     imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     used = [mark for names in tests.values() for mark in names]
-    if used and not any("." in mark for mark in used) and not any(name.startswith("reframe") for name in imported):
-        yield f"{file} imports nothing of reframe, so it is not taken for a file of tests: import reframe in it"
+    if (
+        used
+        and not any("." in mark for mark in used)
+        and not any(name.startswith("reframe") for name in imported)
+    ):
+        yield (
+            f"{file} imports nothing of reframe, so it is not taken for a file of tests: import "
+            "reframe in it"
+        )
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]
@@ -397,17 +597,27 @@ class NoSuccess(ReframeError):  # type: ignore[misc]
 
 
 def _where(ending: SystemExit) -> str:
-    """File and line that ended the program; ``exit()`` of the module ``site`` is not the one that is meant."""
-    frames = [frame for frame in traceback.extract_tb(ending.__traceback__) if "_sitebuiltins" not in frame.filename]
+    """File and line that ended the program; ``exit()`` of the module
+    ``site`` is not the one that is meant.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(ending.__traceback__)
+        if "_sitebuiltins" not in frame.filename
+    ]
     return f"{frames[-1].filename}, line {frames[-1].lineno}," if frames else "a file"
 
 
 @contextmanager
 def _limited(limit_s: float) -> Iterator[None]:
-    """Interrupt a file of tests that never ends: ReFrame takes it for a mistake in it, names the file, and goes on."""
+    """Interrupt a file of tests that never ends: ReFrame takes it for a
+    mistake in it, names the file, and goes on.
+    """
 
     def interrupt(*_: object) -> None:
-        raise TimeoutError(f"the tests were not loaded within {limit_s:g} s; {LIMIT} says how long it may take")
+        raise TimeoutError(
+            f"the tests were not loaded within {limit_s:g} s; {LIMIT} says how long it may take"
+        )
 
     signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
@@ -428,19 +638,35 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                 if ending.code:
                     raise
                 where = _where(ending)
-                raise CommandLineError(f"{where} ended ReFrame while the tests were loaded: take the exit out of it") from None
+                raise CommandLineError(
+                    f"{where} ended ReFrame while the tests were loaded: take the exit out of it"
+                ) from None
             except (TypeError, ValueError) as error:  # those of files of tests are warnings
-                given = [f"-S {text}" for text in command_line.arguments(sys.argv[1:], _OPTIONS)["setvar"]]
-                message = f"{' '.join(given)}: a value has not the type of its variable ({error}): correct it"
+                given = [
+                    f"-S {text}"
+                    for text in command_line.arguments(sys.argv[1:], _OPTIONS)["setvar"]
+                ]
+                message = (
+                    f"{' '.join(given)}: a value has not the type of its variable ({error}): "
+                    "correct it"
+                )
                 raise (CommandLineError(message) if given else error) from None
         say_left_out()
-        reasons = [text.splitlines()[0].partition(" (rerun with")[0].rstrip(".: ") for text in left_out]
-        if reasons := list(dict.fromkeys([*reasons, *overlooked(loader.load_path, loader.recurse)])):
+        reasons = [
+            text.splitlines()[0].partition(" (rerun with")[0].rstrip(".: ") for text in left_out
+        ]
+        if reasons := list(
+            dict.fromkeys([*reasons, *overlooked(loader.load_path, loader.recurse)])
+        ):
             raise CommandLineError(
-                f"not every test was loaded, and nothing is measured without it: {'; '.join(reasons)}; correct it, or take the "
-                "file away."
+                "not every test was loaded, and nothing is measured without it: "
+                f"{'; '.join(reasons)}; correct it, or take the file away."
             )
         try:
+            if LOADED or NOT_MADE:  # somebody else's tests alone need not have what a mode sets
+                check_settings(
+                    sys.argv[1:], {*COMMON, *map(type, tests), *(kind for kind, _ in NOT_MADE)}
+                )
             planned_cases.narrow(LOADED, rt.runtime().system.name)
             # Beside tests of somebody else's ours are no measure of an option.
             known = {id(test) for test in LOADED}
@@ -466,24 +692,28 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
         list_checks(testcases, *words, **named)
         if not testcases and not _SAID:
             getlogger().warning(
-                f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) is options, too, such as "
-                "'-t production': leave one out, 'reframe -l' lists the tests."
+                f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) "
+                "is options, too, such as '-t production': leave one out, "
+                f"'{command_line.REFRAME} -l' lists the tests."
             )
 
     return show_whole
 
 
 def run(runall: Callable[..., None]) -> Callable[..., None]:
-    """Run cases; none of them, and fewer than all, is no success. ReFrame stores what was measured all the same."""
+    """Run cases; none of them, and fewer than all, is no success.
+    ReFrame stores what was measured all the same.
+    """
 
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         say_left_out()
         if not testcases:
             why = emptied_by(sys.argv[1:], LOADED) or say_passed_over(PASSED_OVER)
             raise CommandLineError(
-                "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
-                f"{f'{why}; ' if why else ''}'reframe -l' with the same options lists what does, with -v also what is left out "
-                "and why."
+                "nothing is measured, because no test case fits all options together and has a "
+                f"stack that can run it here: {f'{why}; ' if why else ''}'{command_line.REFRAME} "
+                "-l' with the same options lists what does, with -v also what is left out and "
+                "why."
             )
         _SELECTED[:] = [len(testcases)]
         ended: RunSessionTimeout | None = None
@@ -491,7 +721,9 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
             runall(runner, testcases, *words, **named)
         except RunSessionTimeout as error:
             ended = error
-        if lost := lost_cases(runner.stats, len(testcases), dry=any(word.startswith("--dry") for word in sys.argv[1:])):
+        if lost := lost_cases(
+            runner.stats, len(testcases), dry=any(word.startswith("--dry") for word in sys.argv[1:])
+        ):
             raise NoSuccess(lost)
         if ended:
             raise ended
@@ -500,16 +732,23 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
 
 
 def lost_cases(stats: Any, selected: int, *, dry: bool = False) -> str:
-    """Why a session is none of a whole one, as ReFrame counts its cases; empty if it is, or is a failure anyway.
+    """Why a session is none of a whole one, as ReFrame counts its
+    cases; empty if it is, or is a failure anyway.
 
     :param stats: ReFrame's ``TestStats``.
     """
-    ran, skipped, aborted = stats.num_cases(0), len(stats.skipped(0)), len(stats.aborted(None))
+    ran = stats.num_cases(0)
+    skipped = len(stats.skipped(0))
+    aborted = len(stats.aborted(None))
     if stats.failed(None):
         return ""
     if aborted or ran < selected:
         return f"interrupted: {max(aborted, selected - ran)} of {selected} cases did not run"
-    return f"nothing {'would be' if dry else 'was'} measured: all {selected} cases were skipped" if skipped == selected else ""
+    return (
+        f"nothing {'would be' if dry else 'was'} measured: all {selected} cases were skipped"
+        if skipped == selected
+        else ""
+    )
 
 
 def keep(store: Callable[..., Any]) -> Callable[..., Any]:
@@ -520,7 +759,10 @@ def keep(store: Callable[..., Any]) -> Callable[..., Any]:
             report.update_session_info({NUM_SELECTED: sum(_SELECTED)})
             return store(report, *words, **named)
         except Exception as error:
-            getlogger().error(f"this is no success: the session is not stored, or a report of it is not written: {error}")
+            getlogger().error(
+                "this is no success: the session is not stored, or a report of it is not "
+                f"written: {error}"
+            )
             raise SystemExit(1) from None
 
     return keep_or_fail

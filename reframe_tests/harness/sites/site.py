@@ -1,6 +1,8 @@
-"""Sites: what their systems (:mod:`.systems`) are measured by, and all of them as one ReFrame configuration.
+"""Sites: what their systems (:mod:`.systems`) are measured by, and
+all of them as one ReFrame configuration.
 
-The stacks a partition can enter come from the stacks' metadata files, never from a system's description.
+The stacks a partition can enter come from the stacks' metadata
+files, never from a system's description.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import batch_systems, command_line, optional_file, yaml_file
 from ..launchers.schedulers import spool
@@ -31,18 +33,72 @@ from .systems import system_files as system_files
 
 DEFAULT_NODE_COUNTS = (2,)
 
+#: Tag of the core list (:data:`CORE`).
+CORE_TAG = "core"
+_CURVES = ("-S level=nightly", "-S repeats=3")
 #: Named option sets (``--mode``). ``level`` selects sizes and repetitions in the catalogue.
+#: ``on_batch``: those where a batch system runs the jobs, if they are others; ``budget``: of a
+#: night there, unless somebody says otherwise.
 MODES: tuple[Mapping[str, Any], ...] = (
     # Is everything there and honest? Two placements, few sizes.
-    {"name": "smoke", "options": ["-t smoke", "-S level=smoke", "-S repeats=3"]},
+    {"name": "smoke", "options": ("-t smoke", "-S level=smoke", "-S repeats=3")},
     # What a night has time for, with whole curves; references are used where there are any.
-    {"name": "nightly", "options": ["-t production", "-S level=nightly", "-S repeats=3"]},
-    # The whole matrix, to accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
-    {"name": "acceptance", "options": ["-S level=acceptance", "-S repeats=5", "-S require_reference=yes"]},
+    {
+        "name": "nightly",
+        "options": ("-t production", *_CURVES),
+        "on_batch": (f"-t ^{CORE_TAG}$", *_CURVES),
+        "budget": "10m",
+    },
+    # The matrix at the depth of a night, say after maintenance.
+    {"name": "wide", "options": ("-t production", *_CURVES), "budget": "8h"},
+    # The whole matrix, to accept or refuse a system: more repeats, and a
+    # gated metric without a reference is a failure.
+    {
+        "name": "acceptance",
+        "options": ("-S level=acceptance", "-S repeats=5", "-S require_reference=yes"),
+    },
 )
 
 
-#: Variable that bounds how many jobs of each partition are queued or run at once (ReFrame's ``max_jobs``, if that is larger).
+class CoreRow(NamedTuple):
+    """One question of the core list.
+
+    :param tests: of which each stack measures the first that it can,
+        on each fabric and number of nodes.
+    :param ppn: ranks on a node; inside one ``1`` is the fewest there can be, 2,
+        and in memory of GPUs ``full`` one for each.
+    :param fewest: on the smallest of a partition's node counts only.
+    :param once: one stack is enough: it is about the network.
+    """
+
+    tests: tuple[str, ...]
+    ppn: tuple[str, ...]
+    fewest: bool = False
+    once: bool = False
+
+
+#: What a night on a batch system measures, each under the one usual pinning.
+CORE = (
+    CoreRow(("ImbPointToPoint", "OsuPointToPoint", "Mpi4pyPingPong"), ("1",)),
+    CoreRow(("ImbParallelTransfer", "OsuParallelTransfer"), ("full",), fewest=True),
+    CoreRow(("ImbAllreduceAlltoall", "OsuAllreduceAlltoall"), ("full",)),
+    CoreRow(("PairTurn",), ("1", "gpu"), once=True),
+)
+
+
+def on_batch(system: Mapping[str, Any]) -> bool:
+    """Whether a batch system runs any job of a system that measures something."""
+    return any(
+        row["scheduler"] != "local" for row in system["partitions"] if row["extras"].get("fabrics")
+    )
+
+
+def options_of_mode(mode: Mapping[str, Any], batch: bool) -> list[str]:
+    return list((batch and mode.get("on_batch")) or mode["options"])
+
+
+#: Variable that bounds how many jobs of each partition are queued or run at once (ReFrame's
+#: ``max_jobs``, if that is larger).
 MOST_JOBS = "MPIBENCH_MAX_JOBS"
 
 
@@ -52,18 +108,27 @@ def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
-    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA node, ``gpu_*`` where a GPU
-    has one."""
+    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA
+    node, ``gpu_*`` where a GPU has one.
+    """
     rails = [rail.numa_node for fabric in fabrics_of(extras).values() for rail in fabric.rails]
     known = {"nic": rails, "gpu": [gpu.numa_node for gpu in systems.gpus_of(extras)]}
     idle = tuple(f"{word}_" for word, homes in known.items() if all(home is None for home in homes))
     wanted = extras.get("pinning", PINNING_POLICIES)
-    return tuple(policy for policy in PINNING_POLICIES if policy in wanted and not policy.startswith(idle))
+    return tuple(
+        policy for policy in PINNING_POLICIES if policy in wanted and not policy.startswith(idle)
+    )
 
 
 def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
-    """Registered stacks a partition can enter, by name; its ``extras.stacks`` are shell patterns."""
-    return [name for name in registered if any(fnmatch.fnmatchcase(name, pattern) for pattern in extras.get("stacks", ["*"]))]
+    """Registered stacks a partition can enter, by name; its
+    ``extras.stacks`` are shell patterns.
+    """
+    return [
+        name
+        for name in registered
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in extras.get("stacks", ["*"]))
+    ]
 
 
 #: Roots whose systems and stacks ReFrame was given in this process; the last one counts.
@@ -71,22 +136,33 @@ LOADED: list[Path] = []
 
 
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
-    """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
+    """Sentence on the patterns of a partition's ``extras.stacks`` that fit
+    no registered stack; empty where all fit one.
+    """
     names = list(registered)
-    unmatched = [repr(pattern) for pattern in extras.get("stacks", ["*"]) if not fnmatch.filter(names, pattern)]
+    unmatched = [
+        repr(pattern)
+        for pattern in extras.get("stacks", ["*"])
+        if not fnmatch.filter(names, pattern)
+    ]
     if not unmatched:
         return ""
-    known = f"registered are {', '.join(names)}" if names else "none is registered ('ci/setup' builds the wheels stacks)"
+    known = (
+        f"registered are {', '.join(names)}"
+        if names
+        else "none is registered ('ci/setup' builds the wheels stacks)"
+    )
     fit, pronoun = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
     return (
-        f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for {pronoun}; {known}; "
-        "correct the pattern or build the stack."
+        f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for "
+        f"{pronoun}; {known}; correct the pattern or build the stack."
     )
 
 
 def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
-    """A sentence for each partition on which something is never measured: it asks for stacks that are not registered, or is one
-    of a centre's own ReFrame configuration that lacks something. None for a system that nothing describes.
+    """A sentence for each partition on which something is never measured: it asks for stacks that
+    are not registered, or is one of a centre's own ReFrame configuration that lacks something. None
+    for a system that nothing describes.
 
     :raises SiteError: for a bad file.
     """
@@ -97,9 +173,14 @@ def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
     sentences = [
         f"{system_name}:{row['name']}: {sentence}"
         for row in partitions
-        if row["extras"].get("fabrics") and (sentence := unmatched_stacks(row["extras"], registered))
+        if row["extras"].get("fabrics")
+        and (sentence := unmatched_stacks(row["extras"], registered))
     ]
-    lacking = [shortcoming for shortcoming in systems.shortcomings(system_name, root) if not shortcoming.note]
+    lacking = [
+        shortcoming
+        for shortcoming in systems.shortcomings(system_name, root)
+        if not shortcoming.note
+    ]
     return sentences + [f"{shortcoming.place}: {shortcoming.sentence}" for shortcoming in lacking]
 
 
@@ -111,11 +192,12 @@ def references_file(system_name: str, root: Path = ROOT) -> Path:
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
     """A system's learned references, checked against its description; empty where it keeps none.
 
-    :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
+    :raises ReferenceError: if it cannot be read, or an entry would
+        never be looked up or can hold nothing.
     """
     content, faults = _learned(system_name, root)
     for fault in faults:
-        raise references.ReferenceError("system-file", fault.sentence)
+        raise references.ReferenceError("system-description", fault.sentence)
     return content
 
 
@@ -128,7 +210,8 @@ def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.Re
 
 
 def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
-    """File in which ReFrame finds a system's learned references; ``None`` where the system keeps none.
+    """File in which ReFrame finds a system's learned references;
+    ``None`` where the system keeps none.
 
     :raises ReferenceError: if they cannot be read.
     """
@@ -143,17 +226,28 @@ def _learned(system_name: str, root: Path) -> _Learned:
     """Read again only when a file has changed, because every case of a session asks."""
     path = references_file(system_name, root)
     describing = (path, path.with_name("system.py"), *centres.files(root))
-    stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
-    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else ({}, ())
+    stamps = tuple(
+        (file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None
+        for file in describing
+    )
+    return (
+        _read_references(path, system_name, root, stamps)
+        if optional_file.is_there(path)
+        else ({}, ())
+    )
 
 
 @lru_cache(maxsize=16)
-def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[object, ...]) -> _Learned:
+def _read_references(
+    path: Path, system_name: str, root: Path, stamps: tuple[object, ...]
+) -> _Learned:
     try:
         content = yaml_file.read_mapping(path)
     except BadInput as error:
-        raise references.ReferenceError("system-file", str(error)) from None
-    return content, tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
+        raise references.ReferenceError("system-description", str(error)) from None
+    return content, tuple(
+        references.find_faults(str(path), content, systems.find(system_name, root))
+    )
 
 
 def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
@@ -163,14 +257,17 @@ def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
     """
     text = environ.get(MOST_JOBS, "")
     if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        raise BadInput("most-jobs", f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
+        raise BadInput("bad-option", f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
     return int(text) if text else None
 
 
-def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
+def _completed(
+    system: dict[str, Any], environment_names: Iterable[str], root: Path
+) -> dict[str, Any]:
     """The system with what is generated: fabric names as features, stacks as environments.
 
-    A partition of the centre's without fabrics stays as it is, and so does a system of such partitions.
+    A partition of the centre's without fabrics stays as it is, and
+    so does a system of such partitions.
     """
     names = list(environment_names)
     partitions = []
@@ -195,19 +292,26 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         if spool.EXTRA in extras:
             row["scheduler"] = spool.SHARED[row["scheduler"]]
         partitions.append(row)
-    prefix = {"prefix": str(root / "results")} if any(row["extras"].get("fabrics") for row in partitions) else {}
+    prefix = (
+        {"prefix": str(root / "results")}
+        if any(row["extras"].get("fabrics") for row in partitions)
+        else {}
+    )
     return {**prefix, **system, "partitions": partitions}
 
 
 # ---- ReFrame's own settings: `general` and `logging`, with the centre's where it has some ----
 
 
-def general_settings(results: Path, own_systems: Iterable[str], centre: Centre | None) -> list[dict[str, Any]]:
+def general_settings(
+    results: Path, own_systems: Iterable[str], centre: Centre | None
+) -> list[dict[str, Any]]:
     """Entries of ``general``.
 
     :param results: folder of the results.
     :param own_systems: names of the systems that the project describes by itself.
-    :param centre: its settings stay, and where it keeps detected topologies is where ReFrame looks for them on its systems.
+    :param centre: its settings stay, and where it keeps detected topologies is
+        where ReFrame looks for them on its systems.
     """
     ours = {
         # One number per line and thousands of lines: they go to the log file and the report.
@@ -228,13 +332,16 @@ def general_settings(results: Path, own_systems: Iterable[str], centre: Centre |
 
 
 def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The finest level of ReFrame's messages that are made: what ``-v`` asks for, and ``debug`` where anything is started.
+    """The finest level of ReFrame's messages that are made: what ``-v`` asks
+    for, and ``debug`` where anything is started.
 
-    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler refuses it or writes it: a
-    third of the time of a dry run, which starts nothing that a message would be needed for. (``logging.level`` in its
-    configuration reference; "undefined" lets all through.)
+    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler
+    refuses it or writes it: a third of the time of a dry run, which starts nothing that a message
+    would be needed for. (``logging.level`` in its configuration reference; "undefined" lets all
+    through.)
 
-    :param words: command line of ``reframe``, whose ``-v`` make the terminal's level finer, one step each.
+    :param words: command line of ``reframe``, whose ``-v`` make the
+        terminal's level finer, one step each.
     """
     steps = sum(word.count("v") for word in words if re.fullmatch(r"-[A-Za-z]+|--verb[a-z]*", word))
     if steps > 2 or environ.get("RFM_VERBOSE"):
@@ -244,8 +351,8 @@ def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
-    """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one file per test holds one size,
-    ours all; and what the centre has in place of the built-in ones.
+    """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one
+    file per test holds one size, ours all; and what the centre has in place of the built-in ones.
 
     The site's own monitoring gets the values also if :mod:`.metrics_push` is given its address.
 
@@ -253,7 +360,9 @@ def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
     """
     ours: dict[str, Any] = {
         "level": log_level(sys.argv[1:], os.environ),
-        "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}],
+        "handlers$": [
+            {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}
+        ],
         "handlers": [
             {
                 "type": "file",
@@ -276,9 +385,11 @@ def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
 
 
 def _joined(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of the centre's, with our handlers beside its own, and at a level that all of them can live with.
+    """An entry of the centre's, with our handlers beside its own, and
+    at a level that all of them can live with.
 
-    For what was measured ours come first: ReFrame's own raise where a server refuses, and no handler behind gets the record.
+    For what was measured ours come first: ReFrame's own raise where a server refuses, and no
+    handler behind gets the record.
     """
     from reframe.core.logging import level_from_str
 
@@ -305,15 +416,29 @@ def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, A
 
     stacks, problems = metadata.discover(root)
     environments = [metadata.environment_of(stack) for stack in stacks]
-    names = [environment["name"] for environment in environments]
-    centre, described = centres.read(root), systems.read_all(root)
+    stack_names = [environment["name"] for environment in environments]
+    centre = centres.read(root)
+    described = systems.read_all(root)
     results = root / "results"
-    own = [row["name"] for row in described if not centre or row["name"] not in {system["name"] for system in centre.systems}]
+    places: dict[bool, list[str]] = {}
+    for row in described:
+        places.setdefault(on_batch(row), []).append(row["name"])
+    own = [
+        row["name"]
+        for row in described
+        if not centre or row["name"] not in {system["name"] for system in centre.systems}
+    ]
     site_configuration = {
-        "systems": [_completed(system, names, root) for system in described],
+        "systems": [_completed(system, stack_names, root) for system in described],
         "environments": environments,
-        "modes": [{**mode, "options": list(mode["options"])} for mode in MODES],
-        "storage": [{"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}],
+        "modes": [
+            {"name": mode["name"], "options": options_of_mode(mode, batch), "target_systems": names}
+            for batch, names in places.items()
+            for mode in MODES
+        ],
+        "storage": [
+            {"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}
+        ],
         "general": general_settings(results, own, centre),
         "logging": logging_settings(log, centre),
     }
@@ -321,7 +446,8 @@ def configuration(root: Path = ROOT, log: str = os.devnull) -> tuple[dict[str, A
 
 
 def load(root: Path = ROOT) -> dict[str, Any]:
-    """The configuration for ReFrame's ``site_configuration``; what is wrong is said in ReFrame's own way.
+    """The configuration for ReFrame's ``site_configuration``; what
+    is wrong is said in ReFrame's own way.
 
     From here on this start of ReFrame has folders and a log of its own (:mod:`.session_folder`).
 
@@ -352,22 +478,38 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         command_line.check_settings(sys.argv[1:])
         centres.take(sys.argv[1:], root)
         site_configuration, problems = configuration(root, str(log))
-        centre, named = centres.read(root), command_line.arguments(sys.argv[1:], {"--system": "system"})["system"]
+        centre, named = (
+            centres.read(root),
+            command_line.arguments(sys.argv[1:], {"--system": "system"})["system"],
+        )
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
-        environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
+        partitions = {
+            row["name"]: [part["name"] for part in row["partitions"]]
+            for row in site_configuration["systems"]
+        }
+        modes = dict.fromkeys(row["name"] for row in site_configuration["modes"])
+        command_line.check_named(
+            sys.argv[1:], os.environ, partitions, [*modes, *(centre.modes if centre else ())]
+        )
+        environments = {row["name"] for row in site_configuration["environments"]} | (
+            centre.environments if centre else set()
+        )
         selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:
-        raise ConfigError(str(error)) from None  # ReFrame would say the sentence of a cause once more
+        # ReFrame would say the sentence of a cause once more
+        raise ConfigError(str(error)) from None
     for mode in site_configuration["modes"]:
         mode["options"] += selection.mode_options(sys.argv[1:])
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
-    # ReFrame would warn, at each start, of what is done on purpose: ``generic`` replaces its built-in example, and the centre's
-    # systems are given again, completed.
+    # ReFrame would warn, at each start, of what is done on purpose: ``generic`` replaces its
+    # built-in example, and the centre's systems are given again, completed.
     names = (FALLBACK_SYSTEM, *(system["name"] for system in (centre.systems if centre else ())))
-    again = re.compile(rf"redefinition of (system|partition) '({'|'.join(map(re.escape, names))})\b.*'")
+    again = re.compile(
+        rf"redefinition of (system|partition) '({'|'.join(map(re.escape, names))})\b.*'"
+    )
     for handler in getlogger().logger.handlers:
         handler.addFilter(lambda record: not again.search(record.getMessage()))
     return site_configuration

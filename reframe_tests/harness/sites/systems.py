@@ -1,8 +1,9 @@
 """Systems: found, read and checked, whoever describes them.
 
-A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a system. Its ``system.py`` holds
-one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``. A centre's own
-ReFrame configuration (:mod:`.centre`) has the same words in the ``extras`` of its partitions.
+A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a
+system. Its ``system.py`` holds one dictionary called ``system``: ReFrame's own system dictionary,
+whose partitions carry ``extras.fabrics``. A centre's own ReFrame configuration (:mod:`.centre`) has
+the same words in the ``extras`` of its partitions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from ..vocabulary import ROOT, BadInput
 from . import centre as centres
 from .centre import Centre
 
-#: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
+#: The system that fits any machine; it must stay last, because
+#: ReFrame takes the first whose host names match.
 FALLBACK_SYSTEM = "generic"
 SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
 #: Where that schema has the words of ``extras``.
@@ -68,8 +70,9 @@ SITES = "MPIBENCH_SITES"
 def folders(root: Path) -> list[Path]:
     """Folders with one folder per system: those of :data:`SITES`, and the checkout's, the last.
 
-    :raises BadInput: one of them is none, or not named from ``/`` on, as ReFrame reads settings in another folder than the
-        user's; or its systems cannot be seen, so that a machine would silently be another one.
+    :raises BadInput: one of them is none, or not named from ``/`` on, as ReFrame reads settings in
+        another folder than the user's; or its systems cannot be seen, so that a machine would
+        silently be another one.
     """
     named = [Path(entry) for entry in filter(None, os.environ.get(SITES, "").split(":"))]
     for path in named:
@@ -77,15 +80,19 @@ def folders(root: Path) -> list[Path]:
             there = path.is_absolute() and path.is_dir()
             readable = os.access(path, os.R_OK | os.X_OK)
         except PermissionError:  # a folder above it
-            there, readable = path.is_absolute(), False
+            there = path.is_absolute()
+            readable = False
         if not there:
             raise BadInput(
-                "sites-folder",
-                f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.",
+                "not-ours",
+                f"{SITES} names {path}, which is not the full name of a folder; correct it or "
+                "unset the variable.",
             )
         if not readable:
             raise BadInput(
-                "sites-folder", f"{SITES} names {path}, which you may not read; correct its rights or unset the variable."
+                "not-ours",
+                f"{SITES} names {path}, which you may not read; correct its rights or unset the "
+                "variable.",
             )
     return list(dict.fromkeys([*(path.resolve() for path in named), root / "site_configs"]))
 
@@ -98,7 +105,10 @@ def folder_of(system: str, root: Path) -> Path:
     places = [folder / system for folder in folders(root)]
     there = [place for place in places if place.is_dir()]
     if len(there) > 1:
-        raise BadInput("system-twice", f"system {system} has the folders {' and '.join(map(str, there))}: remove one.")
+        raise BadInput(
+            "name-taken",
+            f"system {system} has the folders {' and '.join(map(str, there))}: remove one.",
+        )
     return there[0] if there else places[0]
 
 
@@ -110,14 +120,20 @@ def shown(path: Path, root: Path) -> str:
 def system_files(root: Path = ROOT) -> list[Path]:
     """``system.py`` of every bundled or added system, the fallback last."""
     named = [folder for place in folders(root) for folder in sorted(place.glob("*"))]
-    files = [folder_of(folder.name, root) / "system.py" for folder in named if optional_file.is_there(folder / "system.py")]
+    files = [
+        folder_of(folder.name, root) / "system.py"
+        for folder in named
+        if optional_file.is_there(folder / "system.py")
+    ]
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
 
 
 def _check_schema(place: str, schema_file: Path, content: Any, part: str = "") -> None:
     if fault := schema.find_fault(schema_file, content, part):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
-        raise SiteError("system-schema", f"{place}: key '{fault.key}': {fault.message}; {remedy}.")
+        raise SiteError(
+            "system-description", f"{place}: key '{fault.key}': {fault.message}; {remedy}."
+        )
 
 
 def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
@@ -129,26 +145,34 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         path.read_bytes()
     except OSError as error:
         raise SiteError(
-            "system-file", f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it."
+            "system-description",
+            f"{path} cannot be read ({error.strerror}); correct the link or the rights, or "
+            "remove it.",
         ) from error
     try:
         system = runpy.run_path(str(path)).get("system")
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
+    except (
+        BaseException
+    ) as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
         reason = " ".join(str(error).split())
         raise SiteError(
-            "system-file", f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it."
+            "system-description",
+            f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.",
         ) from error
     if not isinstance(system, dict):
         raise SiteError(
-            "system-file", f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it."
+            "system-description",
+            f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py "
+            "and edit it.",
         )
     _check_schema(str(path), schema_file, system)
     if system["name"] != path.parent.name:
         raise SiteError(
-            "system-name",
-            f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal.",
+            "system-description",
+            f"{path}: key 'name' is {system['name']!r} but the folder is called "
+            f"{path.parent.name!r}; make them equal.",
         )
     _check_partitions(str(path), system)
     return system
@@ -159,71 +183,105 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
 
     :raises SiteError: naming the partition.
     """
-    every = (fabric for partition in system["partitions"] for fabric in fabrics_of(partition["extras"]).values())
+    every = (
+        fabric
+        for partition in system["partitions"]
+        for fabric in fabrics_of(partition["extras"]).values()
+    )
     rails = {device for fabric in every for device in fabric.devices}
     for partition in system["partitions"]:
         if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
             raise SiteError(
-                "scheduler-shares-no-allocation",
-                f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
-                f"only those of {', '.join(spool.SHARED)} share allocations: remove it.",
+                "system-description",
+                f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler "
+                f"is {partition['scheduler']!r}; only those of {', '.join(spool.SHARED)} share "
+                "allocations: remove it.",
             )
         for group in partition["extras"].get("suite_options", {}):
             if group not in catalogue.GROUPS:
                 raise SiteError(
-                    "group-unknown",
-                    f"{source}: extras.suite_options of partition {partition['name']} names {group!r}, which is no group; "
-                    "'mpibench catalogue' lists them.",
+                    "unknown-name",
+                    f"{source}: extras.suite_options of partition {partition['name']} names "
+                    f"{group!r}, which is no group; 'mpibench catalogue' lists them.",
                 )
         _check_gpus(source, partition, rails)
         for fabric in fabrics_of(partition["extras"]).values():
-            if fabric.expect and fabric.expect not in (names := [choice.name for choice in fabric.choices]):
+            if fabric.expect and fabric.expect not in (
+                names := [choice.name for choice in fabric.choices]
+            ):
                 raise SiteError(
-                    "fabric-expectation",
-                    f"{source}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
-                    f"one of its other fabrics of scope {fabric.scope} "
-                    f"({', '.join(names) or 'there is none'}); correct 'expect'.",
+                    "system-description",
+                    f"{source}: fabric {fabric.name} of partition {partition['name']} expects "
+                    f"{fabric.expect!r}, which is not one of its other fabrics of scope "
+                    f"{fabric.scope} ({', '.join(names) or 'there is none'}); correct 'expect'.",
                 )
 
 
 def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> None:
-    """GPUs are described where fabrics use their memory, each once, and as ReFrame's ``devices`` say.
+    """GPUs are described where fabrics use their memory, each
+    once, and as ReFrame's ``devices`` say.
 
     :param rails: devices of all fabrics of the system.
     :raises SiteError: naming the partition.
     """
-    extras, where = partition["extras"], f"{source}: partition {partition['name']}"
-    gpus, row = gpus_of(extras), extras.get("gpus", {})
-    using = [name for name, fabric in extras.get("fabrics", {}).items() if set(fabric.get("memory", ())) - {gpu.HOST}]
+    extras = partition["extras"]
+    where = f"{source}: partition {partition['name']}"
+    gpus = gpus_of(extras)
+    row = extras.get("gpus", {})
+    using = [
+        name
+        for name, fabric in extras.get("fabrics", {}).items()
+        if set(fabric.get("memory", ())) - {gpu.HOST}
+    ]
     if using and not gpus:
         raise SiteError(
-            "gpus-missing", f"{where}: fabric {using[0]} has memory of GPUs, and extras has no 'gpus'; describe them."
+            "system-description",
+            f"{where}: fabric {using[0]} has memory of GPUs, and extras has no 'gpus'; describe "
+            "them.",
         )
     names = [name for name in fabrics_of(extras) if name not in extras["fabrics"]]
-    if len(fabrics_of(extras)) < sum(len(fabric.get("memory", ("",))) for fabric in extras.get("fabrics", {}).values()):
-        raise SiteError("fabric-twice", f"{where}: a fabric is called as another one's memory ({', '.join(names)}); rename it.")
+    if len(fabrics_of(extras)) < sum(
+        len(fabric.get("memory", ("",))) for fabric in extras.get("fabrics", {}).values()
+    ):
+        raise SiteError(
+            "name-taken",
+            f"{where}: a fabric is called as another one's memory ({', '.join(names)}); rename it.",
+        )
     addresses = [card.bus_id for card in gpus if card.bus_id]
     if twice := [address for address in addresses if addresses.count(address) > 1]:
-        raise SiteError("gpu-twice", f"{where}: two GPUs have bus_id {twice[0]}; correct one.")
+        raise SiteError("name-taken", f"{where}: two GPUs have bus_id {twice[0]}; correct one.")
     if unknown := [card.nic for card in gpus if card.nic and card.nic not in rails]:
-        raise SiteError("gpu-nic", f"{where}: nic {unknown[0]} of a GPU is no rail of a fabric; correct or remove it.")
+        raise SiteError(
+            "system-description",
+            f"{where}: nic {unknown[0]} of a GPU is no rail of a fabric; correct or remove it.",
+        )
     of_host = (fabric for fabric in fabrics_of(extras).values() if not fabric.memory.on_gpu)
     if between := [fabric.name for fabric in of_host if mpis.transport(fabric.transport).gpus_only]:
-        raise SiteError("memory-missing", f'{where}: fabric {between[0]} is between GPUs; give it "memory": ["device"].')
-    kind, counted = gpu.KINDS[row["kind"]] if gpus else None, len(gpus)
+        raise SiteError(
+            "file-missing",
+            f'{where}: fabric {between[0]} is between GPUs; give it "memory": ["device"].',
+        )
+    kind = gpu.KINDS[row["kind"]] if gpus else None
+    counted = len(gpus)
     stated = [device for device in partition.get("devices", ()) if device.get("type") == "gpu"]
     theirs = sum(device.get("num_devices", counted) for device in stated)
     if stated and kind and theirs != counted:
-        raise SiteError("gpus-differ", f"{where}: 'devices' has {theirs} GPUs a node, extras.gpus {counted}; correct one.")
+        raise SiteError(
+            "not-comparable",
+            f"{where}: 'devices' has {theirs} GPUs a node, extras.gpus {counted}; correct one.",
+        )
     for architecture in (device["arch"] for device in stated if "arch" in device):
         if kind and not architecture.startswith(kind.architecture):
             raise SiteError(
-                "gpus-differ", f"{where}: 'devices' has architecture {architecture}, extras.gpus {kind.title}; correct one."
+                "not-comparable",
+                f"{where}: 'devices' has architecture {architecture}, extras.gpus {kind.title}; "
+                "correct one.",
             )
 
 
 def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
-    """Every system, checked: the centre's own before those of a ``system.py``, in the order in which host names are tried.
+    """Every system, checked: the centre's own before those of a
+    ``system.py``, in the order in which host names are tried.
 
     :raises SiteError: for a bad file; the sentence names file, key and remedy.
     """
@@ -232,13 +290,16 @@ def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
     for name in {row["name"] for row in own} & theirs.keys() - {FALLBACK_SYSTEM}:
         source = getattr(centres.read(root), "source", "")
         raise SiteError(
-            "system-twice", f"system '{name}' is in {source} and in {folder_of(name, root) / 'system.py'}; remove one of them."
+            "name-taken",
+            f"system '{name}' is in {source} and in {folder_of(name, root) / 'system.py'}; "
+            "remove one of them.",
         )
     return [*theirs.values(), *(row for row in own if row["name"] not in theirs)]
 
 
 def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
-    """The centre's systems by name, each partition with ``extras``; none where ReFrame is given our configuration alone.
+    """The centre's systems by name, each partition with ``extras``; none
+    where ReFrame is given our configuration alone.
 
     :raises SiteError: what extras say of fabrics cannot be used.
     """
@@ -247,11 +308,18 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
         return {}
     systems: dict[str, dict[str, Any]] = {}
     for system in centre.systems:
-        partitions = [{**row, "extras": dict(row.get("extras", {}))} for row in system["partitions"]]
+        partitions = [
+            {**row, "extras": dict(row.get("extras", {}))} for row in system["partitions"]
+        ]
         for row in partitions:
             if row["extras"].get(FABRICS, {}) != {}:  # whatever else it is
                 words = {word: row["extras"][word] for word in _words() if word in row["extras"]}
-                _check_schema(f"{centre.source}: extras of partition '{row['name']}'", SYSTEM_SCHEMA, words, EXTRAS)
+                _check_schema(
+                    f"{centre.source}: extras of partition '{row['name']}'",
+                    SYSTEM_SCHEMA,
+                    words,
+                    EXTRAS,
+                )
         systems[system["name"]] = {**system, "partitions": partitions}
         _check_partitions(centre.source, systems[system["name"]])
     return systems
@@ -259,15 +327,19 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _words() -> tuple[str, ...]:
-    return tuple(schema.read(SYSTEM_SCHEMA)["$defs"]["partition"]["properties"]["extras"]["properties"])
+    return tuple(
+        schema.read(SYSTEM_SCHEMA)["$defs"]["partition"]["properties"]["extras"]["properties"]
+    )
 
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
-    """A system as it is described, by the centre or in a ``system.py``; ``None`` where nothing describes it.
+    """A system as it is described, by the centre or in a
+    ``system.py``; ``None`` where nothing describes it.
 
     :raises SiteError: for a bad file.
     """
-    theirs, path = _of_centre(root), folder_of(name, root) / "system.py"
+    theirs = _of_centre(root)
+    path = folder_of(name, root) / "system.py"
     if name in theirs:
         return theirs[name]
     return read_system(path) if optional_file.is_there(path) else None
@@ -280,24 +352,30 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
     """
     system = find(name, root) if name else None
     if name is None:
-        host, centre, described = socket.gethostname(), centres.read(root), read_all(root)
+        host = socket.gethostname()
+        centre = centres.read(root)
+        described = read_all(root)
         theirs = centres.matching(centre) if centre else ()
         others = {row["name"] for row in centre.systems} if centre else set()
         own = [row for row in described if row["name"] not in others and _fits(row, host)]
         if centre and theirs and own and own[0]["name"] != FALLBACK_SYSTEM:
             raise SiteError(
-                "system-ambiguous",
-                f"this machine is system '{theirs[0]}' of {centre.source} and system '{own[0]['name']}' of "
-                f"{root}/site_configs: choose one with --system (or RFM_SYSTEM), or correct the 'hostnames' of one.",
+                "ambiguous-name",
+                f"this machine is system '{theirs[0]}' of {centre.source} and system "
+                f"'{own[0]['name']}' of {root}/site_configs: choose one with --system (or "
+                "RFM_SYSTEM), or correct the 'hostnames' of one.",
             )
-        system = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
+        system = next((row for row in described if row["name"] in theirs[:1]), None) or next(
+            iter(own), None
+        )
     if system is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
         places = " or ".join(map(str, folders(root)))
         raise SiteError(
-            "system-unknown",
-            f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}; one of your own ReFrame "
-            f"configuration is known where {centres.VARIABLE} names that before {root}/site_configs/settings.py.",
+            "unknown-name",
+            f"there is no system '{name or socket.gethostname()}' in {places}; known are "
+            f"{known}; one of your own ReFrame configuration is known where {centres.VARIABLE} "
+            f"names that before {root}/site_configs/settings.py.",
         )
     return system
 
@@ -315,37 +393,50 @@ def is_here(system: Mapping[str, Any], root: Path = ROOT) -> bool:
 
 
 def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
-    """What keeps cases from being measured on a system that the centre's configuration describes; none for other systems.
+    """What keeps cases from being measured on a system that the centre's
+    configuration describes; none for other systems.
 
     :raises SiteError: for a bad file.
     """
-    centre, system = centres.read(root), _of_centre(root).get(name)
+    centre = centres.read(root)
+    system = _of_centre(root).get(name)
     if centre is None or system is None:
         return []
     measured = [row for row in system["partitions"] if row["extras"].get(FABRICS)]
     if not measured:
         sentence = (
-            f"no partition has fabrics in {centre.source}, so nothing is measured on it; give one {EXAMPLE}: "
-            f"'mpibench doctor --system {name} --draft' prints a draft."
+            f"no partition has fabrics in {centre.source}, so nothing is measured on it; give "
+            f"one {EXAMPLE}: 'mpibench doctor --system {name} --draft' prints a draft."
         )
         return [Shortcoming(name, sentence)]
-    return [shortcoming for row in measured for shortcoming in _of_partition(f"{name}:{row['name']}", row, system, centre)]
+    return [
+        shortcoming
+        for row in measured
+        for shortcoming in _of_partition(f"{name}:{row['name']}", row, system, centre)
+    ]
 
 
-def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre) -> Iterator[Shortcoming]:
-    launcher, scheduler = row["launcher"], row["scheduler"]
+def _of_partition(
+    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre
+) -> Iterator[Shortcoming]:
+    launcher = row["launcher"]
+    scheduler = row["scheduler"]
     if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
         yield Shortcoming(
             place,
-            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every case is skipped; give it a file "
-            "in launchers/ of a folder that MPIBENCH_EXTENSIONS names.",
+            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every "
+            "case is skipped; give it a file in launchers/ of a folder that MPIBENCH_EXTENSIONS "
+            "names.",
         )
     if scheduler not in ("local", "ssh") and batch_systems.find(scheduler) is None:
-        known = ", ".join(word for batch_system in batch_systems.BATCH_SYSTEMS for word in batch_system.schedulers)
+        known = ", ".join(
+            word for batch_system in batch_systems.BATCH_SYSTEMS for word in batch_system.schedulers
+        )
         yield Shortcoming(
             place,
-            f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a job that it starts again is "
-            "not noticed, and an mpirun must find the job's nodes by itself.",
+            f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a "
+            "job that it starts again is not noticed, and an mpirun must find the job's nodes "
+            "by itself.",
             note=True,
         )
     if scheduler == launcher == "local":  # of such ReFrame detects the topology at once
@@ -356,26 +447,38 @@ def _of_partition(place: str, row: Mapping[str, Any], system: Mapping[str, Any],
     if (stated.get("topology") or {}).get("cores"):
         return
     job = " ".join(row.get("access", ()))
-    how = f"run 'reframe --detect-host-topology' in one of its jobs{f' ({job})' if job else ''} and put what it prints there"
+    how = (
+        f"run 'reframe --detect-host-topology' in one of its jobs{f' ({job})' if job else ''} "
+        "and put what it prints there"
+    )
     if processor:
-        sentence = f"'processor' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}"
+        sentence = (
+            f"'processor' in {centre.source} has no topology, and ReFrame detects none where one "
+            f"is stated: {how}"
+        )
         yield Shortcoming(place, f"{sentence}.")
         return
     remote = centres.setting(centre, system["name"], "remote_detect")
     sentence = f"{centre.source} has no 'processor', and {detected} is not there either"
-    sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
+    sentence += (
+        ": ReFrame detects it with a job when it starts (general.remote_detect)"
+        if remote
+        else f": {how}"
+    )
     yield Shortcoming(place, f"{sentence}.", note=bool(remote))
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
-    """Fabrics a partition describes in its ``extras``, by name; each memory of one is a fabric of its own.
+    """Fabrics a partition describes in its ``extras``, by name; each
+    memory of one is a fabric of its own.
 
-    The first word of ``memory`` keeps the name; the others are ``<fabric>_<word>``: ``ib`` and ``ib_device``. ``expect`` names
-    a fabric as described, and means its part of the same memory.
+    The first word of ``memory`` keeps the name; the others are ``<fabric>_<word>``: ``ib`` and
+    ``ib_device``. ``expect`` names a fabric as described, and means its part of the same memory.
     """
     described: dict[str, Fabric] = {}
     memories: dict[str, str] = {}
-    gpus, row_of_gpus = gpus_of(extras), extras.get("gpus", {})
+    gpus = gpus_of(extras)
+    row_of_gpus = extras.get("gpus", {})
     for name, row in extras.get("fabrics", {}).items():
         least = row.get("min_efficiency")
         fabric = Fabric(
@@ -391,7 +494,8 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
         )
         for place, word in enumerate(row.get("memory", (gpu.HOST,))):
             own = name if place == 0 else f"{name}_{word}"
-            described[own], memories[own] = replace(fabric, name=own), name
+            described[own] = replace(fabric, name=own)
+            memories[own] = name
             if word != gpu.HOST:
                 described[own] = replace(
                     described[own],
@@ -403,8 +507,16 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
     forced = [fabric for fabric in described.values() if fabric.transport != AS_SHIPPED]
     for name, fabric in described.items():
         if fabric not in forced:
-            choices = tuple(choice for choice in forced if (choice.scope, choice.memory) == (fabric.scope, fabric.memory))
-            expected = (choice.name for choice in choices if fabric.expect in (choice.name, memories[choice.name]))
+            choices = tuple(
+                choice
+                for choice in forced
+                if (choice.scope, choice.memory) == (fabric.scope, fabric.memory)
+            )
+            expected = (
+                choice.name
+                for choice in choices
+                if fabric.expect in (choice.name, memories[choice.name])
+            )
             described[name] = replace(fabric, choices=choices, expect=next(expected, fabric.expect))
     return described
 

@@ -1,8 +1,9 @@
-"""Tuned settings of a stack under a condition: a folder with what the library reads, and a record of what shows that it helps.
+"""Tuned settings of a stack under a condition: a folder with what the
+library reads, and a record of what shows that it helps.
 
-``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune``
-beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, or one that was
-edited since, or whose files were, is refused.
+``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``,
+written by ``mpibench tune`` beside the library's own files. Tests load it with ``-S tuned=yes``. A
+record of another release of the MPI, or one that was edited since, or whose files were, is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _DIGITS = 12
 
 
 @dataclass(frozen=True)
-class Place:
+class TunedPlace:
     """What tuned settings are for.
 
     :param ppn: processes per node, as a number.
@@ -67,7 +68,10 @@ class Place:
     @property
     def text(self) -> str:
         """In the words of the command line."""
-        return f"{self.stack} on {self.system}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
+        return (
+            f"{self.stack} on {self.system}, {self.fabric}, {self.nodes} x {self.ppn}, "
+            f"{self.pinning}"
+        )
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,14 @@ class TunedSettings:
     """One record.
 
     :param env: variables; ``{folder}`` in a value stands for the folder of the record.
-    :param files: name to SHA-256 of each file that a variable refers to; ``further``: of those beside.
+    :param files: name to SHA-256 of each file that a variable refers
+        to; ``further``: of those beside.
     :param proof: what the settings bring, as ``mpibench tune`` writes it.
-    :param compiled: name to SHA-256 of the file that the library itself made of the settings, if it did.
+    :param compiled: name to SHA-256 of the file that the library
+        itself made of the settings, if it did.
     """
 
-    place: Place
+    place: TunedPlace
     mpi: str
     mpi_version: str
     lock_hash: str
@@ -96,8 +102,15 @@ class TunedSettings:
 
     @property
     def id(self) -> str:
-        """What is stored with each case measured with it: a checksum of what the library is given."""
-        given = [asdict(rule) for rule in self.rules], dict(self.env), dict(self.files), self.mpi_version
+        """What is stored with each case measured with it: a
+        checksum of what the library is given.
+        """
+        given = (
+            [asdict(rule) for rule in self.rules],
+            dict(self.env),
+            dict(self.files),
+            self.mpi_version,
+        )
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
     @property
@@ -110,16 +123,26 @@ class TunedSettings:
         """Variables for a job that reads the files in a folder."""
         return {name: value.replace(FOLDER, str(folder)) for name, value in self.env.items()}
 
-    def write(self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None) -> None:
-        """Write record and files, the record last; where there is no room for all of them, those of before stay.
+    def write(
+        self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Write record and files, the record last; where there is no room
+        for all of them, those of before stay.
 
-        A compiled file of settings of before, of which these have none, goes: it would be taken for one of these.
+        A compiled file of settings of before, of which these have none,
+        goes: it would be taken for one of these.
 
         :raises BadInput: they cannot be written.
         """
         own = asdict(self)
-        record = json.dumps({**own, SUM: checksum(json.dumps(own, sort_keys=True))}, indent=1) + "\n"
-        whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
+        record = (
+            json.dumps({**own, SUM: checksum(json.dumps(own, sort_keys=True))}, indent=1) + "\n"
+        )
+        whole = {
+            **{name: text.encode() for name, text in texts.items()},
+            **(compiled or {}),
+            NAME: record.encode(),
+        }
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, content in whole.items():
@@ -130,7 +153,8 @@ class TunedSettings:
                 (folder / self.compilation.name).unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(
-                "cannot-write", f"cannot write {folder} ({error.strerror}): correct its rights or its file system."
+                "cannot-write",
+                f"cannot write {folder} ({error.strerror}): correct its rights or its file system.",
             ) from None
 
 
@@ -146,14 +170,18 @@ def tuning_of(stack: Stack) -> Tuning:
     """
     tuning = mpis.find(stack.mpi).tuning
     if tuning is None:
-        raise NotMeasured(f"no control of {stack.mpi}'s collective algorithms is known; add it to its file in harness/mpis")
+        raise NotMeasured(
+            f"no control of {stack.mpi}'s collective algorithms is known; add it to its file in "
+            "harness/mpis"
+        )
     return tuning
 
 
 def read(folder: Path) -> TunedSettings:
     """A record, its files compared with it.
 
-    :raises BadInput: it cannot be read, or is not of this form; it or a file was edited, or is gone.
+    :raises BadInput: it cannot be read, or is not of this form; it
+        or a file was edited, or is gone.
     """
     path = folder / NAME
     try:
@@ -161,30 +189,44 @@ def read(folder: Path) -> TunedSettings:
         settings = msgspec.convert(content, TunedSettings)
         recorded = content.pop(SUM, "")
     except OSError as error:
-        raise BadInput("tuned-unreadable", f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
+        raise BadInput(
+            "file-unreadable", f"{path} cannot be read ({error.strerror}): make it with {REMEDY}."
+        ) from None
     except ValueError as error:
         raise BadInput(
-            "tuned-unreadable", f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}."
+            "file-unreadable",
+            f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.",
         ) from None
     if recorded != checksum(json.dumps(content, sort_keys=True)):
-        raise BadInput("tuned-changed", f"{path} was changed after it was written: make it again with {REMEDY}.")
+        raise BadInput(
+            "changed-since",
+            f"{path} was changed after it was written: make it again with {REMEDY}.",
+        )
     for name, wanted in {**settings.files, **settings.further, **settings.compiled}.items():
         try:
             changed = checksum((folder / name).read_bytes()) != wanted
         except OSError:
-            raise BadInput("tuned-gone", f"{folder / name} is gone: make it again with {REMEDY}.") from None
+            raise BadInput(
+                "nothing-measured", f"{folder / name} is gone: make it again with {REMEDY}."
+            ) from None
         if changed:
-            raise BadInput("tuned-changed", f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
+            raise BadInput(
+                "changed-since",
+                f"{folder / name} was changed after it was written: make it again with {REMEDY}.",
+            )
     if mpis.find(settings.mpi).tuning is None:
-        raise BadInput("tuned-for-another-case", f"{path} is for {settings.mpi}, of which no control is known here.")
+        raise BadInput(
+            "not-comparable", f"{path} is for {settings.mpi}, of which no control is known here."
+        )
     return settings
 
 
-def find(place: Place, stack: Stack) -> TunedSettings:
+def find(place: TunedPlace, stack: Stack) -> TunedSettings:
     """The settings for a condition.
 
     :raises NotMeasured: there are none.
-    :raises BadInput: they are of another release of the MPI or another condition, or as :func:`read`.
+    :raises BadInput: they are of another release of the MPI or
+        another condition, or as :func:`read`.
     """
     if not (place.folder / NAME).exists():
         raise NotMeasured(f"there are no tuned settings of {place.text}; make them with {REMEDY}")
@@ -193,16 +235,18 @@ def find(place: Place, stack: Stack) -> TunedSettings:
     return settings
 
 
-def read_of(place: Place) -> TunedSettings:
+def read_of(place: TunedPlace) -> TunedSettings:
     """The settings in the folder of a condition.
 
-    :raises BadInput: they are of another condition, as in a folder that was copied, or as :func:`read`.
+    :raises BadInput: they are of another condition, as in a folder
+        that was copied, or as :func:`read`.
     """
     settings = read(place.folder)
     if settings.place != place:
         raise BadInput(
-            "tuned-for-another-case",
-            f"{place.folder} holds the settings of {settings.place.text}: make those of {place.text} with {REMEDY}.",
+            "not-comparable",
+            f"{place.folder} holds the settings of {settings.place.text}: make those of "
+            f"{place.text} with {REMEDY}.",
         )
     return settings
 
@@ -214,7 +258,8 @@ def check_release(settings: TunedSettings, stack: Stack) -> None:
     """
     if (settings.mpi, settings.mpi_version) != (stack.mpi, stack.mpi_version):
         raise BadInput(
-            "tuned-for-another-case",
-            f"the tuned settings of {settings.place.text} are for {settings.mpi} {settings.mpi_version}, and the stack is "
-            f"{stack.mpi} {stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones.",
+            "not-comparable",
+            f"the tuned settings of {settings.place.text} are for {settings.mpi} "
+            f"{settings.mpi_version}, and the stack is {stack.mpi} {stack.mpi_version}: prove "
+            f"them again with '{REMEDY} --check', or make new ones.",
         )

@@ -1,7 +1,9 @@
-"""Environment modules through which a stack is entered: as ReFrame names them, and what they were when it was registered.
+"""Environment modules through which a stack is entered: as ReFrame names
+them, and what they were when it was registered.
 
-A site replaces its modules without a word to anybody. So the record keeps each module's file with its checksum and what loading
-changed; the job's log and ``mpibench doctor`` are compared with it, and a module that changed or vanished is named.
+A site replaces its modules without a word to anybody. So the record keeps each module's file with
+its checksum and what loading changed; the job's log and ``mpibench doctor`` are compared with it,
+and a module that changed or vanished is named.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from typing import Any
 
 import msgspec
 
-#: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
-#: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
+#: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books
+#: (Lmod's documentation, "Lmod and the environment"; module(1), section ENVIRONMENT), and the end
+#: of those of Environment Modules 4.
 BOOKS = ("LMOD_", "__LMOD_", "_ModuleTable", "MODULE", "__MODULES_", "LOADEDMODULES", "_LMFILES_")
 _SHARED = "_modshare"
 #: Characters of a value, and of a checksum, that are shown in a sentence.
-_SHOWN, _DIGITS = 120, 12
+_SHOWN = 120
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class ModuleFile:
 
 @dataclass(frozen=True)
 class LoadedModules:
-    """What loading a stack's modules did when the stack was registered: ``build.modules`` of its metadata.
+    """What loading a stack's modules did when the stack was
+    registered: ``build.modules`` of its metadata.
 
     :param system: the module system as ReFrame calls it (``lmod``, ``envmod``), and its version.
     :param init: file that defines ``module`` in a bash that has none; empty where none is known.
@@ -84,7 +89,9 @@ class LoadedModules:
 
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
-        """From ``build.modules``, which the schema has accepted; nothing was loaded where there is none."""
+        """From ``build.modules``, which the schema has accepted;
+        nothing was loaded where there is none.
+        """
         return msgspec.convert(document or {}, cls)
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,7 +102,11 @@ class LoadedModules:
         """An environment after the modules were loaded."""
         changed = {**environ, **self.sets}
         for name in dict.fromkeys([*self.prepends, *self.appends]):
-            values = [*self.prepends.get(name, ()), changed.get(name, ""), *self.appends.get(name, ())]
+            values = [
+                *self.prepends.get(name, ()),
+                changed.get(name, ""),
+                *self.appends.get(name, ()),
+            ]
             changed[name] = ":".join(filter(None, values))
         return changed
 
@@ -127,7 +138,9 @@ def list_names(modules: Iterable[Module | ModuleFile]) -> str:
 
 
 def define_module(record: LoadedModules) -> list[str]:
-    """Shell lines that define ``module`` where the shell of a job has not: without, nothing is loaded."""
+    """Shell lines that define ``module`` where the shell of a job
+    has not: without, nothing is loaded.
+    """
     init = shlex.quote(record.init)
     return [f"type module >/dev/null 2>&1 || [ ! -r {init} ] || . {init}"] if record.init else []
 
@@ -137,29 +150,48 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
 
     :param own: variables that the stack sets over its modules; they are not compared.
     """
-    sentences = [_describe_loss(module, now) for module in record.loaded if module.name not in now.loaded]
+    sentences = [
+        _describe_loss(module, now) for module in record.loaded if module.name not in now.loaded
+    ]
     for module in record.loaded:
         file = now.loaded.get(module.name, "")
         digest = now.sha256.get(module.file, module.sha256)
         if file and file != module.file:
             sentences.append(
-                f"module {module.name} is loaded from {file}, and was from {module.file} when the stack was registered."
+                f"module {module.name} is loaded from {file}, and was from {module.file} when "
+                "the stack was registered."
             )
         elif module.name in now.loaded and digest != module.sha256:
-            how = f"SHA-256 {digest[:_DIGITS]} and not {module.sha256[:_DIGITS]}" if digest else "it cannot be read"
-            sentences.append(f"module {module.name} has changed since the stack was registered: {module.file} ({how}).")
+            how = (
+                f"SHA-256 {digest[:_DIGITS]} and not {module.sha256[:_DIGITS]}"
+                if digest
+                else "it cannot be read"
+            )
+            sentences.append(
+                f"module {module.name} has changed since the stack was registered: {module.file} "
+                f"({how})."
+            )
     if sentences:
         return sentences  # they explain what else differs
     for name, value in record.sets.items():
         if name not in own and (held := now.values.get(name, value)) != value:
             was = f"{_show(value)} when the stack was registered"
-            sentences.append(f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, and was {was}.")
+            sentences.append(
+                f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, and was "
+                f"{was}."
+            )
     for name in dict.fromkeys([*record.prepends, *record.appends]):
         folders = [*record.prepends.get(name, ()), *record.appends.get(name, ())]
         if name in now.values and not _in_order(folders, now.values[name].split(":")):
-            lost = next((folder for folder in folders if folder not in now.values[name].split(":")), folders[0])
+            lost = next(
+                (folder for folder in folders if folder not in now.values[name].split(":")),
+                folders[0],
+            )
             loss = f"{lost} is not where it was in {name}"
-            sentences.append(f"{list_names(record.loaded)}: {loss} when the stack was registered ({_show(now.values[name])}).")
+            sentences.append(
+                f"{list_names(record.loaded)}: {loss} when the stack was registered "
+                f"({_show(now.values[name])})."
+            )
     return sentences
 
 
@@ -168,7 +200,11 @@ def _describe_loss(lost: ModuleFile, now: ModuleState) -> str:
         return f"module {lost.name} is gone: {lost.file} is not there any more, or cannot be read."
     stem = lost.name.partition("/")[0]
     other = [name for name in now.loaded if name.partition("/")[0] == stem]
-    instead = f"{other[0]} is, as if a default had moved" if other else f"loaded are {', '.join(now.loaded) or 'none'}"
+    instead = (
+        f"{other[0]} is, as if a default had moved"
+        if other
+        else f"loaded are {', '.join(now.loaded) or 'none'}"
+    )
     return f"module {lost.name} is not loaded, which the stack was registered with; {instead}."
 
 
@@ -179,4 +215,6 @@ def _in_order(wanted: Sequence[str], there: Sequence[str]) -> bool:
 
 
 def _show(value: str) -> str:
-    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
+    return (
+        repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
+    )

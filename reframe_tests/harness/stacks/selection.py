@@ -1,4 +1,6 @@
-"""Stacks that ReFrame is asked for by name: one that is not there is said, because ReFrame would pass with 0 of 0 cases."""
+"""Stacks that ReFrame is asked for by name: one that is not there is
+said, because ReFrame would pass with 0 of 0 cases.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ def patterns(words: Sequence[str]) -> list[str]:
 def mode_options(words: Sequence[str]) -> list[str]:
     """What a mode needs so that a ``-p`` beside ``--mode`` counts.
 
-    ReFrame 4.10 parses a mode's options first and the command line again with the outcome as its defaults
-    (``frontend/cli.py``, "Update options from the selected execution mode"); ``-p`` is then appended to ``.*``, unless the mode
-    has one of its own. An abbreviated ``--prg`` is not seen here.
+    ReFrame 4.10 parses a mode's options first and the command line again with the outcome as its
+    defaults (``frontend/cli.py``, "Update options from the selected execution mode"); ``-p`` is
+    then appended to ``.*``, unless the mode has one of its own. An abbreviated ``--prg`` is not
+    seen here.
     """
     return [f"-p {shlex.quote(text)}" for text in patterns(words)]
 
@@ -28,8 +31,8 @@ def mode_options(words: Sequence[str]) -> list[str]:
 def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -> None:
     """Refuse a ``-p`` (``--prgenv``) that fits no stack.
 
-    ReFrame takes its argument for a regular expression that fits from the beginning of a name (``re.match``), and several
-    for alternatives: one that fits nothing goes unnoticed.
+    ReFrame takes its argument for a regular expression that fits from the beginning of a name
+    (``re.match``), and several for alternatives: one that fits nothing goes unnoticed.
 
     :param words: ReFrame's command line.
     :param names: environments there are.
@@ -42,9 +45,14 @@ def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -
     except re.error:
         return  # ReFrame says what is wrong with it
     for text, pattern in asked:
-        if any(pattern.match(name) for name in (*known, "builtin")):  # ReFrame's own, which no test asks for
+        # ReFrame's own, which no test asks for
+        if any(pattern.match(name) for name in (*known, "builtin")):
             continue
-        about = [sentence for sentence in problems if any(pattern.match(word) for word in re.findall(r"'([\w-]+)'", sentence))]
+        about = [
+            sentence
+            for sentence in problems
+            if any(pattern.match(word) for word in re.findall(r"'([\w-]+)'", sentence))
+        ]
         there = f"there are {', '.join(known)}" if known else "there is none"
         reason = about[0] if about else f"{there}; 'mpibench stacks' lists them."
-        raise BadInput("stack-fits-nothing", f"-p {text} fits no stack that can be used: {reason}")
+        raise BadInput("unknown-name", f"-p {text} fits no stack that can be used: {reason}")

@@ -1,7 +1,7 @@
 """A stack: an MPI library with the benchmarks built on it, as its own metadata file describes it.
 
-The file, ``stack.json``, is written by whatever built the stack and checked against ``stack.schema.json``.
-ReFrame environments are generated from these files and from nothing else.
+The file, ``stack.json``, is written by whatever built the stack and checked against
+``stack.schema.json``. ReFrame environments are generated from these files and from nothing else.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ class Stack:
     :param origin: how the stack came to be: ``spack``, ``wheels`` or ``system``.
     :param mpi: name of a record of :mod:`mpis`.
     :param mpi_version: version string of the MPI library (``2021.18.1``).
-    :param device: communication device where builds differ in it (``ch4:ofi``, ``ch4:ucx``), else empty.
+    :param device: communication device where builds differ in it
+        (``ch4:ofi``, ``ch4:ucx``), else empty.
     :param abi: binary interface of libmpi (``mpich``, ``openmpi``): which binaries run on it.
     :param launcher_family: name of a record of :mod:`launchers`: what its own ``mpirun`` is.
     :param prefix: absolute installation prefix.
     :param library: absolute path of the ``libmpi`` the ranks must have mapped.
-    :param library_version_pattern: regular expression ``MPI_Get_library_version`` must match (``re.search``).
+    :param library_version_pattern: regular expression
+        ``MPI_Get_library_version`` must match (``re.search``).
     :param binaries: benchmark binary name (``IMB-MPI1``) to absolute path.
-    :param commands: instrument name (``mpi4py.bench``) to argument vector, for those that are no single binary.
+    :param commands: instrument name (``mpi4py.bench``) to argument
+        vector, for those that are no single binary.
     :param suites: suite name to its version and how it was built.
     :param env_vars: variables to set when the stack is entered, values taken literally.
     :param prepend_path: search path variable to directories put in front of it.
     :param build: provenance: compiler, spec, wheels with checksums, ``lock_hash``.
     :param source: path of the metadata file.
-    :param gpu: platform of GPUs whose memory its MPI sends (:data:`machine.gpu.KINDS`); empty: of the host only.
+    :param gpu: platform of GPUs whose memory its MPI sends
+        (:data:`machine.gpu.KINDS`); empty: of the host only.
     :param modules: environment modules that jobs load before anything else.
     :param loaded: what loading them did when the stack was registered.
     """
@@ -70,9 +74,15 @@ class Stack:
 
     @property
     def search_paths(self) -> dict[str, tuple[str, ...]]:
-        """Folders in front of search path variables where the stack is entered: its own, then those of its modules."""
-        own, theirs = self.prepend_path, self.loaded.prepends
-        return {name: (*own.get(name, ()), *theirs.get(name, ())) for name in dict.fromkeys([*own, *theirs])}
+        """Folders in front of search path variables where the stack is
+        entered: its own, then those of its modules.
+        """
+        own = self.prepend_path
+        theirs = self.loaded.prepends
+        return {
+            name: (*own.get(name, ()), *theirs.get(name, ()))
+            for name in dict.fromkeys([*own, *theirs])
+        }
 
     @property
     def of_modules(self) -> str:
@@ -85,18 +95,29 @@ class Stack:
         return str(self.build["lock_hash"])
 
     @property
+    def files(self) -> Mapping[str, Mapping[str, Any]]:
+        """``sha256`` and ``size_bytes`` of what it runs, by path, when it was registered."""
+        return self.build.get("files") or {}
+
+    @property
     def mpirun(self) -> tuple[str, ...]:
-        """The stack's own launcher: the command ``mpirun`` where the metadata name one, else ``<prefix>/bin/mpirun``."""
+        """The stack's own launcher: the command ``mpirun`` where the
+        metadata name one, else ``<prefix>/bin/mpirun``.
+        """
         return tuple(self.commands.get("mpirun", (f"{self.prefix}/bin/mpirun",)))
 
     def python_with(self, module: str) -> tuple[str, ...]:
-        """How the Python is started that runs ``module`` with ``-m`` (key of :attr:`commands`); empty where there is none."""
+        """How the Python is started that runs ``module`` with ``-m`` (key of
+        :attr:`commands`); empty where there is none.
+        """
         command = tuple(self.commands.get(module, ()))
         return command[:-2] if command[-2:] == ("-m", module) else ()
 
     @property
     def version_tuple(self) -> tuple[int, ...]:
-        """Leading integers of the MPI version, for table look-ups: ``4.1.7rc1`` (of HPC-X) is ``(4, 1, 7)``."""
+        """Leading integers of the MPI version, for table look-ups:
+        ``4.1.7rc1`` (of HPC-X) is ``(4, 1, 7)``.
+        """
         match = re.match(r"\d+(?:\.\d+)*", self.mpi_version, re.ASCII)
         return tuple(map(int, match[0].split("."))) if match else ()
 
@@ -115,7 +136,8 @@ def log_of(stack: Stack) -> str:
 
 
 def parse_log(text: str, record: LoadedModules) -> ModuleState:
-    """A log: parts that end with NUL, ``loaded=``, ``files=``, ``value=NAME=`` and ``sha256=SUM=FILE``, and :data:`END`.
+    """A log: parts that end with NUL, ``loaded=``, ``files=``, ``value=NAME=`` and
+    ``sha256=SUM=FILE``, and :data:`END`.
 
     A log without ``loaded=`` is that of a job which only looked at the files: of a paired stack.
     """
@@ -127,11 +149,14 @@ def parse_log(text: str, record: LoadedModules) -> ModuleState:
         key, _, value = part.partition("=")
         first, _, rest = value.partition("=")
         if key == "loaded":
-            names, loaded = [name for name in value.split(":") if name], {}
+            names = [name for name in value.split(":") if name]
+            loaded = {}
         elif key == "files":
             # As many as there are modules; of fewer or more nothing says which is whose.
             files = [file for file in value.split(":") if file]
-            loaded = dict(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
+            loaded = dict(
+                zip(names, files if len(files) == len(names) else [""] * len(names), strict=True)
+            )
         elif key == "value":
             values[first] = rest
         elif key == "sha256":
@@ -140,14 +165,18 @@ def parse_log(text: str, record: LoadedModules) -> ModuleState:
 
 
 def judge_modules(stack: Stack, directory: Path) -> tuple[str, list[str]]:
-    """Status and sentences unless a job loaded what its stack was registered with; none for a stack without modules."""
+    """Status and sentences unless a job loaded what its stack was
+    registered with; none for a stack without modules.
+    """
     if not stack.modules:
         return MISSING, []
     path = directory / log_of(stack)
     text = path.read_text(errors="replace") if path.exists() else ""
     if not text.endswith(f"{END}\0"):
         names = list_names(stack.modules)
-        return MISSING, [f"the job left no whole {path.name}, so nothing shows that it loaded {names}."]
+        return MISSING, [
+            f"the job left no whole {path.name}, so nothing shows that it loaded {names}."
+        ]
     sentences = find_changes(stack.loaded, parse_log(text, stack.loaded), own=tuple(stack.env_vars))
     remedy = f"; if that is meant, 'mpibench stacks remove {stack.name}' and add it again."
     return CONTRADICTED, [f"{sentence.rstrip('.')}{remedy}" for sentence in sentences]

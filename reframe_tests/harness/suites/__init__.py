@@ -1,4 +1,6 @@
-"""Benchmark suites, one file each: their rows, their output, what they must send, how they are run."""
+"""Benchmark suites, one file each: their rows, their output,
+what they must send, how they are run.
+"""
 
 #: Modules that hold no record: what the others share.
 SHARED = (

@@ -1,11 +1,13 @@
-"""What a suite is described with: a benchmark as one row of the catalogue (what it is called, who takes part, what it prints,
-what it must send), how its group is run at each level, and a row of its output as data.
+"""What a suite is described with: a benchmark as one row of the catalogue (what it is called, who
+takes part, what it prints, what it must send), how its group is run at each level, and a row of its
+output as data.
 
-Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the same work; ``-time`` is
-only the ceiling that IMB needs. Volume is per size: the count at ``s`` bytes is min(count, volume / s), at least 1
-(IMB User Guide, "-iter Option"). IMB times each size up to twice before it measures, so a launch takes about three times
-what its counts say. Where a fabric has a line rate, the volume is at most what a link carries in :attr:`Level.link_s`, so
-that a whole curve over 1 Gbit/s ends in the time one over 100 Gbit/s does; sizes stay, only repetitions shrink.
+Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the
+same work; ``-time`` is only the ceiling that IMB needs. Volume is per size: the count at ``s``
+bytes is min(count, volume / s), at least 1 (IMB User Guide, "-iter Option"). IMB times each size up
+to twice before it measures, so a launch takes about three times what its counts say. Where a fabric
+has a line rate, the volume is at most what a link carries in :attr:`Level.link_s`, so that a whole
+curve over 1 Gbit/s ends in the time one over 100 Gbit/s does; sizes stay, only repetitions shrink.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from dataclasses import dataclass, field, replace
 from ..vocabulary import LINK_BANDWIDTHS, BadInput, NotMeasured
 from .traffic import Bound, RunBound
 
-#: The rule of ranks of a benchmark whose metrics are named with the nodes of the job, which its output does not say.
+#: The rule of ranks of a benchmark whose metrics are named with the
+#: nodes of the job, which its output does not say.
 BY_NODES = "all_by_nodes"
-#: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
-#: n-1 ranks, but from 2019 on the last rank's message to rank 0 is never received (IMB_init_communicator with the smaller
-#: count of helper_init_scope), and MPICH then aborts in MPI_Finalize.
+#: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an
+#: ``even`` benchmark on n-1 ranks, but from 2019 on the last rank's message to rank 0 is never
+#: received (IMB_init_communicator with the smaller count of helper_init_scope), and MPICH then
+#: aborts in MPI_Finalize.
 RANK_RULES: Mapping[str, str] = {
     "one": "exactly 1, the others wait",
     "pair": "exactly 2, the others wait",
@@ -43,18 +47,26 @@ RANK_RULES: Mapping[str, str] = {
 #: Ranks that take part at most, by the rule of ranks; without one here all may.
 MOST_RANKS: Mapping[str, int] = {"one": 1, "pair": 2, "only_pair": 2}
 
-#: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing that can be relied on;
-#: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
-EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
-#: Why nothing of a benchmark is held against the counters of a fabric, in the words of each case's evidence.
+#: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing
+#: that can be relied on; or a number ``k``: nodes take the place of ranks in the bound, and one
+#: node's share of the data is ``s x ppn^k``.
+EVERY_MESSAGE = "every message"
+NOTHING_SURE = "nothing sure"
+#: Why nothing of a benchmark is held against the counters of a
+#: fabric, in the words of each case's evidence.
 NO_DATA = "moves no data by design"
 
-#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large
-#: messages one at a time, and latency of small ones. What answers the same question can be compared.
-STREAM, SINGLE, SMALL = "stream", "single", "small"
+#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages
+#: without pause, that of large messages one at a time, and latency of small ones. What answers the
+#: same question can be compared.
+STREAM = "stream"
+SINGLE = "single"
+SMALL = "small"
 
 #: Which sizes a benchmark has: a doubling series, one element of the reduction type, or none.
-SERIES, ELEMENT, SIZELESS = "series", "element", "none"
+SERIES = "series"
+ELEMENT = "element"
+SIZELESS = "none"
 
 
 #: Number of ranks in a variant, where a benchmark is run on several numbers of them.
@@ -80,30 +92,41 @@ class Benchmark:
     :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
     :param options: arguments it needs beyond sizes and repetitions.
     :param newer_options: further ones, known to the suite from ``options_since`` on.
-    :param gated_sizes: quantity to the sizes that may carry a reference; other sizes are recorded only.
+    :param gated_sizes: quantity to the sizes that may carry a
+        reference; other sizes are recorded only.
     :param reduction: sizes are whole elements of the reduction type (4 bytes by default).
     :param variants: modes the suite runs one after the other, as in :attr:`Record.variant`.
     :param since: first version of the suite that has it.
-    :param until: first version of the suite in which it can no longer be proven; empty: there is none.
-    :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
-        buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
-    :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
-    :param of_run: lower bound on bytes of a whole run, where it depends on more than a message and its repetitions; then
-        ``traffic`` is :func:`traffic.nothing`.
-    :param unbounded: why no least number of bytes is known, or none where the layout of the ranks leaves none.
+    :param until: first version of the suite in which it can no
+        longer be proven; empty: there is none.
+    :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate.
+        Below, a token bucket or a buffer may exceed it for a moment; and one message at a time
+        still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
+    :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power
+        of ranks per node one node's share grows with.
+    :param of_run: lower bound on bytes of a whole run, where it depends on more than a message and
+        its repetitions; then ``traffic`` is :func:`traffic.nothing`.
+    :param unbounded: why no least number of bytes is known, or none
+        where the layout of the ranks leaves none.
     :param title: what the suite calls it at the head of its output, where that is not the name.
-    :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
-    :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
-        0 where it says nothing about a link.
-    :param launch_time: the quantity that its output does not say: the time of the whole launch, as the job takes it.
-    :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node carry, for bandwidths of
-        ranks; ``None``: at most that of the links.
-    :param per_rank: its bandwidth is that of a rank with its share of the node's links, and not of all of them.
-    :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do together waits for each;
-        0: its share is recorded, and nothing is asked of it.
-    :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
-    :param operations: kinds it is of that not every MPI does in memory of GPUs (:data:`mpis.transport.ONE_SIDED`, ...).
-    :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
+    :param summed: its bandwidth is the sum of all pairs, half of
+        the nodes sending to the other half.
+    :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if
+        both ways at once, 0 where it says nothing about a link.
+    :param launch_time: the quantity that its output does not say: the time
+        of the whole launch, as the job takes it.
+    :param most_over_link: of ranks and nodes, the largest bandwidth over what the links of a node
+        carry, for bandwidths of ranks; ``None``: at most that of the links.
+    :param per_rank: its bandwidth is that of a rank with its share of
+        the node's links, and not of all of them.
+    :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do
+        together waits for each; 0: its share is recorded, and nothing is asked of it.
+    :param first_ranks: only so many of the ranks take part, the first ones, in
+        pairs half of these apart; 0: as ``ranks`` says.
+    :param operations: kinds it is of that not every MPI does in memory of GPUs
+        (:data:`mpis.transport.ONE_SIDED`, ...).
+    :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it
+        answers with one rank, or program, on a node.
     """
 
     name: str
@@ -140,20 +163,26 @@ class Benchmark:
     link_share: float = 1.0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
-        """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
+        """Whether a version of the suite has it in a form that can be
+        proven; an unknown version counts as such.
+        """
         return not version or (self.since <= version and (not self.until or version < self.until))
 
     def shows_line_rate(self, quantity: str, size: int | None) -> bool:
-        return quantity in LINK_BANDWIDTHS and size is not None and size >= self.line_rate_from_bytes
+        return (
+            quantity in LINK_BANDWIDTHS and size is not None and size >= self.line_rate_from_bytes
+        )
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int, launched: int = 0) -> int:
-        """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
+        """Lower bound on bytes per repetition between nodes, ranks filling them
+        in equal blocks; inside one node, all bytes.
 
-        Ranks of one node may use shared memory and may combine or share what they send, so only what one node as a whole
-        must send another is counted: the argument of the bound with nodes in the place of ranks.
+        Ranks of one node may use shared memory and may combine or share what they send, so only
+        what one node as a whole must send another is counted: the argument of the bound with nodes
+        in the place of ranks.
 
-        :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the first of them, and what they
-            send counts where they fill two nodes or more.
+        :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the
+            first of them, and what they send counts where they fill two nodes or more.
         """
         if ranks < launched and self.growing_ranks(launched, nodes):
             nodes, rest = divmod(ranks, launched // nodes)
@@ -166,10 +195,11 @@ class Benchmark:
         return self.traffic(message_bytes * (ranks // nodes) ** int(self.crossing), nodes)
 
     def link_bytes(self, ranks: int, nodes: int) -> float:
-        """About how many bytes one link carries per byte of a message and repetition, ranks filling nodes in blocks.
+        """About how many bytes one link carries per byte of a message and
+        repetition, ranks filling nodes in blocks.
 
-        All bytes between nodes count as if two nodes took turns: right for a pair, up to twice too much where both ways are
-        busy at once. Fabrics of one node carry all bytes of all ranks.
+        All bytes between nodes count as if two nodes took turns: right for a pair, up to twice too
+        much where both ways are busy at once. Fabrics of one node carry all bytes of all ranks.
         """
         size = 1 << 20
         if self.sizes == SIZELESS:  # there is no message that repetitions could be counted by
@@ -181,13 +211,19 @@ class Benchmark:
         return carried / size * 2 / max(2, min(nodes, ranks))
 
     def growing_ranks(self, ranks: int, nodes: int) -> tuple[int, ...]:
-        """Ranks that take part in each variant: at each node count where these grow, or as the variants say; else nothing."""
+        """Ranks that take part in each variant: at each node count where these
+        grow, or as the variants say; else nothing.
+        """
         if self.ranks == "growing":
             return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
-        return tuple(int(match[1]) for match in map(_RANKS_OF_VARIANT.search, self.variants) if match)
+        return tuple(
+            int(match[1]) for match in map(_RANKS_OF_VARIANT.search, self.variants) if match
+        )
 
     def variant_of_nodes(self, nodes: int) -> str:
-        """What the nodes of the job add to its variants, as ``nodes=4``; empty where they are no part of what is measured."""
+        """What the nodes of the job add to its variants, as ``nodes=4``; empty
+        where they are no part of what is measured.
+        """
         return f"nodes={nodes}" if self.ranks == BY_NODES else ""
 
     def check_crossing(self, ranks: int, nodes: int) -> None:
@@ -196,24 +232,35 @@ class Benchmark:
         :raises NotMeasured: if one is not: its messages would not go over the fabric.
         """
         if nodes > 1 and 0 < self.first_ranks // 2 < ranks // nodes:
-            raise NotMeasured(f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more")
+            raise NotMeasured(
+                f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more"
+            )
 
     def links(self, ranks: int, nodes: int) -> float:
-        """Links whose line rates its bandwidth is held against: one for each pair, of nodes or of one's GPUs, in its sum."""
+        """Links whose line rates its bandwidth is held against: one for each
+        pair, of nodes or of one's GPUs, in its sum.
+        """
         if self.per_rank and nodes > 1:
             return nodes / ranks
         return max(1.0, (nodes if nodes > 1 else ranks) / 2) if self.summed else 1.0
 
     def carried(self, ranks: int, nodes: int) -> float:
-        """By how much its bandwidth may exceed the line rate: links whose bandwidths it adds up, or ranks that share theirs."""
-        return self.most_over_link(ranks, nodes) if self.most_over_link else self.links(ranks, nodes)
+        """By how much its bandwidth may exceed the line rate: links whose
+        bandwidths it adds up, or ranks that share theirs.
+        """
+        return (
+            self.most_over_link(ranks, nodes) if self.most_over_link else self.links(ranks, nodes)
+        )
 
     def active(self, ranks: int, nodes: int | None = None) -> int:
-        """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number.
+        """Ranks that take part when started on ``ranks``; 0 if the
+        benchmark cannot be run on that number.
 
         :param nodes: the nodes they are on; ``None``: as many as the benchmark needs.
         """
-        if ranks < max(self.min_ranks, self.min_nodes) or (nodes is not None and nodes < self.min_nodes):
+        if ranks < max(self.min_ranks, self.min_nodes) or (
+            nodes is not None and nodes < self.min_nodes
+        ):
             return 0
         if self.ranks == "halves" and nodes is not None and nodes % 2:
             return 0
@@ -230,7 +277,9 @@ class Benchmark:
         return ranks
 
     def grid(self, ranks: int) -> tuple[int, ...]:
-        """Sides of the grid a stencil lays its ranks out on, as printed; empty for everything else."""
+        """Sides of the grid a stencil lays its ranks out on, as
+        printed; empty for everything else.
+        """
         if self.ranks == "grid2d":
             return _rectangle(ranks)
         return _cuboid(ranks) if self.ranks == "grid3d" else ()
@@ -246,19 +295,27 @@ def find(rows: Mapping[tuple[str, str], Benchmark], binary: str, name: str) -> B
         return rows[binary, name]
     except KeyError:
         raise BadInput(
-            "benchmark-unknown", f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' lists all."
+            "unknown-name",
+            f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' "
+            "lists all.",
         ) from None
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """Numbers of a suite's version: ``2021.11`` is ``(2021, 11)``, ``2019 Update 6`` is ``(2019, 6)``."""
+    """Numbers of a suite's version: ``2021.11`` is ``(2021, 11)``,
+    ``2019 Update 6`` is ``(2019, 6)``.
+    """
     return tuple(int(number) for number in re.findall(r"[0-9]+", version))
 
 
-def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True) -> tuple[int, ...]:
-    """Message sizes of a run without a list of lengths, as helper_init_scope (src_cpp/helpers) and IMB.c (2018) make them.
+def doubling_sizes(
+    first: int, largest: int, *, unit: int = 1, zero: bool = True
+) -> tuple[int, ...]:
+    """Message sizes of a run without a list of lengths, as helper_init_scope
+    (src_cpp/helpers) and IMB.c (2018) make them.
 
-    :param first: second smallest size in bytes (``2^min`` of ``-msglog min:max``), rounded up to whole elements.
+    :param first: second smallest size in bytes (``2^min`` of ``-msglog
+        min:max``), rounded up to whole elements.
     :param largest: largest size in bytes (``2^max``), rounded down to whole elements.
     :param unit: bytes of one element.
     :param zero: whether 0 bytes comes first.
@@ -288,7 +345,9 @@ def growing_node_counts(nodes: int) -> tuple[int, ...]:
 
 
 def _rectangle(ranks: int) -> tuple[int, int]:
-    """Sides IMB-P2P splits ``ranks`` into, as printed; a 1 among them where it finds none (imb_p2p_stencil2d.c)."""
+    """Sides IMB-P2P splits ``ranks`` into, as printed; a 1 among them
+    where it finds none (imb_p2p_stencil2d.c).
+    """
     rows = 2
     while rows * rows < ranks:
         rows += 1
@@ -298,7 +357,8 @@ def _rectangle(ranks: int) -> tuple[int, int]:
 
 
 def _cuboid(ranks: int) -> tuple[int, int, int]:
-    """Sides IMB-P2P splits ``ranks`` into, as printed; only ones where it refuses (imb_p2p_stencil3d.c).
+    """Sides IMB-P2P splits ``ranks`` into, as printed; only ones
+    where it refuses (imb_p2p_stencil3d.c).
 
     It is a greedy search: 104 = 13 x 4 x 2 ranks, for one, are refused.
     """
@@ -320,7 +380,8 @@ def metric_name(benchmark: str, quantity: str, message_bytes: int | None, varian
     """Name of a performance variable, e.g. ``PingPong.latency.0000000008``, ``Barrier.t_max``.
 
     :param quantity: short name (:attr:`vocabulary.Quantity.short`).
-    :param variant: part of the name where a benchmark has several, e.g. ``Unidir_put.aggregate.latency.0000000008``.
+    :param variant: part of the name where a benchmark has several, e.g.
+        ``Unidir_put.aggregate.latency.0000000008``.
     """
     words = [benchmark]
     if variant:
@@ -339,11 +400,13 @@ class Level:
     """How thoroughly to measure.
 
     :param limit_s: seconds after which one launch is timed out.
-    :param secs_per_sample: IMB's ``-time``: seconds per size. A benchmark that takes longer than one less than its sizes x
-        this loses its last sizes (helper_time_check in IMB's src_cpp/helpers), so with few sizes it has to be generous.
+    :param secs_per_sample: IMB's ``-time``: seconds per size. A benchmark that takes longer than
+        one less than its sizes x this loses its last sizes (helper_time_check in IMB's
+        src_cpp/helpers), so with few sizes it has to be generous.
     :param link_s: seconds a link may be busy with one size of one benchmark.
-    :param link_share: share of the fabric's minimum efficiency that a link must reach. A few messages do not show a link that
-        is some percent slow, but they show one that came up with one lane of four, or at a tenth of its rate.
+    :param link_share: share of the fabric's minimum efficiency that a link must reach. A few
+        messages do not show a link that is some percent slow, but they show one that came up with
+        one lane of four, or at a tenth of its rate.
     """
 
     limit_s: int
@@ -379,10 +442,12 @@ UNBOUNDED = Limits()
 class SizeRange:
     """Message sizes of one plan at one level, and their repetitions.
 
-    :param log2: logarithms to base 2 of the smallest and the largest message; IMB adds 0 bytes in front.
+    :param log2: logarithms to base 2 of the smallest and the largest
+        message; IMB adds 0 bytes in front.
     :param count: most repetitions per size.
     :param volume_mib: MiB per size after which fewer repetitions are made.
-    :param budget_s: seconds of one launch, for a suite whose repetitions are as many as there is time for; 0 for all others.
+    :param budget_s: seconds of one launch, for a suite whose repetitions are as
+        many as there is time for; 0 for all others.
     """
 
     log2: tuple[int, int]
@@ -391,20 +456,29 @@ class SizeRange:
     budget_s: int = 0
 
     def limited(self, limits: Limits, level: Level, link_bytes: float) -> SizeRange:
-        """The same sizes, with no more repetitions than the limits allow; a volume of 1 MiB is IMB's smallest.
+        """The same sizes, with no more repetitions than the limits
+        allow; a volume of 1 MiB is IMB's smallest.
 
         :param link_bytes: bytes the busiest link carries per byte of a message and repetition.
         """
-        count = self.count if limits.most_repetitions is None else min(self.count, limits.most_repetitions)
+        count = (
+            self.count
+            if limits.most_repetitions is None
+            else min(self.count, limits.most_repetitions)
+        )
         volume_mib = self.volume_mib
         if limits.line_rate_gbit_per_s is not None and link_bytes:
-            carried_mib = limits.line_rate_gbit_per_s * 1e9 / 8 * level.link_s / link_bytes / (1 << 20)
+            carried_mib = (
+                limits.line_rate_gbit_per_s * 1e9 / 8 * level.link_s / link_bytes / (1 << 20)
+            )
             volume_mib = max(1, min(volume_mib, int(carried_mib)))
         return replace(self, count=count, volume_mib=volume_mib)
 
     @property
     def repetitions(self) -> int:
-        """Repetitions of every size, where a binary cannot make more of the small ones: those the largest allows."""
+        """Repetitions of every size, where a binary cannot make more of
+        the small ones: those the largest allows.
+        """
         return max(1, min(self.count, (self.volume_mib << 20) >> self.log2[1]))
 
 
@@ -414,9 +488,11 @@ class Plan:
 
     :param name: name of the launch; part of file names.
     :param benchmarks: rows run, in this order.
-    :param size_ranges: one :class:`SizeRange` per level; at a level it has none for, the plan is left out.
+    :param size_ranges: one :class:`SizeRange` per level; at a level it
+        has none for, the plan is left out.
     :param fan: its buffers hold one message per rank, so the largest size is bounded by memory.
-    :param banded: other plans of its binary have the smaller sizes, so that it is left out where memory allows none of its own.
+    :param banded: other plans of its binary have the smaller sizes, so that it is left out where
+        memory allows none of its own.
     :param threads: threads per rank that communicate; 0 where the benchmark does not say.
     :param env: variables the binary needs.
     """
@@ -431,20 +507,27 @@ class Plan:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def at_levels(smoke: SizeRange, nightly: SizeRange, acceptance: SizeRange) -> Mapping[str, SizeRange]:
+def at_levels(
+    smoke: SizeRange, nightly: SizeRange, acceptance: SizeRange
+) -> Mapping[str, SizeRange]:
     return {"smoke": smoke, "nightly": nightly, "acceptance": acceptance}
 
 
-#: Largest (ranks x message) of a plan whose buffers grow with the ranks, in bytes. Send and receive buffer of Alltoall
-#: together stay at a quarter of the 1 GiB IMB allows itself per process (MAX_MEM_USAGE in src_c/IMB_mem_info.h).
+#: Largest (ranks x message) of a plan whose buffers grow with the ranks, in bytes. Send and receive
+#: buffer of Alltoall together stay at a quarter of the 1 GiB IMB allows itself per process
+#: (MAX_MEM_USAGE in src_c/IMB_mem_info.h).
 FAN_BUFFER_BYTES = 128 << 20
 
 
 def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
-    """A binary that makes the same repetitions at every size of one run, as OSU's do: started once per band of sizes."""
+    """A binary that makes the same repetitions at every size of one run,
+    as OSU's do: started once per band of sizes.
+    """
     numbered = enumerate(bands, 1)
     return tuple(
-        Plan(f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan, banded=True)
+        Plan(
+            f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan, banded=True
+        )
         for number, band in numbered
     )
 
@@ -452,7 +535,8 @@ def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) ->
 # Outputs.
 
 _NUMBER_LIKE = r"(?=\S*\d)[\d.+-]*(?:[A-Za-z?,][\d.+-]*)?"
-#: A line of numbers in columns, one of them with a point; each may have a sign wrong, and so may be of a damaged table.
+#: A line of numbers in columns, one of them with a point; each may have a
+#: sign wrong, and so may be of a damaged table.
 ROW_LIKE = (
     rf"[ \t]*(?=.*\.)(?:{_NUMBER_LIKE}|nan|inf)"
     rf"(?:[ \t]+(?:{_NUMBER_LIKE}|-?nan|-?inf|Pass|Fail|passed|failed|skipped))+[ \t\r]*"
@@ -465,18 +549,22 @@ class Record:
 
     :param suite: name of the suite (:attr:`model.Suite.name`).
     :param benchmark: name as the suite prints it (``PingPong``, ``Allreduce``).
-    :param ranks: processes active in the benchmark (per group, where there are several); ``None`` where the suite prints
-        no number (collectives of OSU).
+    :param ranks: processes active in the benchmark (per group, where there are several); ``None``
+        where the suite prints no number (collectives of OSU).
     :param groups: number of groups running at the same time (1 unless ``-multi``).
-    :param message_bytes: message size in bytes; ``None`` where the benchmark has none (``Barrier``).
+    :param message_bytes: message size in bytes; ``None`` where the
+        benchmark has none (``Barrier``).
     :param repetitions: repetitions the row averages over; ``None`` where the suite prints none.
-    :param values: quantity name (a key of :data:`vocabulary.QUANTITIES`) to value in that quantity's unit.
-    :param variant: what else the section head says that makes it another measurement (``aggregate`` or
-        ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run, the window and
-        synchronisation of OSU's one-sided benchmarks); empty otherwise.
+    :param values: quantity name (a key of :data:`vocabulary.QUANTITIES`) to value in that
+        quantity's unit.
+    :param variant: what else the section head says that makes it another measurement (``aggregate``
+        or ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run,
+        the window and synchronisation of OSU's one-sided benchmarks); empty otherwise.
     :param validated: whether the row itself says that the data received was right (``-c`` of OSU).
-    :param problem: sizes of the problem, as printed, by which bytes are counted (:data:`traffic.RunBound`).
-    :param measured_ns: from when to when it was measured, in ns of CLOCK_MONOTONIC, where the suite says so.
+    :param problem: sizes of the problem, as printed, by which bytes
+        are counted (:data:`traffic.RunBound`).
+    :param measured_ns: from when to when it was measured, in ns of
+        CLOCK_MONOTONIC, where the suite says so.
     """
 
     suite: str

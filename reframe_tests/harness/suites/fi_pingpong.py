@@ -1,8 +1,9 @@
-"""fi_pingpong: what libfabric reaches between two nodes below MPI: one message after the other, to and fro, over a
-reliable datagram endpoint as MPIs open one.
+"""fi_pingpong: what libfabric reaches between two nodes below MPI: one message after the other, to
+and fro, over a reliable datagram endpoint as MPIs open one.
 
-Format: libfabric, ``util/pingpong.c`` (``show_perf``, ``size_str``, ``cnt_str``), release 1.17. Sizes and counts are printed
-rounded down (``1.5k``, ``64k``), so that the exact ones are those of the command, and must be printed like that.
+Format: libfabric, ``util/pingpong.c`` (``show_perf``, ``size_str``, ``cnt_str``), release 1.17.
+Sizes and counts are printed rounded down (``1.5k``, ``64k``), so that the exact ones are those of
+the command, and must be printed like that.
 """
 
 from __future__ import annotations
@@ -25,28 +26,46 @@ _ROW = re.compile(rf"(\S+) +(\S+) +=\S+ +\S+ +{_NUMBER}s +{_NUMBER} +({_NUMBER})
 
 def measured(ends: Pair) -> tuple[Record, Exchanged]:
     """Time of one way in us as the client has it; the endpoint as variant."""
-    asked, server = (tuple(map(end.option, ("-S", "-I", "-e", "-p"))) for end in (ends.client, ends.server))
+    asked, server = (
+        tuple(map(end.option, ("-S", "-I", "-e", "-p"))) for end in (ends.client, ends.server)
+    )
     if asked != server:
         raise ValueError("its two ends were started with different options")
     size, repetitions, endpoint, _ = asked
-    if not (re.fullmatch("[1-9][0-9]{0,9}", size) and re.fullmatch("[1-9][0-9]{0,8}", repetitions) and endpoint in ENDPOINTS):
+    if not (
+        re.fullmatch("[1-9][0-9]{0,9}", size)
+        and re.fullmatch("[1-9][0-9]{0,8}", repetitions)
+        and endpoint in ENDPOINTS
+    ):
         raise ValueError(f"it is read with -S, -I and one of -e {', '.join(ENDPOINTS)}")
-    bytes_, count = int(size), int(repetitions)
+    bytes_ = int(size)
+    count = int(repetitions)
     lines = ends.client.output.splitlines()
-    row = _ROW.fullmatch(lines[1]) if len(lines) == 2 and " ".join(lines[0].split()) == _HEAD else None
+    row = (
+        _ROW.fullmatch(lines[1])
+        if len(lines) == 2 and " ".join(lines[0].split()) == _HEAD
+        else None
+    )
     if not row:
         shown = one_line(ends.client.output.strip())[-80:]
         raise ValueError(f"'{shown}' is not the end of its table; it was cut off or mixed up")
     if row.groups()[:2] != (rounded(bytes_, 1024), rounded(count, 1000)):
-        raise ValueError(f"it printed '{one_line(row[0])[:40]}' where {size} bytes, {repetitions} times, were asked for")
+        raise ValueError(
+            f"it printed '{one_line(row[0])[:40]}' where {size} bytes, {repetitions} times, were "
+            "asked for"
+        )
     # MB/sec is the size over this time, with fewer digits.
     time_us = float(row[3])
-    record = Record(NAME, "pingpong", 2, 1, bytes_, count, {"latency_us": time_us}, f"endpoint={endpoint}")
+    record = Record(
+        NAME, "pingpong", 2, 1, bytes_, count, {"latency_us": time_us}, f"endpoint={endpoint}"
+    )
     return record, Exchanged(bytes_ * count, bytes_ * count, count)
 
 
 def rounded(number: int, base: int) -> str:
-    """A size (base 1024) or count (base 1000) as the program prints it: rounded down, with one decimal below 10."""
+    """A size (base 1024) or count (base 1000) as the program prints it:
+    rounded down, with one decimal below 10.
+    """
     power = next((power for power in (3, 2, 1) if number >= base**power), 0)
     whole, rest = divmod(number, base**power)
     tenth = rest * 10 // base**power if whole < 10 else 0
@@ -54,8 +73,9 @@ def rounded(number: int, base: int) -> str:
 
 
 GROUP = "transport_libfabric"
-#: Transport of a fabric to its provider, with the utility provider that makes datagrams of its connections (fi_provider(7)).
-#: Not ``efa`` and ``cxi``: their bytes are in no counter that ``cascade/end.py`` reads, and nothing would prove the network.
+#: Transport of a fabric to its provider, with the utility provider that makes datagrams of its
+#: connections (fi_provider(7)). Not ``efa`` and ``cxi``: their bytes are in no counter that
+#: ``cascade/end.py`` reads, and nothing would prove the network.
 PROVIDERS = {
     "tcp": "tcp;ofi_rxm",
     "verbs": "verbs;ofi_rxm",
@@ -82,7 +102,9 @@ ROWS: tuple[Benchmark, ...] = (
 
 
 def _words(start: Start) -> Words:
-    """The provider tcp takes its interface from ``FI_TCP_IFACE`` (fi_tcp(7)); ``-d`` alone leaves it another one."""
+    """The provider tcp takes its interface from ``FI_TCP_IFACE``
+    (fi_tcp(7)); ``-d`` alone leaves it another one.
+    """
     chosen = (f"FI_TCP_IFACE={start.device}",) if start.interface else ()
     words = (*chosen, NAME, "-p", PROVIDERS[start.transport], "-e", ENDPOINT, "-d", start.device)
     counts = ("-I", str(start.repetitions), "-S", str(start.size))
@@ -108,6 +130,9 @@ SUITE = Suite(
     title=NAME,
     first_line=pair.title(NAME),
     parse=pair.parser(NAME, measured),
+    by_itself=re.compile(
+        r"^bytes +#sent +#ack +total +time +MB/sec +usec/xfer +Mxfers/sec", re.MULTILINE
+    ),
     rows=ROWS,
     pairs=PAIRS,
 )

@@ -1,22 +1,25 @@
-"""GPCNeT 1.3: latency and bandwidth of random rings on all nodes, alone and while most nodes cause congestion.
+"""GPCNeT 1.3: latency and bandwidth of random rings on all nodes,
+alone and while most nodes cause congestion.
 
-S. Chunduri et al.: "GPCNeT: designing a benchmark suite for inducing and measuring contention in HPC networks", SC 2019;
-https://github.com/netbench/GPCNET.
+S. Chunduri et al.: "GPCNeT: designing a benchmark suite for inducing and measuring contention in
+HPC networks", SC 2019; https://github.com/netbench/GPCNET.
 
-What it must at least send, so that a run past its fabric is not taken for one on it: how often a message was sent is printed
-nowhere: tests end after 10 s or so many measurements. The first measurement is always made whole, since the time is looked
-at between two (``random_ring`` of random_ring.c, ``a2a_test`` and ``allreduce_test`` of collectives.c), and that is what is
-counted. Each communicator has one rank of every node (``node_slice_subcomms`` of subcomms.c), so that every message of a
-ring, whatever its order, leaves its node. Warm-up is not counted.
+What it must at least send, so that a run past its fabric is not taken for one on it: how often a
+message was sent is printed nowhere: tests end after 10 s or so many measurements. The first
+measurement is always made whole, since the time is looked at between two (``random_ring`` of
+random_ring.c, ``a2a_test`` and ``allreduce_test`` of collectives.c), and that is what is counted.
+Each communicator has one rank of every node (``node_slice_subcomms`` of subcomms.c), so that every
+message of a ring, whatever its order, leaves its node. Warm-up is not counted.
 
-It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or so many repetitions, which
-it does not print. ``network_load_test`` splits the nodes at random: 80 % of them, rounded down (``CONGESTOR_NODE_FRAC``),
-run four congestors of two nodes or more, the others the tests, on two or more (``build_subcomms`` of network_load_test.c):
-10 nodes at least.
+It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or so
+many repetitions, which it does not print. ``network_load_test`` splits the nodes at random: 80 % of
+them, rounded down (``CONGESTOR_NODE_FRAC``), run four congestors of two nodes or more, the others
+the tests, on two or more (``build_subcomms`` of network_load_test.c): 10 nodes at least.
 
-The rows of its tables are those of its tests, in order, and each as wide as the table (``print_results`` and
-``print_comparison_results`` of utils.c): none can be lost, twice or elsewhere. Bandwidth is printed in MiB/s per rank and
-becomes MB/s per rank. A build with ``-DVERBOSE`` prints other columns, and more.
+The rows of its tables are those of its tests, in order, and each as wide as the table
+(``print_results`` and ``print_comparison_results`` of utils.c): none can be lost, twice or
+elsewhere. Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with
+``-DVERBOSE`` prints other columns, and more.
 """
 
 from __future__ import annotations
@@ -25,23 +28,33 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..printable import plural
+from ..vocabulary import Refusal
 from . import traffic
 from .benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_levels
-from .model import BenchmarkPackage, Group, Programs, Suite, gated_sizes, no_arguments
+from .model import BenchmarkPackage, Facts, Group, Programs, Suite, gated_sizes, no_arguments
 from .traffic import RunBound
 
-#: Constants of network_test.c and network_load_test.c, alike: orders of a ring in a measurement (``NUM_LAT_RANDS``,
-#: ``NUM_BW_RANDS``), iterations of each (``NUM_LAT_ITERS``, ``NUM_BW_ITERS``), and messages on their way (``BW_OUTSTANDING``).
-_ORDERS, _PINGS, _WINDOWS, _WINDOW = 30, 200, 8, 8
-#: Iterations of a collective (``NUM_ALLREDUCE_ITERS``, ``NUM_A2A_ITERS``), the latter on up to so many nodes, fewer on more
-#: (``A2A_BASE_NODES`` of collectives.c).
-_ALLREDUCES, _ALLTOALLS, _ALLTOALL_NODES = 200, 64, 64
+#: Constants of network_test.c and network_load_test.c, alike: orders of a ring in a measurement
+#: (``NUM_LAT_RANDS``, ``NUM_BW_RANDS``), iterations of each (``NUM_LAT_ITERS``, ``NUM_BW_ITERS``),
+#: and messages on their way (``BW_OUTSTANDING``).
+_ORDERS = 30
+_PINGS = 200
+_WINDOWS = 8
+_WINDOW = 8
+#: Iterations of a collective (``NUM_ALLREDUCE_ITERS``, ``NUM_A2A_ITERS``), the latter on up to so
+#: many nodes, fewer on more (``A2A_BASE_NODES`` of collectives.c).
+_ALLREDUCES = 200
+_ALLTOALLS = 64
+_ALLTOALL_NODES = 64
 #: A rank sends to both its neighbours.
 _NEIGHBOURS = 2
 
 
 def nodes_tested(nodes: int, *, loaded: bool) -> int:
-    """Nodes that run the tests: all, or those that cause no congestion (``build_subcomms`` of network_load_test.c)."""
+    """Nodes that run the tests: all, or those that cause no congestion
+    (``build_subcomms`` of network_load_test.c).
+    """
     return nodes - nodes * 8 // 10 if loaded else nodes
 
 
@@ -59,7 +72,9 @@ def bound_of(title: str, message_bytes: int, *, timed: bool, loaded: bool) -> Ru
             # Each rank's result depends on the others' sum (traffic.every_rank_receives).
             messages = _ALLREDUCES
         elif title == "Multiple Alltoall":
-            messages = max(1, _ALLTOALLS * _ALLTOALL_NODES // max(tested, _ALLTOALL_NODES)) * (tested - 1)
+            messages = max(1, _ALLTOALLS * _ALLTOALL_NODES // max(tested, _ALLTOALL_NODES)) * (
+                tested - 1
+            )
         else:
             messages = _NEIGHBOURS * _ORDERS * (_PINGS if timed else _WINDOWS * _WINDOW)
         return messages * message_bytes * tested * (ranks // nodes)
@@ -68,12 +83,15 @@ def bound_of(title: str, message_bytes: int, *, timed: bool, loaded: bool) -> Ru
 
 
 NAME = "gpcnet"
-ISOLATED, LOADED = "network_test", "network_load_test"
+ISOLATED = "network_test"
+LOADED = "network_load_test"
 #: Groups: what the programs measure of a network alone, and under congestion.
-GROUP, LOADED_GROUP = "gpcnet", "gpcnet_congestion"
+GROUP = "gpcnet"
+LOADED_GROUP = "gpcnet_congestion"
 FEWEST_NODES = {ISOLATED: 2, LOADED: 10}
 #: Variants of the second program's tests, in printed order.
-ALONE, CONGESTED = "isolated", "congested"
+ALONE = "isolated"
+CONGESTED = "congested"
 LATENCY = ("latency_us", "latency_p99_us")
 #: Mean of all ranks, and what 99 % of them reach.
 BANDWIDTH = ("bandwidth_mb_per_s", "bandwidth_tail_mb_per_s")
@@ -85,7 +103,8 @@ class RingTest(NamedTuple):
 
     :param title: without the size.
     :param unit: ``usec`` or ``MiB/s/rank``.
-    :param message_bytes: size in bytes, which is not to be changed for results that are compared (its README).
+    :param message_bytes: size in bytes, which is not to be changed for
+        results that are compared (its README).
     """
 
     title: str
@@ -109,7 +128,8 @@ class RingTest(NamedTuple):
         return LATENCY if self.unit == "usec" else BANDWIDTH
 
 
-_TIME, _RATE = "usec", "MiB/s/rank"
+_TIME = "usec"
+_RATE = "MiB/s/rank"
 #: In printed order (``main`` of network_test.c; ``network_tests_list`` of network_load_test.c).
 TESTS: Mapping[str, tuple[RingTest, ...]] = {
     ISOLATED: (
@@ -130,7 +150,9 @@ TESTS: Mapping[str, tuple[RingTest, ...]] = {
 }
 
 
-def _row(program: str, name: str, test: RingTest, quantities: tuple[str, ...], **more: object) -> Benchmark:
+def _row(
+    program: str, name: str, test: RingTest, quantities: tuple[str, ...], **more: object
+) -> Benchmark:
     return Benchmark(
         name,
         NAME,
@@ -146,7 +168,8 @@ def _row(program: str, name: str, test: RingTest, quantities: tuple[str, ...], *
 
 
 def _test(program: str, test: RingTest, **more: object) -> Benchmark:
-    loaded, timed = program == LOADED, test.unit == _TIME
+    loaded = program == LOADED
+    timed = test.unit == _TIME
     least = bound_of(test.title, test.message_bytes, timed=timed, loaded=loaded)
     return _row(program, test.name, test, test.quantities, of_run=least, **more)
 
@@ -164,14 +187,21 @@ _AS_IT_IS = at_levels(SizeRange((3, 17), 1, 1), SizeRange((3, 17), 1, 1), SizeRa
 
 def _group(program: str, description: str) -> Group:
     names = tuple(row.name for row in ROWS if row.binary == program)
-    return Group(description, (Plan(program, program, names, _AS_IT_IS),), collective=True, one_sided=True)
+    return Group(
+        description, (Plan(program, program, names, _AS_IT_IS),), collective=True, one_sided=True
+    )
 
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
-    GROUP: _group(ISOLATED, "Random rings, Allreduce and Alltoall over all nodes, mean and tail (GPCNeT network_test)"),
+    GROUP: _group(
+        ISOLATED,
+        "Random rings, Allreduce and Alltoall over all nodes, mean and tail (GPCNeT network_test)",
+    ),
     LOADED_GROUP: _group(
-        LOADED, "Random rings and Allreduce, alone and while 80 % of the nodes cause congestion (GPCNeT network_load_test)"
+        LOADED,
+        "Random rings and Allreduce, alone and while 80 % of the nodes cause congestion (GPCNeT "
+        "network_load_test)",
     ),
 }
 
@@ -179,67 +209,131 @@ GROUPS: Mapping[str, Group] = {
 #: Bytes of a MiB in one MB.
 _MB_PER_MIB = (1 << 20) / 1e6
 _COUNT = "([1-9][0-9]{0,8})"
-_HEAD = re.compile(rf"\s*Network(Load)? Tests v(.*)\n  Test with {_COUNT} MPI ranks \({_COUNT} nodes\)\n")
+_HEAD = re.compile(
+    rf"^Network(Load)? Tests v(.*)\n  Test with {_COUNT} MPI ranks \({_COUNT} nodes\)\n", re.M
+)
 _SPLIT = re.compile(
-    rf"\n  {_COUNT} nodes running Network Tests\n  {_COUNT} nodes running Congestion Tests \(min {_COUNT} nodes per congestor"
+    rf"\n  {_COUNT} nodes running Network Tests\n  {_COUNT} nodes running Congestion Tests \(min"
+    rf" {_COUNT} nodes per congestor"
 )
 #: Name, mean, 99 % and unit; a table is 80 characters wide, so that a digit lost is seen.
-_ROW = re.compile(r"^(?=.{80}$)\| +(\S.*\)) \| +([0-9]+\.[0-9])X? \| +([0-9]+\.[0-9])(?:(X)| \| +(\S+)) \|$", re.M)
+_ROW = re.compile(
+    r"^(?=.{80}$)\| +(\S.*\)) \| +([0-9]+\.[0-9])X? \| +([0-9]+\.[0-9])(?:(X)| \| +(\S+)) \|$", re.M
+)
+_TITLE = re.compile(r"^Network(?:Load)? Tests v", re.MULTILINE)
+#: A line of a table, whole or not.
+_ROW_LIKE = re.compile(r"\+-{5}|\|.*\|")
+
+
+def facts_of_output(text: str) -> Facts:
+    """How many lines of the script that started it stand above its title."""
+    title = _TITLE.search(text)
+    above = sum(bool(line.strip()) for line in text[: title.start() if title else 0].splitlines())
+    return Facts(
+        (f"{plural(above, 'line')} above its title are another program's, set aside",)
+        if above
+        else ()
+    )
 
 
 def parse(text: str, source: str) -> list[Record]:
-    """Records of one output, in printed order; of ``network_load_test`` the tests alone, those under load, their factors.
+    """Records of one output, in printed order; of ``network_load_test`` the
+    tests alone, those under load, their factors.
 
-    :raises OutputError: if it is damaged, mixed up, cut off, of another version or build, or its numbers contradict.
+    :raises OutputError: if it is damaged, mixed up, cut off, of another
+        version or build, or its numbers contradict.
     """
 
-    def wrong(code: str, sentence: str) -> OutputError:
+    def wrong(code: Refusal, sentence: str) -> OutputError:
         return OutputError(code, f"{source}: {sentence}.")
 
     text = text.replace("\r\n", "\n")
     if not text.endswith("\n"):
-        raise wrong("output-cut", "the last line has no end; the output was cut off, run the benchmark again")
-    head = _HEAD.match(text)
-    if not head:
-        raise wrong("output-damaged", "its first lines are not those of GPCNeT 1.3; the output is damaged or cut, run it again")
+        raise wrong(
+            "output-cut",
+            "the last line has no end; the output was cut off, run the benchmark again",
+        )
+    head = _HEAD.search(text)
+    if not head or len(_TITLE.findall(text)) > 1 or _ROW_LIKE.search(text, 0, head.start()):
+        fault = (
+            "the lines from its title on are not those of one output of GPCNeT 1.3, or a piece "
+            "of a table stands above"
+        )
+        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
+    text = text[head.start() :]
     if head[2] != "1.3":
-        raise wrong("output-release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
+        raise wrong("other-release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
     if "Avg(Worst)" in text or f"+{'-' * 138}+" in text:
-        raise wrong("output-verbose-build", "it was built with -DVERBOSE; build it without (its README)")
-    program, ranks, nodes = LOADED if head[1] else ISOLATED, int(head[3]), int(head[4])
+        raise wrong("output-unknown", "it was built with -DVERBOSE; build it without (its README)")
+    program = LOADED if head[1] else ISOLATED
+    ranks = int(head[3])
+    nodes = int(head[4])
     tests = TESTS[program]
     rows = [(row[1], row[4] or row[5], row[2], row[3]) for row in _ROW.finditer(text)]
     expected = [(test.printed, test.unit) for test in tests] * (2 if head[1] else 1)
     expected += [(test.printed, "X") for test in tests if head[1]]
     if (printed := [row[:2] for row in rows]) != expected:
         if printed == expected[: len(printed)]:
-            raise wrong("output-cut", "it ends before its last table does; the output was cut off, run it again")
+            raise wrong(
+                "output-cut",
+                "it ends before its last table does; the output was cut off, run it again",
+            )
         fault = "the rows of its tables are not those of GPCNeT 1.3"
-        raise wrong("output-damaged", f"{fault}; the output is damaged, cut or mixed up, run it again")
+        raise wrong(
+            "output-damaged", f"{fault}; the output is damaged, cut or mixed up, run it again"
+        )
     if ranks < nodes or nodes < FEWEST_NODES[program]:
-        raise wrong("output-damaged", f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again")
+        raise wrong(
+            "output-damaged",
+            f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again",
+        )
     if program == LOADED:
         # Nodes are split as ``build_subcomms`` of network_load_test.c does.
         split = _SPLIT.search(text)
         tested, congesting, per_pattern = map(int, split.groups()) if split else (0, 0, 0)
-        if (tested + congesting, congesting, per_pattern) != (nodes, nodes * 8 // 10, congesting // 4):
-            raise wrong("output-damaged", f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it again")
-    records, count = [], len(tests)
+        if (tested + congesting, congesting, per_pattern) != (
+            nodes,
+            nodes * 8 // 10,
+            congesting // 4,
+        ):
+            raise wrong(
+                "output-damaged",
+                f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it "
+                "again",
+            )
+    records = []
+    count = len(tests)
     for at, (_, unit, *cells) in enumerate(rows[: 2 * count]):
         test = tests[at % count]
         if not all(map(float, cells)):
-            raise wrong("output-zero", f"{test.printed} is printed as nothing; the benchmark did not measure, run it again")
-        scale, variant = (1.0 if unit == _TIME else _MB_PER_MIB), (ALONE, CONGESTED)[at // count] if head[1] else ""
-        values = {name: float(cell) * scale for name, cell in zip(test.quantities, cells, strict=True)}
+            raise wrong(
+                "output-trouble",
+                f"{test.printed} is printed as nothing; the benchmark did not measure, run it "
+                "again",
+            )
+        scale = 1.0 if unit == _TIME else _MB_PER_MIB
+        variant = (ALONE, CONGESTED)[at // count] if head[1] else ""
+        values = {
+            name: float(cell) * scale for name, cell in zip(test.quantities, cells, strict=True)
+        }
         records.append(Record(NAME, test.name, ranks, 1, test.message_bytes, None, values, variant))
-    # The key results follow from the numbers of the two tables as printed, to one decimal. Kept is the quotient itself: 1.04
-    # and 0.96 are both printed as 1.0X.
-    for test, alone, congested, factors in zip(tests, rows, rows[count:], rows[2 * count :], strict=False):
-        pairs = [(float(before), float(after)) for before, after in zip(alone[2:], congested[2:], strict=True)]
-        quotients = [after / before if test.unit == _TIME else before / after for before, after in pairs]
+    # The key results follow from the numbers of the two tables as printed, to one decimal. Kept is
+    # the quotient itself: 1.04 and 0.96 are both printed as 1.0X.
+    for test, alone, congested, factors in zip(
+        tests, rows, rows[count:], rows[2 * count :], strict=False
+    ):
+        pairs = [
+            (float(before), float(after))
+            for before, after in zip(alone[2:], congested[2:], strict=True)
+        ]
+        quotients = [
+            after / before if test.unit == _TIME else before / after for before, after in pairs
+        ]
         if [f"{quotient:.1f}" for quotient in quotients] != list(factors[2:]):
             fault = f"the factors of {test.printed} do not follow from its times or bandwidths"
-            raise wrong("output-damaged", f"{fault}; the output is damaged or mixed up, run it again")
+            raise wrong(
+                "output-damaged", f"{fault}; the output is damaged or mixed up, run it again"
+            )
         values = dict(zip(IMPACT, quotients, strict=True))
         records.append(Record(NAME, test.impact, ranks, 1, test.message_bytes, None, values))
     return records
@@ -248,13 +342,15 @@ def parse(text: str, source: str) -> list[Record]:
 SUITE = Suite(
     name=NAME,
     title="GPCNeT",
-    first_line=re.compile(r"^Network(?:Load)? Tests v", re.MULTILINE),
+    first_line=_TITLE,
     parse=parse,
+    facts=facts_of_output,
     rows=ROWS,
     groups=GROUPS,
     arguments=no_arguments,
     sizes=gated_sizes,
-    # It takes no argument, not even for its version, which only its tables say; on one node it refuses to run.
+    # It takes no argument, not even for its version, which only its
+    # tables say; on one node it refuses to run.
     programs=Programs(
         "network_*test",
         r"network_(?:load_)?test",

@@ -1,7 +1,9 @@
-"""The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines and outputs as records.
-mpi4py.bench and STREAM, which are others' programs, have files of their own.
+"""The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines
+and outputs as records. mpi4py.bench and STREAM, which are others' programs, have files of their
+own.
 
-Each output is read whole or not at all: any damage is seen by the checksum of its last line (:mod:`..instruments.reading`).
+Each output is read whole or not at all: any damage is seen by the checksum of its last line
+(:mod:`..instruments.reading`).
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ from .model import Facts, Group, Run, Script, Suite, gated_sizes, sizes_of_doubl
 _TIMES = ("mean_us", "p50_us", "p90_us", "p99_us")
 
 
-def _reader(instrument: str, record: Callable[[dict[str, Any], dict[str, Any]], Record]) -> Callable[[str, str], list[Record]]:
+def _reader(
+    instrument: str, record: Callable[[dict[str, Any], dict[str, Any]], Record]
+) -> Callable[[str, str], list[Record]]:
     def parse(text: str, source: str) -> list[Record]:
         printed = read(text, source, instrument)
         return [record(row, printed.head) for row in printed.rows]
@@ -50,9 +54,15 @@ def _reader(instrument: str, record: Callable[[dict[str, Any], dict[str, Any]], 
 
 
 def _record(
-    suite: str, row: Mapping[str, Any], head: Mapping[str, Any], values: Mapping[str, Any], variant: str = ""
+    suite: str,
+    row: Mapping[str, Any],
+    head: Mapping[str, Any],
+    values: Mapping[str, Any],
+    variant: str = "",
 ) -> Record:
-    return Record(suite, row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, variant)
+    return Record(
+        suite, row["benchmark"], head["ranks"], 1, row["bytes"], row["repetitions"], values, variant
+    )
 
 
 def read(text: str, source: str, instrument: str) -> reading.Printed:
@@ -65,15 +75,28 @@ def read(text: str, source: str, instrument: str) -> reading.Printed:
     except BadInput as error:
         raise OutputError(error.code, str(error)) from None
     for row in printed.rows:
-        nothing = [name for name, value in row.items() if value == 0 and name.endswith(("_us", "_per_s", "repetitions"))]
+        nothing = [
+            name
+            for name, value in row.items()
+            if value == 0 and name.endswith(("_us", "_per_s", "repetitions"))
+        ]
         if nothing:
             raise OutputError(
-                "output-zero", f"{source}: {nothing[0]} of {row.get('benchmark', instrument)} is 0; nothing was measured."
+                "output-trouble",
+                f"{source}: {nothing[0]} of {row.get('benchmark', instrument)} is 0; nothing was "
+                "measured.",
             )
     return printed
 
 
-def _row(suite: str, name: str, ranks: str, quantities: tuple[str, ...], bound: traffic.Bound, **more: Any) -> Benchmark:
+def _row(
+    suite: str,
+    name: str,
+    ranks: str,
+    quantities: tuple[str, ...],
+    bound: traffic.Bound,
+    **more: Any,
+) -> Benchmark:
     """A row of a suite whose program and group have its name."""
     return Benchmark(name, suite, suite, suite, ranks, quantities, bound, **more)
 
@@ -113,7 +136,8 @@ def _bounded(sizes: _Sizes) -> Callable[[Run], list[str]]:
     """Arguments: sizes, most repetitions and volume of each, seconds of all together, and names."""
 
     def arguments(run: Run) -> list[str]:
-        listed, most = ",".join(map(str, sizes(run.rows[0], run.plan, run.size_range))), run.size_range
+        listed = ",".join(map(str, sizes(run.rows[0], run.plan, run.size_range)))
+        most = run.size_range
         bounds = ("--repetitions", str(most.count), "--volume-mib", str(most.volume_mib))
         return ["--sizes", listed, *bounds, "--budget-s", str(most.budget_s), *run.names]
 
@@ -126,31 +150,57 @@ def _percentile(ordered: list[float], percent: int) -> float:
 
 # growth: synchronisation and small messages on 2, 4, 8, ... nodes up to all of the job.
 
-#: Mean over the repetitions, then percentiles of them; each repetition is the time of its slowest rank.
+#: Mean over the repetitions, then percentiles of them; each
+#: repetition is the time of its slowest rank.
 _GROWTH = ("t_max_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
 #: Sizes in bytes: a double of each rank; a block for each other rank. A barrier has none.
-_GROWTH_SIZES: Mapping[str, tuple[int | None, ...]] = {"Barrier": (None,), "Allreduce": (8,), "Alltoall": (8, 64)}
+_GROWTH_SIZES: Mapping[str, tuple[int | None, ...]] = {
+    "Barrier": (None,),
+    "Allreduce": (8,),
+    "Alltoall": (8, 64),
+}
 
 
 def _growth_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    return _record("growth", row, head, dict(zip(_GROWTH, map(row.get, _TIMES), strict=True)), f"nodes={row['nodes']}")
+    return _record(
+        "growth",
+        row,
+        head,
+        dict(zip(_GROWTH, map(row.get, _TIMES), strict=True)),
+        f"nodes={row['nodes']}",
+    )
 
 
 def _growth_arguments(run: Run) -> list[str]:
     counts = ",".join(map(str, growing_node_counts(run.nodes)))
-    return ["--nodes", counts, "--ppn", str(run.ranks // run.nodes), "--repetitions", str(run.size_range.count), *_words(run)]
+    return [
+        "--nodes",
+        counts,
+        "--ppn",
+        str(run.ranks // run.nodes),
+        "--repetitions",
+        str(run.size_range.count),
+        *_words(run),
+    ]
 
 
 # Enough repetitions for a 99th percentile of more than the slowest few.
-_GROWTH_LEVELS = at_levels(SizeRange((3, 6), 100, 1), SizeRange((3, 6), 1000, 1), SizeRange((3, 6), 10000, 1))
+_GROWTH_LEVELS = at_levels(
+    SizeRange((3, 6), 100, 1), SizeRange((3, 6), 1000, 1), SizeRange((3, 6), 10000, 1)
+)
 GROWTH = _suite(
     "growth",
     "the instrument of growing node counts",
     _reader("growth", _growth_record),
-    # The bound counts all ranks of the launch, but the smaller node counts leave most of them out: nothing is sure.
+    # The bound counts all ranks of the launch, but the smaller node
+    # counts leave most of them out: nothing is sure.
     tuple(
         _row(
-            *("growth", name, "growing", _GROWTH, traffic.nothing),
+            "growth",
+            name,
+            "growing",
+            _GROWTH,
+            traffic.nothing,
             min_nodes=2,
             gated_sizes={"t_max_us": sizes},
             sizes=SIZELESS if sizes == (None,) else SERIES,
@@ -167,8 +217,8 @@ GROWTH = _suite(
 
 # sharing: what each of several programs on one node does, alone and beside the others.
 
-#: Sizes in bytes: what a rank copies from one buffer of its own to another (within a core's cache, and beyond it); a vector of
-#: doubles of each rank; a block for each other rank.
+#: Sizes in bytes: what a rank copies from one buffer of its own to another (within a core's cache,
+#: and beyond it); a vector of doubles of each rank; a block for each other rank.
 _SHARING_SIZES: Mapping[str, tuple[int, ...]] = {
     "Copy": (1 << 16, 1 << 24),
     "Allreduce": (8, 1 << 16),
@@ -180,7 +230,11 @@ def _sharing_row(name: str) -> Benchmark:
     """As much as there is time for, and nothing that leaves a node."""
     quantity = "bandwidth_mb_per_s" if name == "Copy" else "t_max_us"
     return _row(
-        *(side_by_side.NAME, name, "program", (quantity,), traffic.nothing),
+        side_by_side.NAME,
+        name,
+        "program",
+        (quantity,),
+        traffic.nothing,
         min_ranks=1 if name == "Copy" else 2,
         gated_sizes={quantity: _SHARING_SIZES[name]},
         variants=(side_by_side.variant(1, 1, side_by_side.ALONE),),
@@ -192,28 +246,35 @@ def _sharing_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
     values = {"bandwidth_mb_per_s": row["mb_per_s"]} if copied else {"t_max_us": row["t_max_us"]}
     how = side_by_side.SHARED if head["shared"] else side_by_side.ALONE
     variant = side_by_side.variant(head["programs"], head["program"], how)
-    return replace(_record("sharing", row, head, values, variant), measured_ns=(row["from_ns"], row["to_ns"]))
+    return replace(
+        _record("sharing", row, head, values, variant), measured_ns=(row["from_ns"], row["to_ns"])
+    )
 
 
 def _sharing_arguments(run: Run) -> list[str]:
     """Seconds of each benchmark and size, an equal share of the budget, then the rows.
 
-    Which program it is, and where it meets the others, is added for each by the script that starts them.
+    Which program it is, and where it meets the others, is added for
+    each by the script that starts them.
     """
     sections = sum(len(_SHARING_SIZES[row.name]) for row in run.rows)
     return ["--seconds", f"{run.size_range.budget_s / sections:.3f}", *_words(run)]
 
 
-# As many repetitions as there is time for: programs that are slowed down then still run as long as the others.
+# As many repetitions as there is time for: programs that are slowed
+# down then still run as long as the others.
 _SHARING_LEVELS = at_levels(
-    SizeRange((3, 24), 1, 1, budget_s=2), SizeRange((3, 24), 1, 1, budget_s=6), SizeRange((3, 24), 1, 1, budget_s=20)
+    SizeRange((3, 24), 1, 1, budget_s=2),
+    SizeRange((3, 24), 1, 1, budget_s=6),
+    SizeRange((3, 24), 1, 1, budget_s=20),
 )
 SHARING = _suite(
     "sharing",
     "the instrument of programs side by side",
     _reader("sharing", _sharing_record),
     tuple(map(_sharing_row, _SHARING_SIZES)),
-    "Several programs side by side on one node, pinned apart or unaware of each other: each alone and beside the others",
+    "Several programs side by side on one node, pinned apart or unaware of each other: each "
+    "alone and beside the others",
     (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
     arguments=_sharing_arguments,
     sizes=gated_sizes,
@@ -222,7 +283,8 @@ SHARING = _suite(
 
 # bisection: streams between two halves of the nodes at the same time, one way and both ways.
 
-#: Of all pairs together, of the slowest pair of ranks, and the share of the pairs of nodes that are on different switches.
+#: Of all pairs together, of the slowest pair of ranks, and the share of the
+#: pairs of nodes that are on different switches.
 _BISECTION = ("bandwidth_mb_per_s", "bandwidth_slowest_mb_per_s", "across_switches")
 _MIB = 1 << 20
 
@@ -234,7 +296,8 @@ def _bisection_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
 
 
 def bisection_facts(text: str) -> Facts:
-    """How the nodes were split, which pair was slowest with the largest messages, and where the pairs' first ranks were.
+    """How the nodes were split, which pair was slowest with the largest
+    messages, and where the pairs' first ranks were.
 
     :param text: an output that the suite's parser reads.
     """
@@ -242,29 +305,45 @@ def bisection_facts(text: str) -> Facts:
         printed = reading.read(text, "the output", "bisection")
     except BadInput:
         return Facts()
-    split, last = printed.head["split"], printed.rows[-1]
+    split = printed.head["split"]
+    last = printed.rows[-1]
     slow = "{benchmark} {bytes} B: ranks {slowest_pair[0]} and {slowest_pair[1]}".format(**last)
     ends = [end for pair in printed.head["pairs"] for end in pair]
     return Facts(
-        (f"the nodes were split {'into ' * split.startswith('plain')}{split}", f"the slowest pair of {slow}"),
+        (
+            f"the nodes were split {'into ' * split.startswith('plain')}{split}",
+            f"the slowest pair of {slow}",
+        ),
         {rank: host for rank, host, _ in ends},
     )
 
 
 def _bisection_arguments(run: Run) -> list[str]:
     repetitions = str(run.size_range.repetitions)
-    return ["--ppn", str(run.ranks // run.nodes), "--repetitions", repetitions, *_words(run, sizes_of_doublings)]
+    return [
+        "--ppn",
+        str(run.ranks // run.nodes),
+        "--repetitions",
+        repetitions,
+        *_words(run, sizes_of_doublings),
+    ]
 
 
 # A link of 100 Gbit/s carries that much both ways in the time of a level.
-_BISECTION_LEVELS = at_levels(SizeRange((20, 20), 10, 20), SizeRange((16, 22), 50, 40), SizeRange((16, 22), 100, 80))
+_BISECTION_LEVELS = at_levels(
+    SizeRange((20, 20), 10, 20), SizeRange((16, 22), 50, 40), SizeRange((16, 22), 100, 80)
+)
 BISECTION = _suite(
     "bisection",
     "the instrument of bisection bandwidth",
     _reader("bisection", _bisection_record),
     tuple(
         _row(
-            *("bisection", name, "halves", _BISECTION, bound),
+            "bisection",
+            name,
+            "halves",
+            _BISECTION,
+            bound,
             min_nodes=2,
             gated_sizes={"bandwidth_mb_per_s": (_MIB, 4 * _MIB)},
             directions=directions,
@@ -287,31 +366,59 @@ BISECTION = _suite(
 
 # loaded_latency: small messages alone and beside streams, for systems too small for GPCNeT.
 
-VICTIM, LOAD, IMPACT = "Victim", "Load", "Victim_impact"
-ALONE, LOADED = "alone", "loaded"
+VICTIM = "Victim"
+LOAD = "Load"
+IMPACT = "Victim_impact"
+ALONE = "alone"
+LOADED = "loaded"
 #: Bytes of the instrument's messages: a victim's, and those of the streams.
-PING, STREAM = 8, 131072
-#: Repetitions for each MiB that a link may carry: each may wait for the 2 MiB of a stream's window, 17 ms on 1 Gbit/s.
+PING = 8
+STREAM = 131072
+#: Repetitions for each MiB that a link may carry: each may wait for the 2
+#: MiB of a stream's window, 17 ms on 1 Gbit/s.
 PER_MIB = 500
 #: Mean and percentiles over the repetitions of all victims.
 _LATENCIES = ("latency_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
 
 
-def _loaded_row(name: str, quantities: tuple[str, ...], bound: traffic.Bound, size: int, **more: Any) -> Benchmark:
+def _loaded_row(
+    name: str, quantities: tuple[str, ...], bound: traffic.Bound, size: int, **more: Any
+) -> Benchmark:
     gates = {quantities[0]: (size,)}
-    return _row("loaded_latency", name, "halves", quantities, bound, min_ranks=4, min_nodes=2, gated_sizes=gates, **more)
+    return _row(
+        "loaded_latency",
+        name,
+        "halves",
+        quantities,
+        bound,
+        min_ranks=4,
+        min_nodes=2,
+        gated_sizes=gates,
+        **more,
+    )
 
 
 def _parse_loaded(text: str, source: str) -> list[Record]:
     """Records of the rows, and then how many times longer the victims took beside the streams."""
     printed = read(text, source, "loaded_latency")
-    if [(row["benchmark"], row["state"]) for row in printed.rows] != [(VICTIM, ALONE), (VICTIM, LOADED), (LOAD, LOADED)]:
+    if [(row["benchmark"], row["state"]) for row in printed.rows] != [
+        (VICTIM, ALONE),
+        (VICTIM, LOADED),
+        (LOAD, LOADED),
+    ]:
         raise OutputError(
-            "output-damaged", f"{source}: the rows are not those of latency alone, latency under load and load; run it again."
+            "output-damaged",
+            f"{source}: the rows are not those of latency alone, latency under load and load; "
+            "run it again.",
         )
     head, (*victims, load) = printed.head, printed.rows
-    alone, loaded = (dict(zip(_LATENCIES, (row[name] for name in _TIMES), strict=True)) for row in victims)
-    values = {name: loaded[of] / alone[of] for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()}
+    alone, loaded = (
+        dict(zip(_LATENCIES, (row[name] for name in _TIMES), strict=True)) for row in victims
+    )
+    values = {
+        name: loaded[of] / alone[of]
+        for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()
+    }
     return [
         *(
             _record("loaded_latency", row, head, times, row["state"])
@@ -329,12 +436,17 @@ def _loaded_arguments(run: Run) -> list[str]:
     """
     ppn = run.ranks // run.nodes
     if ppn < 2:
-        raise NotMeasured("latency under load needs two ranks a node or more: one that waits for it and others that stream")
+        raise NotMeasured(
+            "latency under load needs two ranks a node or more: one that waits for it and "
+            "others that stream"
+        )
     repetitions = min(run.size_range.count, PER_MIB * run.size_range.volume_mib)
     return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
 
 
-_LOADED_LEVELS = at_levels(SizeRange((3, 3), 200, 1024), SizeRange((3, 3), 2000, 1024), SizeRange((3, 3), 20000, 1024))
+_LOADED_LEVELS = at_levels(
+    SizeRange((3, 3), 200, 1024), SizeRange((3, 3), 2000, 1024), SizeRange((3, 3), 20000, 1024)
+)
 LOADED_LATENCY = _suite(
     "loaded_latency",
     "the instrument of latency under load",
@@ -352,8 +464,9 @@ LOADED_LATENCY = _suite(
 )
 
 
-# Collective calls: what all ranks must at least send together, and how it crosses nodes (``Benchmark.crossing``). A vector
-# that ends in shares leaves something over that depends on the ranks, and what a scan sends depends on where they are.
+# Collective calls: what all ranks must at least send together, and how it crosses nodes
+# (``Benchmark.crossing``). A vector that ends in shares leaves something over that depends on the
+# ranks, and what a scan sends depends on where they are.
 _BOUNDS: Mapping[str, tuple[traffic.Bound, str | int]] = {
     "Allreduce": (traffic.every_rank_receives, 0),
     "Alltoall": (traffic.all_to_all, 2),
@@ -372,13 +485,14 @@ _BOUNDS: Mapping[str, tuple[traffic.Bound, str | int]] = {
 }
 
 
-# guidelines: each call against what replaces it, at sizes four times apart. A row is called ``CALL-vs-CALL[-CALL]``,
-# ``CALL-vs-larger`` (itself with four times the data) or ``CALL-vs-parts`` (four calls with a quarter of the data each).
-# Sources: ``harness/instruments/guidelines.py``.
+# guidelines: each call against what replaces it, at sizes four times apart. A row is called
+# ``CALL-vs-CALL[-CALL]``, ``CALL-vs-larger`` (itself with four times the data) or ``CALL-vs-parts``
+# (four calls with a quarter of the data each). Sources: ``harness/instruments/guidelines.py``.
 
 #: Median time of the call, of its mock-up, and the median of their ratio.
 _GUIDELINES = ("call_us", "mockup_us", "call_over_mockup")
-#: The fifteen patterns of PGMPI (github.com/hunsa/pgmpi, lib/default_config/guideline_catalog.json).
+#: The fifteen patterns of PGMPI (github.com/hunsa/pgmpi,
+#: lib/default_config/guideline_catalog.json).
 PATTERNS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "Gather": (("Allgather",), ("Reduce",)),
     "Allgather": (("Alltoall",), ("Allreduce",), ("Gather", "Bcast")),
@@ -390,10 +504,12 @@ PATTERNS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "Reduce_scatter": (("Allreduce",), ("Reduce", "Scatterv")),
     "Scan": (("Exscan", "Reduce_local"),),
 }
-#: Calls that more data must not make faster, and those whose data can be cut in parts without another copy.
+#: Calls that more data must not make faster, and those whose data
+#: can be cut in parts without another copy.
 MONOTONE = (*PATTERNS, "Alltoall")
 SPLIT = ("Bcast", "Reduce", "Allreduce", "Scan")
-#: Calls whose size is that of one rank's block, so that buffers grow with the ranks; of the others it is the whole vector's.
+#: Calls whose size is that of one rank's block, so that buffers grow with
+#: the ranks; of the others it is the whole vector's.
 IN_BLOCKS = ("Gather", "Allgather", "Scatter", "Alltoall")
 
 
@@ -404,7 +520,14 @@ def _twice(bound: traffic.Bound) -> traffic.Bound:
 
 #: Every guideline, in the order they are measured.
 _GUIDELINE_ROWS: tuple[Benchmark, ...] = tuple(
-    _row("guidelines", f"{call}-vs-{mockup}", "all", _GUIDELINES, _twice(_BOUNDS[call][0]), crossing=_BOUNDS[call][1])
+    _row(
+        "guidelines",
+        f"{call}-vs-{mockup}",
+        "all",
+        _GUIDELINES,
+        _twice(_BOUNDS[call][0]),
+        crossing=_BOUNDS[call][1],
+    )
     for call, mockup in (
         *((call, "-".join(mockup)) for call, mockups in PATTERNS.items() for mockup in mockups),
         *((call, "larger") for call in MONOTONE),
@@ -414,13 +537,19 @@ _GUIDELINE_ROWS: tuple[Benchmark, ...] = tuple(
 
 
 def _guideline_names(blocks: bool) -> tuple[str, ...]:
-    return tuple(row.name for row in _GUIDELINE_ROWS if (row.name.partition("-vs-")[0] in IN_BLOCKS) is blocks)
+    return tuple(
+        row.name
+        for row in _GUIDELINE_ROWS
+        if (row.name.partition("-vs-")[0] in IN_BLOCKS) is blocks
+    )
 
 
 def _guideline_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes four times apart, of which four times the largest is still in the range; the smallest in any case.
+    """Sizes four times apart, of which four times the largest is still
+    in the range; the smallest in any case.
 
-    Where they begin at 16 bytes, 8 as well: one double, which programs add up more often than anything else.
+    Where they begin at 16 bytes, 8 as well: one double, which
+    programs add up more often than anything else.
     """
     smallest, largest = size_range.log2
     own = range(smallest, max(smallest, largest - 2) + 1, 2)
@@ -429,12 +558,19 @@ def _guideline_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple
 
 # The largest message is that of a mock-up with four times the data.
 _GUIDELINE_LEVELS = at_levels(
-    SizeRange((10, 12), 20, 20, 2), SizeRange((4, 20), 1000, 256, 20), SizeRange((4, 22), 2000, 512, 60)
+    SizeRange((10, 12), 20, 20, 2),
+    SizeRange((4, 20), 1000, 256, 20),
+    SizeRange((4, 22), 2000, 512, 60),
 )
 GUIDELINES = _suite(
     "guidelines",
     "the guidelines' instrument",
-    _reader("guidelines", lambda row, head: _record("guidelines", row, head, {name: row[name] for name in _GUIDELINES})),
+    _reader(
+        "guidelines",
+        lambda row, head: _record(
+            "guidelines", row, head, {name: row[name] for name in _GUIDELINES}
+        ),
+    ),
     _GUIDELINE_ROWS,
     "Collective calls against what could replace them (self-consistent performance guidelines)",
     (
@@ -453,32 +589,58 @@ KIVIAT_LOG2 = (5, 20)
 
 
 def _collective_record(row: dict[str, Any], head: dict[str, Any]) -> Record:
-    return _record("collective_times", {**head, **row}, head, {QUANTITY: row["p50_us"]}, f"{VARIANT}{head['algorithm']}")
+    return _record(
+        "collective_times",
+        {**head, **row},
+        head,
+        {QUANTITY: row["p50_us"]},
+        f"{VARIANT}{head['algorithm']}",
+    )
 
 
 def _collective_sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes four times apart up to the largest, and what lies between them of those that Kiviat charts are drawn at."""
+    """Sizes four times apart up to the largest, and what lies between
+    them of those that Kiviat charts are drawn at.
+    """
     smallest, largest = size_range.log2
     apart = range(smallest, max(smallest, largest) + 1, 2 if largest - smallest > 1 else 1)
-    return tuple(1 << log2 for log2 in sorted({*apart, *(log2 for log2 in KIVIAT_LOG2 if smallest <= log2 <= largest)}))
+    return tuple(
+        1 << log2
+        for log2 in sorted({*apart, *(log2 for log2 in KIVIAT_LOG2 if smallest <= log2 <= largest)})
+    )
 
 
-# The budget is of one launch, all sizes together. The label of the algorithm is added to its arguments by the sweep.
-_COLLECTIVE_LEVELS = at_levels(SizeRange((5, 11), 20, 16, 1), SizeRange((3, 20), 300, 64, 3), SizeRange((2, 22), 1000, 256, 20))
+# The budget is of one launch, all sizes together. The label of the
+# algorithm is added to its arguments by the sweep.
+_COLLECTIVE_LEVELS = at_levels(
+    SizeRange((5, 11), 20, 16, 1), SizeRange((3, 20), 300, 64, 3), SizeRange((2, 22), 1000, 256, 20)
+)
 COLLECTIVE_TIMES = _suite(
     "collective_times",
     "the instrument of collective algorithms",
     _reader("collective_times", _collective_record),
     tuple(
         Benchmark(
-            *(name, "collective_times", "collective_times", GROUP, "all", (QUANTITY,), _BOUNDS[name][0]),
+            name,
+            "collective_times",
+            "collective_times",
+            GROUP,
+            "all",
+            (QUANTITY,),
+            _BOUNDS[name][0],
             crossing=_BOUNDS[name][1],
         )
         for name in COLLECTIVES
     ),
     "One collective under each algorithm of its MPI, interleaved in one job",
     tuple(
-        Plan(name.lower(), "collective_times", (name,), _COLLECTIVE_LEVELS, fan=name in BLOCK_COLLECTIVES)
+        Plan(
+            name.lower(),
+            "collective_times",
+            (name,),
+            _COLLECTIVE_LEVELS,
+            fan=name in BLOCK_COLLECTIVES,
+        )
         for name in COLLECTIVES
     ),
     arguments=_bounded(_collective_sizes),
@@ -487,7 +649,8 @@ COLLECTIVE_TIMES = _suite(
 
 
 def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
-    """Message size to messages, their bytes together, and a checksum of who sends what to whom, of an output of ``--count``.
+    """Message size to messages, their bytes together, and a checksum of who
+    sends what to whom, of an output of ``--count``.
 
     :raises OutputError: if it is damaged, mixed up, cut off or empty.
     """
@@ -497,30 +660,44 @@ def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
 
 # pair_map: pairs of nodes, each with each or a sample, in rounds. Metrics sum up a map.
 
-PAIR_LATENCY, PAIR_BANDWIDTH = "Pair_latency", "Pair_bandwidth"
+PAIR_LATENCY = "Pair_latency"
+PAIR_BANDWIDTH = "Pair_bandwidth"
 #: Bytes of a latency's messages, and its repetitions at the levels.
-PING_BYTES, PINGS = 8, {"smoke": 50, "nightly": 100, "acceptance": 500}
-#: Fewest messages of a bandwidth: what a token bucket or a buffer gives for nothing is then small beside them.
+PING_BYTES = 8
+PINGS = {"smoke": 50, "nightly": 100, "acceptance": 500}
+#: Fewest messages of a bandwidth: what a token bucket or a buffer
+#: gives for nothing is then small beside them.
 LEAST_MESSAGES = 3
 
 
 def _parse_pairs(text: str, source: str) -> list[Record]:
-    """What the median pair and the slowest have: latency, then bandwidth; a pair without a value is an error."""
+    """What the median pair and the slowest have: latency, then
+    bandwidth; a pair without a value is an error.
+    """
     try:
         pair_map = map_output.read(text, source)
     except BadInput as error:
         raise OutputError(error.code, str(error)) from None
     if not pair_map.whole:
         raise OutputError(
-            "output-cut", f"{source}: the pair map was cut off after {len(pair_map.values)} values; run it again."
+            "output-cut",
+            f"{source}: the pair map was cut off after {len(pair_map.values)} values; run it "
+            "again.",
         )
     if pair_map.silent:
         named = ", ".join(f"{node} ({why})" for node, why in pair_map.silent.items())
-        raise OutputError("output-node-silent", f"{source}: nodes stopped answering: {named}; see to them, and run it again.")
-    lacking = [f"{value.source} to {value.target}" for value in pair_map.values if value.value is None]
+        raise OutputError(
+            "output-empty",
+            f"{source}: nodes stopped answering: {named}; see to them, and run it again.",
+        )
+    lacking = [
+        f"{value.source} to {value.target}" for value in pair_map.values if value.value is None
+    ]
     if lacking:
         raise OutputError(
-            "output-cut", f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; run it again."
+            "output-cut",
+            f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; "
+            "run it again.",
         )
     return [_pair_record(pair_map, LATENCY), _pair_record(pair_map, BANDWIDTH)]
 
@@ -535,22 +712,43 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
     size = next(value.message_bytes for value in pair_map.values if value.quantity == quantity)
     if quantity == LATENCY:
         # Of each value both ranks send.
-        sent, name = 2 * values * pair_map.latency_count, PAIR_LATENCY
-        summary = {f"latency_p{percent}_us": _percentile(ordered, percent) for percent in (50, 90, 99)}
+        sent = 2 * values * pair_map.latency_count
+        name = PAIR_LATENCY
+        summary = {
+            f"latency_p{percent}_us": _percentile(ordered, percent) for percent in (50, 90, 99)
+        }
     else:
-        sent, name = values * pair_map.message_count, PAIR_BANDWIDTH
-        summary = {"bandwidth_p50_mb_per_s": _percentile(ordered, 50), "bandwidth_slowest_mb_per_s": ordered[0]}
+        sent = values * pair_map.message_count
+        name = PAIR_BANDWIDTH
+        summary = {
+            "bandwidth_p50_mb_per_s": _percentile(ordered, 50),
+            "bandwidth_slowest_mb_per_s": ordered[0],
+        }
     # Rounded down: it is the least that was sent.
     variant = Memory(DEVICE).variant if pair_map.memory else ""
-    return Record("pair_map", name, len(pair_map.nodes), 1, size, max(1, sent // len(pair_map.nodes)), summary, variant)
+    return Record(
+        "pair_map",
+        name,
+        len(pair_map.nodes),
+        1,
+        size,
+        max(1, sent // len(pair_map.nodes)),
+        summary,
+        variant,
+    )
 
 
 def _pair_facts(text: str) -> Facts:
     """Design and rounds, and where the ranks were."""
     pair_map = map_output.read(text, "the output")
-    switches = f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
+    switches = (
+        f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
+    )
     took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
-    note = f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} rounds{took}; {switches}"
+    note = (
+        f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} "
+        f"rounds{took}; {switches}"
+    )
     return Facts((note,), dict(enumerate(map(node_of, pair_map.nodes))))
 
 
@@ -562,26 +760,42 @@ def _pair_arguments(run: Run) -> list[str]:
     """Sizes with their repetitions; rounds, passes and the rest are the test's."""
     size = 1 << run.size_range.log2[1]
     messages = max(LEAST_MESSAGES, min(run.size_range.volume_mib << 20, 1 << 40) // size)
-    return ["--latency", f"{PING_BYTES}x{run.size_range.count}", "--bandwidth", f"{size}x{messages}"]
+    return [
+        "--latency",
+        f"{PING_BYTES}x{run.size_range.count}",
+        "--bandwidth",
+        f"{size}x{messages}",
+    ]
 
 
 _PAIR_LEVELS = at_levels(
-    *(SizeRange((20, 20), PINGS[level], mib) for level, mib in (("smoke", 64), ("nightly", 128), ("acceptance", 512)))
+    *(
+        SizeRange((20, 20), PINGS[level], mib)
+        for level, mib in (("smoke", 64), ("nightly", 128), ("acceptance", 512))
+    )
 )
 PAIR_MAP = _suite(
     "pair_map",
     "the instrument of pair maps",
     _parse_pairs,
-    # Quantiles are over the pairs, of which each direction counts with the median of its values. Every rank sends as much as
-    # any other, and a link is busy both ways in turn.
+    # Quantiles are over the pairs, of which each direction counts with the median of its values.
+    # Every rank sends as much as any other, and a link is busy both ways in turn.
     tuple(
-        _row("pair_map", name, BY_NODES, quantities, traffic.every_rank_once, gated_sizes={quantities[0]: (size,)})
+        _row(
+            "pair_map",
+            name,
+            BY_NODES,
+            quantities,
+            traffic.every_rank_once,
+            gated_sizes={quantities[0]: (size,)},
+        )
         for name, quantities, size in (
             (PAIR_LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
             (PAIR_BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), _MIB),
         )
     ),
-    "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow node, cable or switch",
+    "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow "
+    "node, cable or switch",
     (Plan("map", "pair_map", (PAIR_LATENCY, PAIR_BANDWIDTH), _PAIR_LEVELS),),
     collective=False,
     sizes=_pair_sizes,
@@ -589,7 +803,9 @@ PAIR_MAP = _suite(
     facts=_pair_facts,
     compares_data=True,
     on_gpu=lambda row, memory, version: (
-        (device_memory.OPTION, memory.kind) if memory.word == DEVICE and memory.kind in device_memory.LIBRARIES else None
+        (device_memory.OPTION, memory.kind)
+        if memory.word == DEVICE and memory.kind in device_memory.LIBRARIES
+        else None
     ),
 )
 

@@ -1,8 +1,10 @@
-"""iperf3: what TCP reaches between two nodes below MPI, over one connection and over four, from client to server.
+"""iperf3: what TCP reaches between two nodes below MPI, over one
+connection and over four, from client to server.
 
-Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``, ``iperf_print_results``). With
-``--json`` a client that fails may end with status 0; what says so is the key ``error``. Rates count bits of payload in 1e6, and
-that of the receiver counts: what a sender's buffers took says nothing about a network.
+Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``,
+``iperf_print_results``). With ``--json`` a client that fails may end with status 0; what says so is
+the key ``error``. Rates count bits of payload in 1e6, and that of the receiver counts: what a
+sender's buffers took says nothing about a network.
 """
 
 from __future__ import annotations
@@ -28,11 +30,15 @@ _SHORTEST = 0.95
 
 
 def measured(ends: Pair) -> tuple[Record, Exchanged]:
-    """What the receiver got in MB/s, the size being that of each write to the socket; both ends must say the same."""
+    """What the receiver got in MB/s, the size being that of each write
+    to the socket; both ends must say the same.
+    """
     client, server = (_load(end.output) for end in (ends.client, ends.server))
     test = _expect_same_test(client, server)
     _expect_connection(ends, client["start"]["connected"], server["start"]["connected"])
-    received, sent, got = client["end"]["sum_received"], client["end"]["sum_sent"], server["end"]["sum_received"]
+    received = client["end"]["sum_received"]
+    sent = client["end"]["sum_sent"]
+    got = server["end"]["sum_received"]
     # Each end makes the rate itself, so that it may differ in the last digit.
     rates = (received["bits_per_second"], got["bits_per_second"])
     if received["bytes"] != got["bytes"] or not math.isclose(*rates, rel_tol=_RELATIVE):
@@ -41,11 +47,18 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
         raise ValueError("more was received than sent, or nothing")
     if min(sent["seconds"], received["seconds"]) < _SHORTEST * test["duration"]:
         raise ValueError("it ended before its time")
-    for option, name in {"-t": "duration", "-P": "num_streams", "-l": "blksize", "-O": "omit"}.items():
+    for option, name in {
+        "-t": "duration",
+        "-P": "num_streams",
+        "-l": "blksize",
+        "-O": "omit",
+    }.items():
         if (asked := ends.client.option(option)) and asked != str(test[name]):
             raise ValueError(f"{option} {asked} was asked for, and {name} was {test[name]}")
     values = {"bandwidth_mb_per_s": received["bits_per_second"] / 8e6}
-    record = Record(NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}")
+    record = Record(
+        NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}"
+    )
     return record, Exchanged(received["bytes"], 0)
 
 
@@ -57,27 +70,46 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
-    """The test. A cookie is made for each test by its client, so that a foreign server knows another."""
+    """The test. A cookie is made for each test by its client, so
+    that a foreign server knows another.
+    """
     cookies = [content["start"]["cookie"] for content in (client, server)]
     if cookies[0] != cookies[1] or not re.fullmatch("[a-z2-7]{36}", cookies[0]):
-        raise ValueError("client and server do not have the same cookie, so that they took part in different tests")
-    tests = [{name: content["start"]["test_start"][name] for name in _TEST} for content in (client, server)]
+        raise ValueError(
+            "client and server do not have the same cookie, so that they took part in different "
+            "tests"
+        )
+    tests = [
+        {name: content["start"]["test_start"][name] for name in _TEST}
+        for content in (client, server)
+    ]
     if tests[0] != tests[1]:
         raise ValueError("client and server do not say the same of the test")
     test = tests[0]
-    if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(test["num_streams"], test["blksize"], test["duration"]) < 1:
+    if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(
+        test["num_streams"], test["blksize"], test["duration"]
+    ) < 1:
         raise ValueError("it is no TCP test from client to server")
     return test
 
 
-def _expect_connection(ends: pair.Pair, client: Sequence[dict[str, Any]], server: Sequence[dict[str, Any]]) -> None:
+def _expect_connection(
+    ends: pair.Pair, client: Sequence[dict[str, Any]], server: Sequence[dict[str, Any]]
+) -> None:
     """Both ends see the same connections, between the addresses of their interfaces."""
     for own, there in zip(client, server, strict=True):
         seen = (own["local_host"], own["local_port"], own["remote_host"], own["remote_port"])
-        if seen != (there["remote_host"], there["remote_port"], there["local_host"], there["local_port"]):
+        if seen != (
+            there["remote_host"],
+            there["remote_port"],
+            there["local_host"],
+            there["local_port"],
+        ):
             raise ValueError("client and server do not have the same connections")
         if seen[0] != ends.client.address or seen[2:] != (ends.server.address, ends.server.port):
-            raise ValueError(f"it went from {seen[0]} to {seen[2]}:{seen[3]} and not between the interfaces")
+            raise ValueError(
+                f"it went from {seen[0]} to {seen[2]}:{seen[3]} and not between the interfaces"
+            )
     if not client:
         raise ValueError("there was no connection")
 
@@ -85,7 +117,8 @@ def _expect_connection(ends: pair.Pair, client: Sequence[dict[str, Any]], server
 GROUP = "wire_tcp"
 #: Bytes of each write to a socket: iperf3's own default for TCP (iperf3(1), ``-l``).
 WRITE_BYTES = 131072
-#: Bytes of the largest usual MTU, that of jumbo frames, where the kernel does not say the interface's.
+#: Bytes of the largest usual MTU, that of jumbo frames, where the
+#: kernel does not say the interface's.
 LARGEST_MTU = 9000
 #: Connections at once.
 STREAMS = (1, 4)
@@ -117,9 +150,14 @@ def _words(streams: int, start: Start) -> Words:
 
 
 def _exchanged(ends: Pair) -> Exchanged:
-    """Segments that were sent again are on the wire, too, each at most as large as the interface lets it be."""
-    total, mtu = json.loads(ends.client.output)["end"]["sum_sent"], ends.client.before.link["mtu"]
-    sent = int(total["bytes"]) + (int(mtu) if mtu.isdecimal() else LARGEST_MTU) * int(total.get("retransmits", 0))
+    """Segments that were sent again are on the wire, too, each at
+    most as large as the interface lets it be.
+    """
+    total = json.loads(ends.client.output)["end"]["sum_sent"]
+    mtu = ends.client.before.link["mtu"]
+    sent = int(total["bytes"]) + (int(mtu) if mtu.isdecimal() else LARGEST_MTU) * int(
+        total.get("retransmits", 0)
+    )
     return Exchanged(sent, 0, -(-sent // WRITE_BYTES))
 
 
@@ -148,6 +186,11 @@ SUITE = Suite(
     title=NAME,
     first_line=pair.title(NAME),
     parse=pair.parser(NAME, measured),
+    by_itself=re.compile(
+        r"^Connecting to host \S+, port \d+$|^Server listening on \d+"
+        r"|^\[ *ID\] Interval +Transfer +Bitrate|^\s*\"cookie\":",
+        re.MULTILINE,
+    ),
     rows=ROWS,
     pairs=PAIRS,
 )

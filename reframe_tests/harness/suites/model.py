@@ -1,7 +1,8 @@
-"""A suite as one record: how its output is recognised and read, what it measures in which groups, how it is started and built.
+"""A suite as one record: how its output is recognised and read, what it
+measures in which groups, how it is started and built.
 
-Each file of this room that is none of ``SHARED`` exports one as ``SUITE``; the reader, the catalogue, the commands and the
-report are made of these records (:mod:`records`).
+Each file of this room that is none of ``SHARED`` exports one as ``SUITE``; the reader, the
+catalogue, the commands and the report are made of these records (:mod:`records`).
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ Parser = Callable[[str, str], list[Record]]
 class Run:
     """One plan as it is to be started: what a command line is made of.
 
-    :param rows: the plan's benchmarks that this version has and this number of ranks allows, in order; at least one.
+    :param rows: the plan's benchmarks that this version has and this number
+        of ranks allows, in order; at least one.
     :param size_range: sizes and repetitions, bounded by memory and by what the link carries.
-    :param options: arguments the rows themselves need (:attr:`Benchmark.options`), and those of the suite's options.
+    :param options: arguments the rows themselves need
+        (:attr:`Benchmark.options`), and those of the suite's options.
     :param chosen: the suite's options that are set, by name.
     :param secs: seconds per size, :attr:`benchmark.Level.secs_per_sample`.
     """
@@ -89,15 +92,22 @@ class Programs:
     :param version: regular expression whose first group is that version.
     :param ranks: ranks it needs to say so.
     :param sample: the programs started to see that a build runs; ``None``: all.
-    :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
-    :param version_in_file: regular expression of the version in the file of a program that says only its ``refusal``.
-    :param unsaid: stands for the version of a suite none of whose programs says it without measuring.
-    :param files: files it is started beside to say so, name to content; ``result``: the file it says so in.
-    :param in_file: it knows no such option and measures as long as it takes, so that its version is read in its file.
+    :param refusal: regular expression of what a program says that runs,
+        but not so and not even to say its version.
+    :param version_in_file: regular expression of the version in the file of
+        a program that says only its ``refusal``.
+    :param unsaid: stands for the version of a suite none of whose
+        programs says it without measuring.
+    :param files: files it is started beside to say so, name to
+        content; ``result``: the file it says so in.
+    :param in_file: it knows no such option and measures as long as it
+        takes, so that its version is read in its file.
     :param beside_launcher: a distribution that brings it for an MPI puts it where the launcher is.
-    :param gpu: platform of GPUs its programs were built for to a regular expression (multi-line) of what says so: what one
-        prints with ``gpu_words``, or the name of a library that it is linked with.
-    :param gpu_words: options with which a program says so and ends; ``{kind}`` stands for the platform.
+    :param gpu: platform of GPUs its programs were built for to a regular expression (multi-line) of
+        what says so: what one prints with ``gpu_words``, or the name of a library that it is linked
+        with.
+    :param gpu_words: options with which a program says so and ends;
+        ``{kind}`` stands for the platform.
     """
 
     glob: str
@@ -123,7 +133,8 @@ class BenchmarkPackage:
 
     :param folder: where below the prefix its programs are.
     :param glob: shell pattern of their names.
-    :param gpu: platform of GPUs that it is always built for; empty: the one among its variants, if any.
+    :param gpu: platform of GPUs that it is always built for; empty:
+        the one among its variants, if any.
     """
 
     name: str
@@ -147,30 +158,6 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """What a release of a suite offers, as it says itself.
-
-    :param version: the release.
-    :param source: where the lists are from.
-    :param programs: program to the benchmarks it lists; of one that is a benchmark itself, its own name.
-    :param left_out: programs nothing of which is measured, as a set with one reason.
-    """
-
-    version: str
-    source: str
-    programs: Mapping[str, tuple[str, ...]]
-    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def programs_of(rows: Iterable[Benchmark]) -> dict[str, tuple[str, ...]]:
-    """The programs that have the rows, each with its benchmarks."""
-    programs: dict[str, tuple[str, ...]] = {}
-    for row in rows:
-        programs[row.binary] = (*programs.get(row.binary, ()), row.name)
-    return programs
-
-
-@dataclass(frozen=True)
 class KeyFigure:
     """A number people quote.
 
@@ -189,7 +176,8 @@ class Facts(NamedTuple):
     """What an output says of how it was measured, beside its numbers.
 
     :param notes: sentences for the evidence, without a full stop.
-    :param hosts: ranks to the hosts they were on, by their names without a domain; held against the ranks' own records.
+    :param hosts: ranks to the hosts they were on, by their names without a
+        domain; held against the ranks' own records.
     :param platform: of GPUs, in small letters; empty where it says none.
     """
 
@@ -199,7 +187,9 @@ class Facts(NamedTuple):
 
 
 def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes of a suite that doubles from the smallest to the largest and has no message of 0 bytes."""
+    """Sizes of a suite that doubles from the smallest to the
+    largest and has no message of 0 bytes.
+    """
     if row.sizes == SIZELESS:
         return (None,)
     if row.sizes == ELEMENT:
@@ -228,34 +218,47 @@ class Suite:
     :param rows: its benchmarks, in the order groups run them.
     :param groups: its groups by name; empty for a suite that no stack runs.
     :param pairs: its groups that a server and a client measure without MPI.
-    :param arguments: command line of a run after the binary; raises :class:`vocabulary.NotMeasured`.
+    :param arguments: command line of a run after the binary; raises
+        :class:`vocabulary.NotMeasured`.
     :param sizes: sizes a row prints for a size range of a plan; ``(None,)`` where it has none.
-    :param same_repetitions: it makes the same repetitions at every size and does not always print them.
+    :param same_repetitions: it makes the same repetitions at every
+        size and does not always print them.
     :param probe: how it starts and ends ranks without timing anything.
     :param programs: its programs as files, where stacks may bring their own.
     :param spack: packages that build it, each for another platform.
     :param key_figures: what the report shows of it first.
     :param script: its program, where it is one of the tests themselves and no stack's own.
-    :param offer: what a release of it offers.
     :param options: what of it may be set.
-    :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
+    :param shown_arguments: arguments that an output says its program was
+        started with; ``None`` where it does not say.
     :param facts: what an output that was read says of how it was measured.
     :param files: files a run is to find in the folder it is started in, name to content.
-    :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after
-        its last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
-    :param last_line: regular expression of what says, in an output with an extent, that it is whole; empty, or not printed:
-        nothing does.
+    :param extent: of the lines of a file and the place of a title, where its output begins and
+        where it ends (the place after its last line), so that others' lines around it can be set
+        aside; ``None``: it is the whole file.
+    :param last_line: regular expression of what says, in an output with an extent, that it is
+        whole; empty, or not printed: nothing does.
     :param piece: a line that can only be part of an output of it, for suites with an extent.
-    :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
+    :param doubt: of the last record of an output that no last line ends, and the lines around it:
+        why it may be cut off all the same, as a sentence without a full stop; empty: nothing says
+        so.
+    :param by_itself: a line (multi-line) of what its program prints, where only
+        the record of both ends is read (:mod:`pair`).
+    :param result: name of the file it writes its output to, in the
+        same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
-    :param on_gpu: of a row, a memory and a version of the suite (empty: any), arguments behind all others with which the row
-        measures that memory of GPUs; ``None``: it cannot, or its output would not show it. Its records
-        then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of the suite in ``stack.json`` is the platform.
+    :param on_gpu: of a row, a memory and a version of the suite (empty: any), arguments behind all
+        others with which the row measures that memory of GPUs; ``None``: it cannot, or its output
+        would not show it. Its records then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of
+        the suite in ``stack.json`` is the platform.
     :param library: what its programs communicate with in place of MPI.
-    :param printed_sizes: sizes that a row prints for a size range on so many ranks, where they depend on these.
+    :param printed_sizes: sizes that a row prints for a size range on so
+        many ranks, where they depend on these.
     :param validates: each row of its output says whether the data received was right.
-    :param compares_data: its program compares what it receives with what was sent, and gives up where they differ.
-    :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
+    :param compares_data: its program compares what it receives with what
+        was sent, and gives up where they differ.
+    :param per_ranks: a program whose name ends in ``.x`` may have been built
+        for a number of ranks, which then ends its name.
     """
 
     name: str
@@ -271,7 +274,6 @@ class Suite:
     programs: Programs | None = None
     spack: tuple[BenchmarkPackage, ...] = ()
     key_figures: tuple[KeyFigure, ...] = ()
-    offer: Offer | None = None
     script: Script | None = None
     options: tuple[SuiteOption, ...] = ()
     pairs: tuple[PairGroup, ...] = ()
@@ -284,6 +286,8 @@ class Suite:
     result: str = ""
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
     per_ranks: bool = False
+    by_itself: re.Pattern[str] | None = None
+    doubt: Callable[[Record, Iterable[str]], str] = lambda last, around: ""
     compares_data: bool = False
     library: Library | None = None
     printed_sizes: Callable[[Benchmark, SizeRange, int], tuple[int, ...]] | None = None
@@ -309,7 +313,9 @@ class Suite:
 
     def is_built(self, stack: Stack, binary: str) -> bool:
         """Whether a stack has a program of the suite, for whatever number of ranks."""
-        if self.per_ranks and any(name.startswith(binary.removesuffix("x")) for name in stack.binaries):
+        if self.per_ranks and any(
+            name.startswith(binary.removesuffix("x")) for name in stack.binaries
+        ):
             return True
         return bool(self.find_program(stack, binary, 0))
 

@@ -1,10 +1,11 @@
 """mpi4py.bench: the benchmarks that come with mpi4py, run by the stack's own Python.
 
-Its pingpong (mpi4py 3.1 and 4) is the one that is timed: the same instrument on every stack. Two header lines, then one row
-per size, doubling. There is no number of ranks and no last line, so a table cut between two rows looks complete: the caller
-compares the sizes with those asked for (``reader.check_complete``). The time is half of the round trip between ranks 0 and 1
-and bandwidth is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one rank it sends to itself and prints the same
-table; only evidence of the ranks shows that.
+Its pingpong (mpi4py 3.1 and 4) is the one that is timed: the same instrument on every stack. Two
+header lines, then one row per size, doubling. There is no number of ranks and no last line, so a
+table cut between two rows looks complete: the caller compares the sizes with those asked for
+(``reader.check_complete``). The time is half of the round trip between ranks 0 and 1 and bandwidth
+is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one rank it sends to itself and
+prints the same table; only evidence of the ranks shows that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from .benchmark import Benchmark, OutputError, Plan, Record, SizeRange, at_level
 from .model import Group, KeyFigure, Probe, Run, Suite
 
 #: Name of the suite, of its command in a stack's metadata, and of its group.
-NAME, PROGRAM, GROUP = "mpi4py", "mpi4py.bench", "p2p_mpi4py"
+NAME = "mpi4py"
+PROGRAM = "mpi4py.bench"
+GROUP = "p2p_mpi4py"
 
 ROWS: tuple[Benchmark, ...] = (
     Benchmark(
@@ -38,12 +41,15 @@ ROWS: tuple[Benchmark, ...] = (
 )
 
 # mpi4py.bench has a count for messages up to 16 KiB, up to 1 MiB and above.
-_IN_STEPS = at_levels(SizeRange((18, 22), 200, 40), SizeRange((0, 22), 1000, 200), SizeRange((0, 22), 2000, 400))
+_IN_STEPS = at_levels(
+    SizeRange((18, 22), 200, 40), SizeRange((0, 22), 1000, 200), SizeRange((0, 22), 2000, 400)
+)
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
     GROUP: Group(
-        "Latency and bandwidth between one pair of ranks, the same instrument on every stack (mpi4py.bench pingpong)",
+        "Latency and bandwidth between one pair of ranks, the same instrument on every stack "
+        "(mpi4py.bench pingpong)",
         (Plan(NAME, PROGRAM, ("pingpong",), _IN_STEPS),),
     ),
 }
@@ -52,22 +58,40 @@ GROUPS: Mapping[str, Group] = {
 def arguments(run: Run) -> list[str]:
     """Repetitions in three steps, above 16 KiB and above 1 MiB fewer (its own defaults' limits).
 
-    Plain byte buffers on purpose: with the default, the buffer depends on whether NumPy happens to be there.
+    Plain byte buffers on purpose: with the default, the buffer
+    depends on whether NumPy happens to be there.
 
     :raises NotMeasured: where the pair would be on one node of several.
     """
     if run.nodes > 1 and run.ranks > run.nodes:
-        raise NotMeasured("mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has several ranks")
+        raise NotMeasured(
+            "mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has "
+            "several ranks"
+        )
     size_range = run.size_range
     largest_mib = max(1 << size_range.log2[1] >> 20, 1)
     large = min(max(size_range.count // 5, 10), size_range.volume_mib)
     huge = min(max(size_range.count // 50, 5), max(size_range.volume_mib // largest_mib, 1))
     return [
         *run.names,
-        *("--min-size", str(1 << size_range.log2[0]), "--max-size", str(1 << size_range.log2[1]), "--array", "none"),
-        *("--loop", str(size_range.count), "--skip", str(size_range.count // 10)),
-        *("--loop-large", str(large), "--skip-large", str(large // 10)),
-        *("--loop-huge", str(huge), "--skip-huge", "1"),
+        "--min-size",
+        str(1 << size_range.log2[0]),
+        "--max-size",
+        str(1 << size_range.log2[1]),
+        "--array",
+        "none",
+        "--loop",
+        str(size_range.count),
+        "--skip",
+        str(size_range.count // 10),
+        "--loop-large",
+        str(large),
+        "--skip-large",
+        str(large // 10),
+        "--loop-huge",
+        str(huge),
+        "--skip-huge",
+        "1",
     ]
 
 
@@ -82,7 +106,8 @@ _COLUMNS = {
     "Samples": ("[0-9]+", "", 0),
 }
 #: Column titles are separated by two spaces, a bar or the plus-minus sign; cells also by one space.
-_BETWEEN_TITLES, _BETWEEN_CELLS = r" *\| *| *\u00b1 *| {2,}", r"(?: *\| *| +\u00b1 +| +)"
+_BETWEEN_TITLES = r" *\| *| *\u00b1 *| {2,}"
+_BETWEEN_CELLS = r"(?: *\| *| +\u00b1 +| +)"
 #: What a row may be instead.
 _ODD = (
     (
@@ -90,33 +115,61 @@ _ODD = (
         "no number stands where a measured value should be; the measurement failed",
     ),
     (re.compile(r"(?:^| )-[0-9]"), "a value is negative; the clock or the output is broken"),
-    (re.compile(""), "it is not a row of mpi4py.bench pingpong; the output is damaged, cut or mixed with another program's"),
+    (
+        re.compile(""),
+        "it is not a row of mpi4py.bench pingpong; the output is damaged, cut or mixed with "
+        "another program's",
+    ),
 )
 
 
 def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order: one pair of ranks.
 
-    :raises OutputError: if it is damaged, mixed up or empty, or a size inside the series is missing.
+    :raises OutputError: if it is damaged, mixed up or empty, or a
+        size inside the series is missing.
     """
 
     def wrong(number: int, sentence: str) -> OutputError:
-        return OutputError("output-damaged", f"{source}, line {number}: {sentence}; run the benchmark again.")
+        return OutputError(
+            "output-damaged", f"{source}, line {number}: {sentence}; run the benchmark again."
+        )
 
     if not text.endswith("\n"):
-        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
-    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        raise OutputError(
+            "output-cut",
+            f"{source}: the last line has no end; the output was cut off, run the benchmark again.",
+        )
+    lines = [
+        (number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+    ]
     number, first = lines[0]
     if first != TITLE:
-        raise wrong(number, f"'{first[:60]}' stands before '{TITLE}'; keep other programs' output out of the file")
+        raise wrong(
+            number,
+            f"'{first[:60]}' stands before '{TITLE}'; keep other programs' output out of the file",
+        )
     if again := [number for number, line in lines[1:] if line == TITLE]:
-        raise wrong(again[0], "a second table starts; split the outputs, or start the ranks as one MPI program")
+        raise wrong(
+            again[0],
+            "a second table starts; split the outputs, or start the ranks as one MPI program",
+        )
     titles: list[str] = []
     for number, head in lines[1:2]:
-        titles = [title for title in re.split(_BETWEEN_TITLES, head.removeprefix("#").strip()) if title]
-        known = set(titles) <= _COLUMNS.keys() and titles[:2] == list(_COLUMNS)[:2] and len(set(titles)) == len(titles)
+        titles = [
+            title for title in re.split(_BETWEEN_TITLES, head.removeprefix("#").strip()) if title
+        ]
+        known = (
+            set(titles) <= _COLUMNS.keys()
+            and titles[:2] == list(_COLUMNS)[:2]
+            and len(set(titles)) == len(titles)
+        )
         if not head.startswith("#") or not known:
-            raise wrong(number, f"'{head[:60]}' is not a header of mpi4py.bench pingpong; the output is damaged or mixed")
+            raise wrong(
+                number,
+                f"'{head[:60]}' is not a header of mpi4py.bench pingpong; the output is damaged "
+                "or mixed",
+            )
     pattern = re.compile(_BETWEEN_CELLS.join(f"({_COLUMNS[title][0]})" for title in titles))
     records: list[Record] = []
     for number, line in lines[2:]:
@@ -127,16 +180,24 @@ def parse(text: str, source: str) -> list[Record]:
         columns = [(cell, *_COLUMNS[title][1:]) for title, cell in cells.items()]
         values = {name: float(Decimal(cell).scaleb(power)) for cell, name, power in columns if name}
         samples = int(cells["Samples"]) if "Samples" in cells else None
-        size, before = int(cells["Size [B]"]), records[-1] if records else None
+        size = int(cells["Size [B]"])
+        before = records[-1] if records else None
         if before and size != 2 * (before.message_bytes or 0):
             fault = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
             raise wrong(number, f"{fault}; rows are missing, repeated or mixed up")
-        if samples is not None and not 0 < samples <= ((before.repetitions if before else None) or samples):
-            raise wrong(number, "the number of samples grows or is 0; outputs are mixed up or nothing was measured")
+        if samples is not None and not 0 < samples <= (
+            (before.repetitions if before else None) or samples
+        ):
+            raise wrong(
+                number,
+                "the number of samples grows or is 0; outputs are mixed up or nothing was measured",
+            )
         records.append(Record(NAME, "pingpong", 2, 1, size, samples, values))
     if not records:
         raise OutputError(
-            "output-empty", f"{source}: the table of mpi4py.bench has no rows; the output is incomplete, run it again."
+            "output-empty",
+            f"{source}: the table of mpi4py.bench has no rows; the output is incomplete, run it "
+            "again.",
         )
     return records
 

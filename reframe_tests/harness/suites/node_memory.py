@@ -1,21 +1,29 @@
-"""STREAM in the catalogue: what is measured of a node's memory, in which variants. No stack brings it; ``memory`` runs it."""
+"""STREAM in the catalogue: what is measured of a node's memory, in which
+variants. No stack brings it; ``memory`` runs it.
+"""
 
 from __future__ import annotations
 
 from .model import Group
 
 #: Name of the suite and of its group. The memory of a node stands where others have their fabric.
-NAME, GROUP_NAME, FABRIC = "stream", "memory", "memory"
+NAME = "stream"
+GROUP_NAME = "memory"
+FABRIC = "memory"
 #: STREAM's four kernels, as it prints them; their best rate over the repetitions.
 KERNELS = ("Copy", "Scale", "Add", "Triad")
 QUANTITY = "bandwidth_mb_per_s"
 #: Where a thread's memory is.
 PLACEMENTS = ("local", "remote", "interleaved")
-#: Page cache before the arrays are made: what the node happens to have, or all memory that was free.
-AS_IS, FILLED = "as_is", "filled"
+#: Page cache before the arrays are made: what the node happens
+#: to have, or all memory that was free.
+AS_IS = "as_is"
+FILLED = "filled"
 PAGE_CACHES = (AS_IS, FILLED)
 
-GROUP = Group("Bandwidth of a node's memory, one pinned thread a core, local, remote or interleaved (STREAM)")
+GROUP = Group(
+    "Bandwidth of a node's memory, one pinned thread a core, local, remote or interleaved (STREAM)"
+)
 
 
 def variant(memory: str, page_cache: str) -> str:

@@ -1,40 +1,53 @@
-"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI, on memory of host and GPUs, and how each is run.
+"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI,
+on memory of host and GPUs, and how each is run.
 
-Each benchmark is a binary of its own, whose name is the row's name. Titles are the ``BENCHMARK`` macros of mpi/*/osu_*.c (c/mpi
-from 7.0 on), versions of the first release those of CHANGES. Without ``-i`` a binary makes fewer repetitions above 8 KiB
-(``LARGE_MESSAGE_SIZE`` in util/osu_util.h); with it, the same at every size.
+Each benchmark is a binary of its own, whose name is the row's name. Titles are the ``BENCHMARK``
+macros of mpi/*/osu_*.c (c/mpi from 7.0 on), versions of the first release those of CHANGES. Without
+``-i`` a binary makes fewer repetitions above 8 KiB (``LARGE_MESSAGE_SIZE`` in util/osu_util.h);
+with it, the same at every size.
 
-Two titles are those of several programs, so a row says with which it shares one by the title alone: all-to-allw is also the
-title of its neighbourhood form, bandwidth that of fan-in and fan-out. What was started tells them apart
-(:func:`reader.complete`).
+Two titles are those of several programs, so a row says with which it shares one by the title alone:
+all-to-allw is also the title of its neighbourhood form, bandwidth that of fan-in and fan-out. What
+was started tells them apart (:func:`reader.complete`).
 
 Options that may be set are those of util/osu_util_options.h and CHANGES of 7.5.
 
-An output is that of one binary: a title with the version, at most a few lines on how the benchmark ran, a head of column
-titles, one row per size. The number of ranks is not printed (except in pairs, osu_mbw_mr, and on rings), repetitions only
-with ``-f`` of blocking collectives, and there is no last line: a table cut between two rows looks complete, so the caller
-compares with what was asked for (``reader.complete``). Rows are printed with the widths of the head (``print_stats`` and
-``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell must end where its title
-ends.
+An output is that of one binary: a title with the version, at most a few lines on how the benchmark
+ran, a head of column titles, one row per size. The number of ranks is not printed (except in pairs,
+osu_mbw_mr, and on rings), repetitions only with ``-f`` of blocking collectives, and there is no
+last line: a table cut between two rows looks complete, so the caller compares with what was asked
+for (``reader.complete``). Rows are printed with the widths of the head (``print_stats`` and
+``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell
+must end where its title ends.
 
-A title names the platform where memory of GPUs was asked for. Which buffers were in it, programs of pairs say in a line of
-their own until 7.3, one-sided ones always. From 7.4 on osu_latency prints the same for ``D D``, ``H D`` and ``-d cuda``
-(:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the same as for memory of the host (:func:`on_gpu`). Of collectives both
-buffers of every rank are where ``-d`` has them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
+A title names the platform where memory of GPUs was asked for. Which buffers were in it, programs of
+pairs say in a line of their own until 7.3, one-sided ones always. From 7.4 on osu_latency prints
+the same for ``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the
+same as for memory of the host (:func:`on_gpu`). Of collectives both buffers of every rank are where
+``-d`` has them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
 
-Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over the repetitions of a size
-(``-z``, since 7.3).
+Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over
+the repetitions of a size (``-z``, since 7.3).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from ..machine.gpu import DEVICE, DEVICE_TO_HOST, HOST, HOST_TO_DEVICE, MANAGED, MEMORIES, UNSAID, Memory
+from ..machine.gpu import (
+    DEVICE,
+    DEVICE_TO_HOST,
+    HOST,
+    HOST_TO_DEVICE,
+    MANAGED,
+    MEMORIES,
+    UNSAID,
+    Memory,
+)
 from ..mpis import transport
 from ..vocabulary import QUANTITIES, NotMeasured
 from . import traffic
@@ -56,29 +69,38 @@ from .benchmark import (
     at_levels,
     in_bands,
 )
-from .model import BenchmarkPackage, Facts, Group, Offer, Programs, Run, Suite, programs_of, sizes_of_doublings
+from .model import BenchmarkPackage, Facts, Group, Programs, Run, Suite, sizes_of_doublings
 from .options import ALIKE, PRINTED, SuiteOption
 
 #: Name of the suite.
 NAME = "osu"
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
+MIB = 1 << 20
 
 LATENCY = ("latency_us",)
 BANDWIDTH = ("bandwidth_mb_per_s",)
-#: Columns of a collective with ``-f``: over ranks, of each rank's mean (``print_stats`` in util/osu_util_mpi.c).
+#: Columns of a collective with ``-f``: over ranks, of each rank's mean
+#: (``print_stats`` in util/osu_util_mpi.c).
 TIME_RANGE = ("t_avg_us", "t_min_us", "t_max_us")
 
-#: Columns of a non-blocking collective that every version prints: means over ranks (``print_stats_nbc``).
+#: Columns of a non-blocking collective that every version prints:
+#: means over ranks (``print_stats_nbc``).
 OVERLAP = ("t_ovrl_us", "t_cpu_us", "t_pure_us", "overlap_percent")
 
 #: All columns of a non-blocking collective (``-f``); minimum and maximum since 5.7.1.
 FULL_OVERLAP = (
     *OVERLAP[:2],
-    *("t_init_us", "t_test_us", "t_wait_us", "t_pure_us", "t_min_us", "t_max_us", "overlap_percent"),
+    "t_init_us",
+    "t_test_us",
+    "t_wait_us",
+    "t_pure_us",
+    "t_min_us",
+    "t_max_us",
+    "overlap_percent",
 )
-#: Before, ``-f`` prints a minimum and a maximum that are none on three ranks or more: rank 0 reduces MAX, then MIN, the others
-#: MIN, then MAX (``calculate_and_print_stats`` of 5.7.1 to 7.0).
+#: Before, ``-f`` prints a minimum and a maximum that are none on three ranks or more: rank 0
+#: reduces MAX, then MIN, the others MIN, then MAX (``calculate_and_print_stats`` of 5.7.1 to 7.0).
 RIGHT_RANGE_SINCE = (7, 1)
 #: Sizes that are compared, those of the rows of IMB for collectives, by the columns of a row.
 _COMPARED = (32, 4 * KIB, 64 * KIB, MIB)
@@ -89,7 +111,11 @@ _GATES: Mapping[tuple[str, ...], Mapping[str, tuple[int, ...]]] = {
     OVERLAP: {"t_ovrl_us": _COMPARED},
 }
 #: Windows and synchronisations, as printed and as asked for (``-w``, ``-s``).
-WINDOWS = {"MPI_Win_create": "create", "MPI_Win_allocate": "allocate", "MPI_Win_create_dynamic": "dynamic"}
+WINDOWS = {
+    "MPI_Win_create": "create",
+    "MPI_Win_allocate": "allocate",
+    "MPI_Win_create_dynamic": "dynamic",
+}
 SYNCS = {
     "MPI_Win_lock/unlock": "lock",
     "MPI_Win_post/start/complete/wait": "pscw",
@@ -100,16 +126,24 @@ SYNCS = {
 }
 
 #: Groups whose outputs differ from the others'.
-CONGESTION, STARTUP, THREADED = "congestion_osu", "startup_osu", "threads_osu"
+CONGESTION = "congestion_osu"
+STARTUP = "startup_osu"
+THREADED = "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
-#: Reductions of what every release can be asked for, or reduces without being asked (:data:`REDUCED`): ``-T`` since 7.1.
-OF_FLOATS: dict[str, Any] = {"newer_options": ("-T", "mpi_float"), "options_since": (7, 1), "reduction": True}
+#: Reductions of what every release can be asked for, or reduces without being asked
+#: (:data:`REDUCED`): ``-T`` since 7.1.
+OF_FLOATS: dict[str, Any] = {
+    "newer_options": ("-T", "mpi_float"),
+    "options_since": (7, 1),
+    "reduction": True,
+}
 WINDOW = ("-W", str(traffic.WINDOW))
 VALIDATE = ("-c",)
-#: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared
-#: memory inside a node whatever transport is asked for. An access counts once it is complete at the target.
+#: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which
+#: Open MPI keeps in shared memory inside a node whatever transport is asked for. An access counts
+#: once it is complete at the target.
 ONE_SIDED: dict[str, Any] = {
     "options": ("-w", "create", "-s", "flush"),
     "variants": ("create,flush",),
@@ -117,10 +151,16 @@ ONE_SIDED: dict[str, Any] = {
 }
 ATOMIC = {**ONE_SIDED, "operations": (transport.ONE_SIDED, transport.ACCUMULATE)}
 #: Puts both ways know no passive target (osu_put_bibw.c).
-BOTH_WAYS: dict[str, Any] = {**ONE_SIDED, "options": ("-w", "create", "-s", "fence"), "variants": ("create,fence",)}
-#: One thread sends to two, as without ``-t``; with two senders each prints a head of its own (osu_latency_mt.c of 7.5).
+BOTH_WAYS: dict[str, Any] = {
+    **ONE_SIDED,
+    "options": ("-w", "create", "-s", "fence"),
+    "variants": ("create,fence",),
+}
+#: One thread sends to two, as without ``-t``; with two senders each prints
+#: a head of its own (osu_latency_mt.c of 7.5).
 THREADS = ("-t", "1:2")
-#: With sessions (7.2) osu_latency_mt lost its MPI_Finalize (``omb_lat_mt_session_finalize``), so no rank says how it ended.
+#: With sessions (7.2) osu_latency_mt lost its MPI_Finalize
+#: (``omb_lat_mt_session_finalize``), so no rank says how it ended.
 NO_END = (7, 2)
 #: Two processes on either side, as without ``-t``.
 PROCESSES = ("-t", "2:2")
@@ -131,7 +171,13 @@ RING = ("-N", "cart:1:1")
 
 
 def _row(
-    name: str, title: str, group: str, ranks: str, quantities: tuple[str, ...], bound: traffic.Bound, **more: Any
+    name: str,
+    title: str,
+    group: str,
+    ranks: str,
+    quantities: tuple[str, ...],
+    bound: traffic.Bound,
+    **more: Any,
 ) -> Benchmark:
     name = f"osu_{name}"
     more = {"title": f"OSU MPI{title} Test", "gated_sizes": _GATES.get(quantities, {}), **more}
@@ -140,51 +186,94 @@ def _row(
 
 def _pair(name: str, title: str, group: str, bound: traffic.Bound, **more: Any) -> Benchmark:
     """A latency or a bandwidth of one pair of ranks."""
-    return _row(name, title, group, "only_pair", BANDWIDTH if more.get("directions") else LATENCY, bound, **more)
+    return _row(
+        name,
+        title,
+        group,
+        "only_pair",
+        BANDWIDTH if more.get("directions") else LATENCY,
+        bound,
+        **more,
+    )
 
 
-def _collective(name: str, title: str, bound: traffic.Bound, crossing: int | str = 0, **more: Any) -> Benchmark:
+def _collective(
+    name: str, title: str, bound: traffic.Bound, crossing: int | str = 0, **more: Any
+) -> Benchmark:
     more = {"crossing": crossing, "options": FULL, **more}
     return _row(name, f" {title} Latency", "collectives", "all", TIME_RANGE, bound, **more)
 
 
-def _overlap(name: str, title: str, bound: traffic.Bound, crossing: int | str = 0, **more: Any) -> Benchmark:
+def _overlap(
+    name: str, title: str, bound: traffic.Bound, crossing: int | str = 0, **more: Any
+) -> Benchmark:
     more = {"crossing": crossing, "operations": _unblocked(**more), **more}
     return _row(name, f" Non-{title} Latency", "nonblocking", "all", OVERLAP, bound, **more)
 
 
 def _unblocked(*, reduction: bool = False, **more: Any) -> tuple[str, ...]:
-    return (transport.NONBLOCKING, transport.NONBLOCKING_REDUCTION) if reduction else (transport.NONBLOCKING,)
+    return (
+        (transport.NONBLOCKING, transport.NONBLOCKING_REDUCTION)
+        if reduction
+        else (transport.NONBLOCKING,)
+    )
 
 
 def _ring(name: str, title: str, **more: Any) -> Benchmark:
-    """Each rank sends to both neighbours on a ring (osu_util_mpi.c, ``omb_neighborhood_create``); three ranks make one."""
+    """Each rank sends to both neighbours on a ring (osu_util_mpi.c,
+    ``omb_neighborhood_create``); three ranks make one.
+    """
     quantities = OVERLAP if name.startswith("i") else TIME_RANGE
     more = {"min_ranks": 3, "crossing": 0, "since": (7, 1), "options": (*FULL, *RING), **more}
     if quantities == OVERLAP:
         more |= {"options": RING, "operations": _unblocked()}
-    return _row(name, f" {title} Latency", "neighbourhood", "all", quantities, traffic.every_rank_twice, **more)
+    return _row(
+        name,
+        f" {title} Latency",
+        "neighbourhood",
+        "all",
+        quantities,
+        traffic.every_rank_twice,
+        **more,
+    )
 
 
 def _persistent(row: Benchmark) -> Benchmark:
     """Persistent form of a blocking collective: the same data, so the same bounds."""
-    name, title = f"{row.name}_persistent", row.title.replace(" Latency Test", " Persistent Latency Test")
-    own: dict[str, Any] = {"group": "persistent_osu", "operations": _unblocked(reduction=row.reduction), "since": (7, 3)}
+    name = f"{row.name}_persistent"
+    title = row.title.replace(" Latency Test", " Persistent Latency Test")
+    own: dict[str, Any] = {
+        "group": "persistent_osu",
+        "operations": _unblocked(reduction=row.reduction),
+        "since": (7, 3),
+    }
     return replace(row, name=name, binary=name, title=title, **own)
 
 
 def _fan(way: str) -> Benchmark:
-    """All other nodes send to one, or one sends to all others. The bandwidth printed is the sum over means of ranks that need
-    not have run at the same time, so it says nothing sure about one link."""
+    """All other nodes send to one, or one sends to all others. The bandwidth printed is the sum
+    over means of ranks that need not have run at the same time, so it says nothing sure about one
+    link.
+    """
     more: dict[str, Any] = {"min_nodes": 2, "options": WINDOW, "crossing": 1, "since": (7, 4)}
-    return _row(f"bw_fan_{way}", " Bandwidth", "congestion", "all", BANDWIDTH, traffic.window_fan, **more)
+    return _row(
+        f"bw_fan_{way}", " Bandwidth", "congestion", "all", BANDWIDTH, traffic.window_fan, **more
+    )
 
 
 _ONE_WAY: dict[str, Any] = {"directions": 1, "options": WINDOW}
 _TWO_WAYS: dict[str, Any] = {"directions": 2, "options": WINDOW}
 #: Versions before 5.7 have no number of senders.
-_THREADS: dict[str, Any] = {"options": THREADS, "variants": ("sender_threads=1,receiver_threads=2",), "since": (5, 7)}
-_PROCESSES: dict[str, Any] = {"options": PROCESSES, "variants": ("sender_processes=2,receiver_processes=2",), "since": (5, 7)}
+_THREADS: dict[str, Any] = {
+    "options": THREADS,
+    "variants": ("sender_threads=1,receiver_threads=2",),
+    "since": (5, 7),
+}
+_PROCESSES: dict[str, Any] = {
+    "options": PROCESSES,
+    "variants": ("sender_processes=2,receiver_processes=2",),
+    "since": (5, 7),
+}
 _SUMMED: dict[str, Any] = {
     "gated_sizes": {"message_rate_per_s": (8,), **_GATES[BANDWIDTH]},
     "summed": True,
@@ -197,11 +286,21 @@ _IN_PARTS: dict[str, Any] = {
     "since": (7, 5),
 }
 #: The element of compare-and-swap and fetch-and-op is one byte since 7.1.
-_ONE_ELEMENT: dict[str, Any] = {"sizes": ELEMENT, "gated_sizes": {"latency_us": (1,)}, "since": (7, 1)}
+_ONE_ELEMENT: dict[str, Any] = {
+    "sizes": ELEMENT,
+    "gated_sizes": {"latency_us": (1,)},
+    "since": (7, 1),
+}
 _BARRIER_GATES: dict[str, Any] = {"sizes": SIZELESS, "gated_sizes": {"t_max_us": (None,)}}
-_HELLO_GATES: dict[str, Any] = {"min_ranks": 1, "sizes": SIZELESS, "gated_sizes": {"time_s": (None,)}, "launch_time": "time_s"}
+_HELLO_GATES: dict[str, Any] = {
+    "min_ranks": 1,
+    "sizes": SIZELESS,
+    "gated_sizes": {"time_s": (None,)},
+    "launch_time": "time_s",
+}
 _IBARRIER_GATES: dict[str, Any] = {"sizes": SIZELESS, "gated_sizes": {"t_ovrl_us": (None,)}}
-_ONE_TO_ALL, _ALL_TO_ALL = traffic.one_per_other_rank, traffic.all_to_all
+_ONE_TO_ALL = traffic.one_per_other_rank
+_ALL_TO_ALL = traffic.all_to_all
 
 _COLLECTIVES = (
     _collective("bcast", "Broadcast", _ONE_TO_ALL),
@@ -218,8 +317,16 @@ _COLLECTIVES = (
     _collective("alltoallv", "All-to-Allv Personalized Exchange", _ALL_TO_ALL, 2),
     _collective("alltoallw", "All-to-Allw Personalized Exchange", _ALL_TO_ALL, 2, since=(6, 2)),
     _collective("reduce_scatter", "Reduce_scatter", _ONE_TO_ALL, **OF_FLOATS),
-    # What of a vector is left over depends on the ranks, so the bound with nodes in their place would be too high.
-    _collective("reduce_scatter_block", "Reduce_scatter_block", traffic.equal_blocks, NOTHING_SURE, **OF_FLOATS, since=(7, 4)),
+    # What of a vector is left over depends on the ranks, so the bound
+    # with nodes in their place would be too high.
+    _collective(
+        "reduce_scatter_block",
+        "Reduce_scatter_block",
+        traffic.equal_blocks,
+        NOTHING_SURE,
+        **OF_FLOATS,
+        since=(7, 4),
+    ),
 )
 
 #: Every benchmark, in the order their groups run them.
@@ -227,32 +334,88 @@ ROWS: tuple[Benchmark, ...] = (
     _pair("latency", " Latency", "p2p", traffic.both_ways, cascade=(SINGLE, SMALL)),
     _pair("bw", " Bandwidth", "p2p", traffic.window_one_way, **_ONE_WAY, cascade=(STREAM,)),
     _pair("bibw", " Bi-Directional Bandwidth", "p2p", traffic.window_both_ways, **_TWO_WAYS),
-    # Partners are half of all ranks apart, so on different nodes; latency is the mean over pairs, bandwidth their sum.
+    # Partners are half of all ranks apart, so on different nodes; latency
+    # is the mean over pairs, bandwidth their sum.
     _row("multi_lat", " Multi Latency", "transfer", "even", LATENCY, traffic.pairs_both_ways),
     _row(
-        *("mbw_mr", " Multiple Bandwidth / Message Rate", "transfer", "even", ("bandwidth_mb_per_s", "message_rate_per_s")),
+        "mbw_mr",
+        " Multiple Bandwidth / Message Rate",
+        "transfer",
+        "even",
+        ("bandwidth_mb_per_s", "message_rate_per_s"),
         traffic.window_one_way,
         **{**_ONE_WAY, **_SUMMED},
     ),
     _pair("put_latency", "_Put Latency", "one_sided", traffic.one_way, **ONE_SIDED),
     _pair("get_latency", "_Get latency", "one_sided", traffic.one_way, **ONE_SIDED),
-    _pair("put_bw", "_Put Bandwidth", "one_sided", traffic.window_one_way, **ONE_SIDED, directions=1),
-    _pair("get_bw", "_Get Bandwidth", "one_sided", traffic.window_one_way, **ONE_SIDED, directions=1),
-    *_COLLECTIVES,
-    _pair("latency_mt", " Multi-threaded Latency", "threads", traffic.both_ways, **_THREADS, until=NO_END),
-    _pair("latency_mp", " Multi-process Latency", "threads", traffic.both_ways, **_PROCESSES),
-    _pair("latency_persistent", " Latency Persistent", "p2p_persistent", traffic.both_ways, since=(7, 1)),
-    _pair("bw_persistent", " Bandwidth Persistent", "p2p_persistent", traffic.window_one_way, **_ONE_WAY, since=(7, 1)),
     _pair(
-        *("bibw_persistent", " Bi-Directional Bandwidth Persistent", "p2p_persistent", traffic.window_both_ways),
+        "put_bw", "_Put Bandwidth", "one_sided", traffic.window_one_way, **ONE_SIDED, directions=1
+    ),
+    _pair(
+        "get_bw", "_Get Bandwidth", "one_sided", traffic.window_one_way, **ONE_SIDED, directions=1
+    ),
+    *_COLLECTIVES,
+    _pair(
+        "latency_mt",
+        " Multi-threaded Latency",
+        "threads",
+        traffic.both_ways,
+        **_THREADS,
+        until=NO_END,
+    ),
+    _pair("latency_mp", " Multi-process Latency", "threads", traffic.both_ways, **_PROCESSES),
+    _pair(
+        "latency_persistent",
+        " Latency Persistent",
+        "p2p_persistent",
+        traffic.both_ways,
+        since=(7, 1),
+    ),
+    _pair(
+        "bw_persistent",
+        " Bandwidth Persistent",
+        "p2p_persistent",
+        traffic.window_one_way,
+        **_ONE_WAY,
+        since=(7, 1),
+    ),
+    _pair(
+        "bibw_persistent",
+        " Bi-Directional Bandwidth Persistent",
+        "p2p_persistent",
+        traffic.window_both_ways,
         **{**_TWO_WAYS, "since": (7, 1)},
     ),
-    _row("partitioned_latency", " Partitioned Latency", "partitioned", "only_pair", OVERLAP, traffic.both_ways, **_IN_PARTS),
+    _row(
+        "partitioned_latency",
+        " Partitioned Latency",
+        "partitioned",
+        "only_pair",
+        OVERLAP,
+        traffic.both_ways,
+        **_IN_PARTS,
+    ),
     _pair("acc_latency", "_Accumulate latency", "atomics", traffic.one_way, **ATOMIC),
     _pair("get_acc_latency", "_Get_accumulate latency", "atomics", traffic.one_way, **ATOMIC),
-    _pair("cas_latency", "_Compare_and_swap latency", "atomics", traffic.one_way, **ATOMIC, **_ONE_ELEMENT),
-    _pair("fop_latency", "_Fetch_and_op latency", "atomics", traffic.one_way, **ATOMIC, **_ONE_ELEMENT),
-    _pair("put_bibw", "_Put Bi-directional Bandwidth", "atomics", traffic.window_both_ways, **BOTH_WAYS, directions=2),
+    _pair(
+        "cas_latency",
+        "_Compare_and_swap latency",
+        "atomics",
+        traffic.one_way,
+        **ATOMIC,
+        **_ONE_ELEMENT,
+    ),
+    _pair(
+        "fop_latency", "_Fetch_and_op latency", "atomics", traffic.one_way, **ATOMIC, **_ONE_ELEMENT
+    ),
+    _pair(
+        "put_bibw",
+        "_Put Bi-directional Bandwidth",
+        "atomics",
+        traffic.window_both_ways,
+        **BOTH_WAYS,
+        directions=2,
+    ),
     _overlap("ibcast", "Blocking Broadcast", _ONE_TO_ALL),
     _overlap("ireduce", "blocking Reduce", _ONE_TO_ALL, **OF_FLOATS),
     _overlap("iallreduce", "blocking Allreduce", traffic.every_rank_receives, **OF_FLOATS),
@@ -268,7 +431,10 @@ ROWS: tuple[Benchmark, ...] = (
     _overlap("ialltoallw", "blocking All-to-Allw Personalized Exchange", _ALL_TO_ALL, 2),
     _overlap("ireduce_scatter", "blocking Reduce_scatter", _ONE_TO_ALL, **OF_FLOATS, since=(7, 0)),
     _overlap(
-        *("ireduce_scatter_block", "blocking Reduce_scatter_block", traffic.equal_blocks, NOTHING_SURE),
+        "ireduce_scatter_block",
+        "blocking Reduce_scatter_block",
+        traffic.equal_blocks,
+        NOTHING_SURE,
         **{**OF_FLOATS, "since": (7, 4)},
     ),
     _ring("neighbor_allgather", "Neighborhood Allgather"),
@@ -281,8 +447,9 @@ ROWS: tuple[Benchmark, ...] = (
         for name in ("allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw")
     ),
     *(_persistent(row) for row in _COLLECTIVES if row.name != "osu_reduce_scatter_block"),
-    # The time in MPI_Init, in whole milliseconds; and ranks that only say that they are there, for the time of the whole launch
-    # (OMB's README puts ``time`` in front of the launcher of osu_hello).
+    # The time in MPI_Init, in whole milliseconds; and ranks that only say that they are there, for
+    # the time of the whole launch (OMB's README puts ``time`` in front of the launcher of
+    # osu_hello).
     _row(
         "init",
         " Init",
@@ -294,7 +461,12 @@ ROWS: tuple[Benchmark, ...] = (
         **_BARRIER_GATES,
     ),
     _row(
-        *("hello", " Hello World", "startup", BY_NODES, ("time_s",), traffic.nothing),
+        "hello",
+        " Hello World",
+        "startup",
+        BY_NODES,
+        ("time_s",),
+        traffic.nothing,
         **_HELLO_GATES,
     ),
     _fan("in"),
@@ -304,9 +476,13 @@ ROWS: tuple[Benchmark, ...] = (
 _Bands = tuple[Mapping[str, SizeRange], ...]
 # Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
 _PAIR: _Bands = (
-    at_levels(SizeRange((3, 3), 200, 8), SizeRange((0, 13), 1000, 40), SizeRange((0, 13), 2000, 80)),
+    at_levels(
+        SizeRange((3, 3), 200, 8), SizeRange((0, 13), 1000, 40), SizeRange((0, 13), 2000, 80)
+    ),
     {"nightly": SizeRange((14, 17), 500, 40), "acceptance": SizeRange((14, 17), 1000, 80)},
-    at_levels(SizeRange((20, 20), 20, 20), SizeRange((18, 22), 50, 80), SizeRange((18, 22), 100, 160)),
+    at_levels(
+        SizeRange((20, 20), 20, 20), SizeRange((18, 22), 50, 80), SizeRange((18, 22), 100, 160)
+    ),
 )
 _WINDOW: _Bands = (
     at_levels(SizeRange((3, 3), 20, 1), SizeRange((0, 13), 100, 4), SizeRange((0, 13), 200, 8)),
@@ -323,39 +499,89 @@ _SLOW: _Bands = (
     {"nightly": SizeRange((14, 20), 20, 4), "acceptance": SizeRange((14, 20), 50, 16)},
 )
 _PARTS: _Bands = (
-    at_levels(SizeRange((10, 10), 50, 2), SizeRange((8, 13), 500, 16), SizeRange((8, 13), 1000, 40)),
+    at_levels(
+        SizeRange((10, 10), 50, 2), SizeRange((8, 13), 500, 16), SizeRange((8, 13), 1000, 40)
+    ),
     {"nightly": SizeRange((14, 20), 50, 16), "acceptance": SizeRange((14, 20), 100, 40)},
 )
 #: What has no series of sizes.
 _ONCE = at_levels(*[SizeRange((0, 0), 1, 1)] * 3)
-_ELEMENT = at_levels(SizeRange((0, 0), 200, 1), SizeRange((0, 0), 1000, 1), SizeRange((0, 0), 2000, 1))
-_BARRIER = at_levels(SizeRange((0, 0), 50, 1), SizeRange((0, 0), 500, 1), SizeRange((0, 0), 1000, 1))
-_SLOW_BARRIER = at_levels(SizeRange((0, 0), 20, 1), SizeRange((0, 0), 100, 1), SizeRange((0, 0), 200, 1))
+_ELEMENT = at_levels(
+    SizeRange((0, 0), 200, 1), SizeRange((0, 0), 1000, 1), SizeRange((0, 0), 2000, 1)
+)
+_BARRIER = at_levels(
+    SizeRange((0, 0), 50, 1), SizeRange((0, 0), 500, 1), SizeRange((0, 0), 1000, 1)
+)
+_SLOW_BARRIER = at_levels(
+    SizeRange((0, 0), 20, 1), SizeRange((0, 0), 100, 1), SizeRange((0, 0), 200, 1)
+)
 #: Traffic of programs that send windows of messages.
 WINDOWED = (traffic.window_one_way, traffic.window_both_ways, traffic.window_fan)
 
 
-def _group(name: str, description: str, bands: _Bands, sizeless: Mapping[str, SizeRange] = _ONCE, **more: bool) -> Group:
-    """Every row of a group, each in bands; buffers of those that collect from all ranks are bounded by memory."""
+def _group(
+    name: str,
+    description: str,
+    bands: _Bands,
+    sizeless: Mapping[str, SizeRange] = _ONCE,
+    **more: bool,
+) -> Group:
+    """Every row of a group, each in bands; buffers of those that
+    collect from all ranks are bounded by memory.
+    """
     plans: list[Plan] = []
     for row in (row for row in ROWS if row.group == name):
         own = (sizeless,) if row.sizes != SERIES else _WINDOW if row.traffic in WINDOWED else bands
-        plans += in_bands(row.name, *own, fan=row.traffic in (_ALL_TO_ALL, _ONE_TO_ALL) and row.crossing in (1, 2))
+        plans += in_bands(
+            row.name, *own, fan=row.traffic in (_ALL_TO_ALL, _ONE_TO_ALL) and row.crossing in (1, 2)
+        )
     return Group(description, tuple(plans), **more)
 
 
-#: Group to what it measures and its invocations: each benchmark is a binary, started once per band of sizes.
+#: Group to what it measures and its invocations: each benchmark is a
+#: binary, started once per band of sizes.
 GROUPS: Mapping[str, Group] = {
     name: _group(name, *group, **dict.fromkeys(words.split(), True))  # type: ignore[arg-type]
     for name, words, *group in (
-        ("p2p_osu", "", "Latency and bandwidth between one pair of ranks (OSU latency, bw, bibw)", _PAIR),
+        (
+            "p2p_osu",
+            "",
+            "Latency and bandwidth between one pair of ranks (OSU latency, bw, bibw)",
+            _PAIR,
+        ),
         ("transfer_osu", "", "All ranks transfer at the same time (OSU multi_lat, mbw_mr)", _PAIR),
-        ("one_sided_osu", "one_sided", "One-sided communication between one pair of ranks (OSU put and get)", _PAIR),
+        (
+            "one_sided_osu",
+            "one_sided",
+            "One-sided communication between one pair of ranks (OSU put and get)",
+            _PAIR,
+        ),
         ("collectives_osu", "collective", "Blocking collectives (OSU)", _COLLECTIVE, _BARRIER),
-        ("p2p_persistent_osu", "", "One pair of ranks with persistent requests (OSU latency, bw, bibw)", _PAIR),
-        ("threads_osu", "", "One pair of ranks, two threads or two processes in each (OSU latency_mt, latency_mp)", _PAIR),
-        ("partitioned_osu", "", "One pair of ranks, a message in parts (OSU partitioned_latency)", _PARTS),
-        ("atomics_osu", "one_sided", "Accumulating and atomic one-sided operations, and puts both ways (OSU)", _PAIR, _ELEMENT),
+        (
+            "p2p_persistent_osu",
+            "",
+            "One pair of ranks with persistent requests (OSU latency, bw, bibw)",
+            _PAIR,
+        ),
+        (
+            "threads_osu",
+            "",
+            "One pair of ranks, two threads or two processes in each (OSU latency_mt, latency_mp)",
+            _PAIR,
+        ),
+        (
+            "partitioned_osu",
+            "",
+            "One pair of ranks, a message in parts (OSU partitioned_latency)",
+            _PARTS,
+        ),
+        (
+            "atomics_osu",
+            "one_sided",
+            "Accumulating and atomic one-sided operations, and puts both ways (OSU)",
+            _PAIR,
+            _ELEMENT,
+        ),
         (
             "nonblocking_osu",
             "collective",
@@ -363,26 +589,43 @@ GROUPS: Mapping[str, Group] = {
             _SLOW,
             _SLOW_BARRIER,
         ),
-        ("neighbourhood_osu", "collective", "Neighbourhood collectives on a ring, blocking and nonblocking (OSU)", _SLOW),
+        (
+            "neighbourhood_osu",
+            "collective",
+            "Neighbourhood collectives on a ring, blocking and nonblocking (OSU)",
+            _SLOW,
+        ),
         ("persistent_osu", "collective", "Persistent collectives (OSU)", _COLLECTIVE, _BARRIER),
-        ("startup_osu", "", "Time to start and initialise all ranks, by the number of nodes (OSU init, hello)", ()),
-        ("congestion_osu", "", "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)", _WINDOW),
+        (
+            "startup_osu",
+            "",
+            "Time to start and initialise all ranks, by the number of nodes (OSU init, hello)",
+            (),
+        ),
+        (
+            "congestion_osu",
+            "",
+            "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)",
+            _WINDOW,
+        ),
     )
 }
 
-#: Messages a pair exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round trips over shared
-#: memory to reach full speed, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
+#: Messages a pair exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round
+#: trips over shared memory to reach full speed, and until then 2 us instead of 0.2. IMB times a
+#: size without data first, OSU has none.
 WARM_UP_MESSAGES = 2000
-#: Up to this message size in bytes, and never more than five times what is timed: 33 MB at most for the small sizes of one
-#: pair's run together, 0.3 s at 1 Gbit/s.
+#: Up to this message size in bytes, and never more than five times what is timed: 33 MB at most for
+#: the small sizes of one pair's run together, 0.3 s at 1 Gbit/s.
 WARM_UP_BYTES = 8192
 
 
 def arguments(run: Run) -> list[str]:
-    """One benchmark, the same repetitions at every size, so those the largest allows (README of OMB).
+    """One benchmark, the same repetitions at every size, so those
+    the largest allows (README of OMB).
 
-    Repetitions before each size (``-x``): a tenth, and for small messages of pairs :data:`WARM_UP_MESSAGES`, but not of several
-    threads or processes: those wait for each other.
+    Repetitions before each size (``-x``): a tenth, and for small messages of pairs
+    :data:`WARM_UP_MESSAGES`, but not of several threads or processes: those wait for each other.
     """
     size_range, (row,) = run.size_range, run.rows
     if row.group == STARTUP:  # its programs know neither sizes nor repetitions
@@ -393,50 +636,21 @@ def arguments(run: Run) -> list[str]:
     alone = not GROUPS[row.group].collective and row.group != THREADED
     if alone and 1 << size_range.log2[1] <= WARM_UP_BYTES:
         warm_up = max(warm_up, min(WARM_UP_MESSAGES // row.traffic(1, 2), 5 * repetitions))
-    return [*(sizes if row.sizes == SERIES else []), "-i", str(repetitions), "-x", str(warm_up), *run.options]
+    return [
+        *(sizes if row.sizes == SERIES else []),
+        "-i",
+        str(repetitions),
+        "-x",
+        str(warm_up),
+        *run.options,
+    ]
 
 
 def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes a row prints; the element of compare-and-swap and fetch-and-op is one ``MPI_CHAR`` (osu_cas_latency.c)."""
+    """Sizes a row prints; the element of compare-and-swap and
+    fetch-and-op is one ``MPI_CHAR`` (osu_cas_latency.c).
+    """
     return (1,) if row.sizes == ELEMENT else sizes_of_doublings(row, plan, size_range)
-
-
-#: What OMB 7.5 installs beside the rows.
-_LEFT_OUT: Mapping[str, str] = {
-    "measures OpenSHMEM, no MPI": (
-        "osu_oshm_get osu_oshm_put osu_oshm_put_mr osu_oshm_atomics osu_oshm_barrier osu_oshm_broadcast osu_oshm_collect "
-        "osu_oshm_fcollect osu_oshm_reduce osu_oshm_get_nb osu_oshm_put_nb osu_oshm_put_overlap osu_oshm_get_mr_nb "
-        "osu_oshm_put_mr_nb osu_oshm_get_bw osu_oshm_get_nb_bw osu_oshm_put_bw osu_oshm_put_nb_bw osu_oshm_get_overlap"
-    ),
-    "measures UPC, no MPI": (
-        "osu_upc_memget osu_upc_memput osu_upc_all_barrier osu_upc_all_broadcast osu_upc_all_exchange osu_upc_all_gather_all "
-        "osu_upc_all_gather osu_upc_all_reduce osu_upc_all_scatter"
-    ),
-    "measures UPC++, no MPI": (
-        "osu_upcxx_allgather osu_upcxx_alltoall osu_upcxx_bcast osu_upcxx_gather osu_upcxx_reduce osu_upcxx_scatter "
-        "osu_upcxx_async_copy_get osu_upcxx_async_copy_put"
-    ),
-    "measures NCCL or RCCL on memory of accelerators": (
-        "osu_xccl_allgather osu_xccl_allreduce osu_xccl_bcast osu_xccl_reduce osu_xccl_reduce_scatter osu_xccl_alltoall "
-        "osu_xccl_bibw osu_xccl_bw osu_xccl_latency"
-    ),
-    "repeats a program in C through mpi4py, which mpi4py.bench stands for": (
-        "osu_allreduce.py osu_barrier.py osu_gatherv.py osu_scatter.py osu_allgather.py osu_alltoall.py osu_bcast.py "
-        "osu_reduce.py osu_scatterv.py osu_allgatherv.py osu_alltoallv.py osu_gather.py osu_reduce_scatter.py osu_bibw.py "
-        "osu_bw.py osu_latency.py osu_multi_lat.py"
-    ),
-    "needs the Java bindings of an MPI, which no stack here is built with": (
-        "OSULatency OSUBandwidth OSUBandwidthOMPI OSUBiBandwidth OSUBiBandwidthOMPI OSUAllgather OSUAllgatherv OSUAllReduce "
-        "OSUAlltoall OSUAlltoallv OSUBarrier OSUBcast OSUGather OSUGatherv OSUReduce OSUReduceScatter OSUScatter OSUScatterv"
-    ),
-}
-
-OFFER = Offer(
-    "7.5",
-    "lists of programs in Makefile.am of the release, by folder; java/",
-    programs_of(ROWS),
-    {reason: tuple(names.split()) for reason, names in _LEFT_OUT.items()},
-)
 
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
@@ -445,11 +659,12 @@ ACTIVE_TARGET = ("pscw", "fence")
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
 _COLLECTIVE_GROUPS = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
-#: With ``-z`` osu_multi_lat of 7.5 prints the titles of percentiles and no values under them, osu_latency_mp neither.
+#: With ``-z`` osu_multi_lat of 7.5 prints the titles of percentiles and
+#: no values under them, osu_latency_mp neither.
 _NO_PERCENTILES = ("osu_multi_lat", "osu_latency_mp", "osu_latency_mt", "osu_partitioned_latency")
 
-#: It reduces one pair of buffers, ``recvbuf_warmup``, and compares another (osu_allreduce_persistent.c of 7.4 and 7.5), so that
-#: ``-c`` finds wrong data always.
+#: It reduces one pair of buffers, ``recvbuf_warmup``, and compares another
+#: (osu_allreduce_persistent.c of 7.4 and 7.5), so that ``-c`` finds wrong data always.
 _NO_VALIDATION = "osu_allreduce_persistent"
 
 
@@ -476,40 +691,65 @@ def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
         return None
     # Fan-in and fan-out print a bandwidth under the title of a latency.
     kind = "bandwidth_p{}_mb_per_s" if "bandwidth_mb_per_s" in row.quantities else "latency_p{}_us"
-    return replace(row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES)))
+    return replace(
+        row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES))
+    )
 
 
 def _window_size(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     if row.traffic not in WINDOWED:
         return None
     kept = row.options[: -len(WINDOW)] if row.options[-len(WINDOW) :] == WINDOW else row.options
-    variants = tuple(name.replace(f"window={traffic.WINDOW}", f"window={value}") for name in row.variants)
+    variants = tuple(
+        name.replace(f"window={traffic.WINDOW}", f"window={value}") for name in row.variants
+    )
     bound = traffic.with_window(row.traffic, int(value))
     return replace(row, options=(*kept, WINDOW[0], value), variants=variants, traffic=bound)
 
 
 def _pairs(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    """So many pairs; what they get together is not what all links carry. osu_multi_lat knows no number of pairs."""
+    """So many pairs; what they get together is not what all links
+    carry. osu_multi_lat knows no number of pairs.
+    """
     if row.name != "osu_mbw_mr":
         return None
     if 2 * int(value) >= ranks:
-        raise NotMeasured(f"pairs={value} takes {2 * int(value)} ranks of {ranks}; ask for fewer than half of them")
-    return replace(row, first_ranks=2 * int(value), directions=0, options=(*row.options, "-p", value))
+        raise NotMeasured(
+            f"pairs={value} takes {2 * int(value)} ranks of {ranks}; ask for fewer than half of "
+            "them"
+        )
+    return replace(
+        row, first_ranks=2 * int(value), directions=0, options=(*row.options, "-p", value)
+    )
 
 
 _PAIRS = ("p2p_osu", "transfer_osu", "p2p_persistent_osu")
 _OFF_ON = ("off", "on")
 
 
-def _option(name: str, groups: tuple[str, ...], values: tuple[str, ...] = (), **more: Any) -> SuiteOption:
+def _option(
+    name: str, groups: tuple[str, ...], values: tuple[str, ...] = (), **more: Any
+) -> SuiteOption:
     """An option; without it, it is the first of its values."""
-    return SuiteOption(name, groups=groups, values=values, **{"default": (values or ("",))[0], **more})
+    return SuiteOption(
+        name, groups=groups, values=values, **{"default": (values or ("",))[0], **more}
+    )
 
 
 OPTIONS = (
-    # -w and -s: how the window of one-sided communication is made, and how an access to it is completed.
-    _option("window", _ONE_SIDED, tuple(WINDOWS.values()), default="create", apart=PRINTED, change=_window),
-    _option("sync", _ONE_SIDED, tuple(SYNCS.values()), default="flush", apart=PRINTED, change=_sync),
+    # -w and -s: how the window of one-sided communication is made,
+    # and how an access to it is completed.
+    _option(
+        "window",
+        _ONE_SIDED,
+        tuple(WINDOWS.values()),
+        default="create",
+        apart=PRINTED,
+        change=_window,
+    ),
+    _option(
+        "sync", _ONE_SIDED, tuple(SYNCS.values()), default="flush", apart=PRINTED, change=_sync
+    ),
     _option(
         "percentiles",
         (*_PAIRS, "congestion_osu", *_COLLECTIVE_GROUPS),
@@ -527,10 +767,12 @@ OPTIONS = (
         since=RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
-        change=lambda row, value, ranks: replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None,
+        change=lambda row, value, ranks: (
+            replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
+        ),
     ),
-    # Another measurement: each repetition is timed alone, behind a barrier and five that are not (``warmup_validation``), with
-    # other data in the caches.
+    # Another measurement: each repetition is timed alone, behind a barrier and five that are not
+    # (``warmup_validation``), with other data in the caches.
     _option(
         "validation",
         (*_PAIRS, *_COLLECTIVE_GROUPS),
@@ -543,7 +785,13 @@ OPTIONS = (
     _option(
         "window_size",
         (*_PAIRS, *_ONE_SIDED, "congestion_osu"),
-        tuple(str(size) for size in (traffic.WINDOW, *(1 << log for log in range(11) if 1 << log != traffic.WINDOW))),
+        tuple(
+            str(size)
+            for size in (
+                traffic.WINDOW,
+                *(1 << log for log in range(11) if 1 << log != traffic.WINDOW),
+            )
+        ),
         change=_window_size,
     ),
     # osu_mbw_mr of 7.5 takes -p and then sets the pairs to half of the ranks; that of 7.0 does not.
@@ -556,8 +804,9 @@ OPTIONS = (
         until=(7, 1),
         change=_pairs,
     ),
-    # MPI_Session_init in place of MPI_Init, where a program needs no MPI_COMM_WORLD. Over TCP the end of a session may close
-    # connections before their bytes were counted (recorder.c); the case then fails.
+    # MPI_Session_init in place of MPI_Init, where a program needs no MPI_COMM_WORLD. Over TCP the
+    # end of a session may close connections before their bytes were counted (recorder.c); the case
+    # then fails.
     _option(
         "session",
         (*_PAIRS, *_ONE_SIDED, "congestion_osu", *_COLLECTIVE_GROUPS),
@@ -568,27 +817,48 @@ OPTIONS = (
 )
 
 
-#: Print the title of host memory always (``BENCHMARK`` without ``%s``): the first two say their memory in a line of its own
-#: until 7.3, the last knows host memory only and takes ``D D`` without a word.
+#: Print the title of host memory always (``BENCHMARK`` without ``%s``): the first two say their
+#: memory in a line of its own until 7.3, the last knows host memory only and takes ``D D`` without
+#: a word.
 _PLAIN_TITLE = ("osu_multi_lat", "osu_mbw_mr", "osu_get_acc_latency")
 #: Print no line of their memory (CHANGES of 7.4, "multiple/incorrect headers"; ``print_preamble``).
 _SILENT_SINCE = (7, 4)
-#: Since when neighbourhood collectives know memory of GPUs, and ``-c`` compares that of ROCm and managed memory rightly.
-_RINGS_ON_GPU_SINCE, _ROCM_COMPARED_SINCE, _MANAGED_COMPARED_SINCE = (7, 5), (7, 1), (7, 4)
-#: Where the buffers of rank 0 and of rank 1 are, as words of a command line. ``MD``: pages that the GPU wrote last.
-_PLACES = {DEVICE: ("D", "D"), MANAGED: ("MD", "MD"), HOST_TO_DEVICE: ("H", "D"), DEVICE_TO_HOST: ("D", "H")}
+#: Since when neighbourhood collectives know memory of GPUs, and ``-c``
+#: compares that of ROCm and managed memory rightly.
+_RINGS_ON_GPU_SINCE = (7, 5)
+_ROCM_COMPARED_SINCE = (7, 1)
+_MANAGED_COMPARED_SINCE = (7, 4)
+#: Where the buffers of rank 0 and of rank 1 are, as words of a command
+#: line. ``MD``: pages that the GPU wrote last.
+_PLACES = {
+    DEVICE: ("D", "D"),
+    MANAGED: ("MD", "MD"),
+    HOST_TO_DEVICE: ("H", "D"),
+    DEVICE_TO_HOST: ("D", "H"),
+}
 
 
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
-    """Words behind all others with which a row measures memory of GPUs and says so (``process_options`` in util/osu_util.c).
+    """Words behind all others with which a row measures memory of GPUs and says so
+    (``process_options`` in util/osu_util.c).
 
     Without ``-d``, which pairs ignore, the platform in a title shows that ``D D`` was understood.
     """
-    if row.sizes == SIZELESS or row.group in (STARTUP, THREADED) or row.name == "osu_get_acc_latency":
+    if (
+        row.sizes == SIZELESS
+        or row.group in (STARTUP, THREADED)
+        or row.name == "osu_get_acc_latency"
+    ):
         return None
     if memory.word == MANAGED and memory.kind != "cuda":
         return None
-    right_since = _MANAGED_COMPARED_SINCE if memory.word == MANAGED else _ROCM_COMPARED_SINCE if memory.kind == "rocm" else ()
+    right_since = (
+        _MANAGED_COMPARED_SINCE
+        if memory.word == MANAGED
+        else _ROCM_COMPARED_SINCE
+        if memory.kind == "rocm"
+        else ()
+    )
     if VALIDATE[0] in row.options and () < version < right_since:
         return None
     if GROUPS[row.group].collective:
@@ -608,14 +878,18 @@ def _receives(row: Benchmark) -> bool:
     return row.name.startswith("osu_get_")
 
 
-OLDEST, NEXT_MAJOR = (5, 6), (8,)
-_TITLES = {row.title: tuple(candidate for candidate in ROWS if candidate.title == row.title) for row in ROWS}
+OLDEST = (5, 6)
+NEXT_MAJOR = (8,)
+_TITLES = {
+    row.title: tuple(candidate for candidate in ROWS if candidate.title == row.title)
+    for row in ROWS
+}
 _TITLE = re.compile(r"# (?P<title>OSU .+) v(?P<version>[0-9]+(?:\.[0-9]+){1,2})")
 #: Platform in a title: behind ``OSU MPI``, of one-sided programs behind the operation.
 _ACCELERATED = re.compile(r"(?<=OSU MPI)(_[A-Za-z_]+)?-(MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
 _COUNT = "[1-9][0-9]*"
-#: Lines above a title: threads and processes in some versions (osu_latency_mt.c, osu_latency_mp.c), neighbourhoods always
-#: (``omb_neighborhood_create``).
+#: Lines above a title: threads and processes in some versions (osu_latency_mt.c, osu_latency_mp.c),
+#: neighbourhoods always (``omb_neighborhood_create``).
 _ABOVE = (
     rf"# Number of Sender threads: (?P<sender_threads>{_COUNT})",
     rf"# Number of Receiver threads: (?P<receiver_threads>{_COUNT})",
@@ -626,8 +900,9 @@ _ABOVE = (
 )
 _EARLY = re.compile("|".join(_ABOVE))
 _PLACE = r"[A-Z]+ \([A-Z]+\)"
-#: Lines that say how a benchmark ran, each at most once, above the rows: ``print_header_one_sided``, osu_mbw_mr.c,
-#: osu_partitioned_latency.c; data types since 7.1; memory in builds for accelerators.
+#: Lines that say how a benchmark ran, each at most once, above the rows:
+#: ``print_header_one_sided``, osu_mbw_mr.c, osu_partitioned_latency.c; data types since 7.1; memory
+#: in builds for accelerators.
 _FACT = re.compile(
     "|".join(
         (
@@ -637,7 +912,7 @@ _FACT = re.compile(
             rf"# \[ pairs: (?P<pairs>{_COUNT}) \] \[ window size: (?P<size>{_COUNT}) \]",
             f"# Partitions: (?P<partitions>{_COUNT})",
             r"# Overall = (?P<parts>Coll\. Init \+ Compute \+ MPI_Test \+ MPI_Wait)",
-            r"# Datatype: (?P<type>MPI_[A-Z_]+)\.",
+            r"# Datatype: (?P<type>MPI_(?:CHAR|INT|FLOAT))\.",
             rf"# Send Buffer on (?P<sender>{_PLACE}) and Receive Buffer on (?P<receiver>{_PLACE})",
             rf"# Rank 0 Memory on (?P<rank0>{_PLACE}) and Rank 1 Memory on (?P<rank1>{_PLACE})",
         )
@@ -647,7 +922,8 @@ _FACT = re.compile(
 _BUFFERS = ("sender", "receiver"), ("rank0", "rank1")
 #: Facts that need not be there.
 _OPTIONAL = {"type", *_BUFFERS[0], *_BUFFERS[1]}
-#: Two places to the memory they are; ``MH``: pages that the host wrote last, which no launch asks for.
+#: Two places to the memory they are; ``MH``: pages that the host
+#: wrote last, which no launch asks for.
 _IN_MEMORY = {
     ("HOST (H)", "HOST (H)"): HOST,
     ("DEVICE (D)", "DEVICE (D)"): DEVICE,
@@ -663,15 +939,18 @@ _FACTS = {
     "osu_latency_mp": {"sender_processes", "receiver_processes"},
     "osu_partitioned_latency": {"partitions"},
 }
-#: What is reduced without a word before 7.1. Without ``-T`` it is MPI_CHAR in 7.1 to 7.4 and MPI_INT in 7.5, which print it.
+#: What is reduced without a word before 7.1. Without ``-T`` it is MPI_CHAR in 7.1 to 7.4 and
+#: MPI_INT in 7.5, which print it.
 REDUCED = "MPI_FLOAT"
-#: On standard error, so anywhere in a file of both streams, from gets and puts since 7.1. osu_get_acc_latency 7.1 always says
-#: it: it looks at its types before it has read them.
+#: On standard error, so anywhere in a file of both streams, from gets and puts since 7.1.
+#: osu_get_acc_latency 7.1 always says it: it looks at its types before it has read them.
 _ONLY_BYTES = "Benchmark supports only MPI_CHAR. Continuing with MPI_CHAR."
 
-SIZE, ITERATIONS, VALIDATION = "Size", "Iterations", "Validation"
-#: Column title (``print_only_header``, ``print_only_header_nbc``, ``print_header_one_sided``) to what stands in it; of several
-#: quantities, the one the row has.
+SIZE = "Size"
+ITERATIONS = "Iterations"
+VALIDATION = "Validation"
+#: Column title (``print_only_header``, ``print_only_header_nbc``, ``print_header_one_sided``) to
+#: what stands in it; of several quantities, the one the row has.
 _QUANTITIES = {
     "Latency (us)": ("latency_us",),
     "Avg Latency(us)": ("latency_us", "t_avg_us"),
@@ -691,34 +970,53 @@ _QUANTITIES = {
     "Overlap(%)": ("overlap_percent",),
 }
 _TAIL = re.compile(r"P([0-9]{1,2}) Tail (BW\(MB/s\)|Lat\(us\))")
-_COLUMN = re.compile("|".join([*map(re.escape, (SIZE, *_QUANTITIES, ITERATIONS, VALIDATION)), _TAIL.pattern]))
+_COLUMN = re.compile(
+    "|".join([*map(re.escape, (SIZE, *_QUANTITIES, ITERATIONS, VALIDATION)), _TAIL.pattern])
+)
 _RANGE = ("t_min_us", "t_max_us")
-_OVERLAP_LAYOUTS = (OVERLAP, FULL_OVERLAP, tuple(name for name in FULL_OVERLAP if name not in _RANGE))
+_OVERLAP_LAYOUTS = (
+    OVERLAP,
+    FULL_OVERLAP,
+    tuple(name for name in FULL_OVERLAP if name not in _RANGE),
+)
 #: Columns of barriers of 7.1, which print no head.
-_TIME_PARTS = ("Overall(us)", "Compute(us)", "Coll. Init(us)", "MPI_Test(us)", "MPI_Wait(us)", "Pure Comm.(us)")
+_TIME_PARTS = (
+    "Overall(us)",
+    "Compute(us)",
+    "Coll. Init(us)",
+    "MPI_Test(us)",
+    "MPI_Wait(us)",
+    "Pure Comm.(us)",
+)
 _HEADLESS = (
     ("Avg Latency(us)",),
     ("Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", ITERATIONS),
     (*_TIME_PARTS[:2], _TIME_PARTS[-1], "Overlap(%)"),
     (*_TIME_PARTS, "Min Comm.(us)", "Max Comm.(us)", "Overlap(%)"),
 )
-#: osu_mbw_mr of 5.6 prints another benchmark's titles first; the nonblocking barrier up to 7.0 has no ``#`` before its own.
+#: osu_mbw_mr of 5.6 prints another benchmark's titles first; the nonblocking
+#: barrier up to 7.0 has no ``#`` before its own.
 _STRAY_HEAD = re.compile(r"# Size +(?:Latency \(us\)|Bandwidth \(MB/s\))")
 _BARE_HEAD = re.compile(r" +Overall\(us\) .*")
-#: Without ``-c`` osu_latency_mp of 6 and 7 prints its first value into 10 columns and not 18: all stand that much to the left.
+#: Without ``-c`` osu_latency_mp of 6 and 7 prints its first value into 10 columns and not 18: all
+#: stand that much to the left.
 _NARROWER = {"osu_latency_mp": (0, 8)}
 _CELLS = {SIZE: "[0-9]+", ITERATIONS: "[1-9][0-9]*", VALIDATION: "Pass|Fail|passed|failed|skipped"}
-#: What atomics with ``-c`` print below their rows, each rank for itself (``atomic_data_validation_print_summary``, since 7.1).
+#: What atomics with ``-c`` print below their rows, each rank for itself
+#: (``atomic_data_validation_print_summary``, since 7.1).
 _SUMMARY = re.compile(r"-{43}|Atomic Data Validation results for Rank=[01]:|(?:PASSED|SKIPPED): .*")
 _INIT = re.compile(r"nprocs: ([1-9][0-9]*), min: ([0-9]+) ms, max: ([0-9]+) ms, avg: ([0-9]+) ms")
 _HELLO = re.compile(r"This is a test with ([1-9][0-9]*) processes")
 #: A line that only an output of OSU has, rows with a sign wrong among them.
 PIECE = re.compile(
-    rf"{ROW_LIKE}|[0-9]+ {{2,}}-?(?:[0-9]|nan|inf).*| +[0-9]+\.[0-9]{{2}}| +Overall\(us\) .*|nprocs: .*|This is a test with .*"
-    r"|# (?:Size\b|Datatype: |Overall\b|Avg Latency|Window creation: |Synchronization: |\[ pairs: |Partitions: ).*"
+    rf"{ROW_LIKE}|[0-9]+ {{2,}}-?(?:[0-9]|nan|inf).*| +[0-9]+\.[0-9]{{2}}| +Overall\(us\) .*"
+    r"|nprocs: .*|This is a test with .*"
+    r"|# (?:Size\b|Datatype: |Overall\b|Avg Latency|Window creation: |Synchronization: "
+    r"|\[ pairs: |Partitions: ).*"
     r"|# (?:Send Buffer|Rank 0 Memory) on .*"
     r"|Atomic Data Validation results .*|PASSED: All .*|FAILED: .*|DATA VALIDATION ERROR.*"
-    r"|# Number of (?:Sender|Receiver|forked) .*|Dimensions size = .*|Time took to create topology graph.*"
+    r"|# Number of (?:Sender|Receiver|forked) .*|Dimensions size = .*"
+    r"|Time took to create topology graph.*"
 )
 _ODD = (
     (re.compile(r"\bwarn", re.IGNORECASE), "a warning stands in the output"),
@@ -728,17 +1026,25 @@ _ODD = (
         "no number stands where a value should be; the measurement failed",
     ),
     (re.compile(r"(?:^| )-[0-9]"), "a value is negative; the clock or the output is broken"),
-    (re.compile(""), "this line does not belong here; the output is damaged, cut or mixed with another program's"),
+    (
+        re.compile(""),
+        "this line does not belong here; the output is damaged, cut or mixed with another "
+        "program's",
+    ),
 )
 
 
 def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order.
 
-    :raises OutputError: if it is damaged, mixed up or empty, of another benchmark or version, or data arrived wrong.
+    :raises OutputError: if it is damaged, mixed up or empty, of another
+        benchmark or version, or data arrived wrong.
     """
     if not text.endswith("\n"):
-        raise OutputError("output-cut", f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
+        raise OutputError(
+            "output-cut",
+            f"{source}: the last line has no end; the output was cut off, run the benchmark again.",
+        )
     table = _Table()
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
         try:
@@ -747,7 +1053,11 @@ def parse(text: str, source: str) -> list[Record]:
         except OutputError as error:
             raise OutputError(error.code, f"{source}, line {number}: {error}.") from None
     if not table.records:
-        raise OutputError("output-empty", f"{source}: the table of OSU has no rows; the output is incomplete, run it again.")
+        where = f"{source}, line {len(text) - len(text.lstrip(chr(10))) + 1}"
+        raise OutputError(
+            "output-empty",
+            f"{where}: the table of OSU has no rows; the output is incomplete, run it again.",
+        )
     return table.records
 
 
@@ -778,7 +1088,9 @@ class _Table:
             self.facts |= values
         elif not self.rows:
             raise OutputError(
-                "output-mixed", f"'{_shown(line)}' stands before the title; keep other programs' output out of the file"
+                "output-mixed",
+                f"'{_shown(line)}' stands before the title; keep other programs' output out of "
+                "the file",
             )
         elif line == _ONLY_BYTES and self._says_only_bytes():
             self.noted = True
@@ -786,7 +1098,11 @@ class _Table:
             self._start(line)
         elif self.records and self.records[-1].validated and _SUMMARY.fullmatch(line):
             self.ended = True
-        elif not self.columns and self.version[:2] == (7, 1) and re.fullmatch(r" +[0-9]+\.[0-9]{2}( .*)?", line):
+        elif (
+            not self.columns
+            and self.version[:2] == (7, 1)
+            and re.fullmatch(r" +[0-9]+\.[0-9]{2}( .*)?", line)
+        ):
             self._fit(*_headless(line, overlaps=self.rows[0].quantities == OVERLAP))
             self._row(line)
         elif line.startswith("#") or not self.columns:
@@ -797,25 +1113,42 @@ class _Table:
             self._row(line)
 
     def _says_only_bytes(self) -> bool:
-        return not self.noted and self.version >= (7, 1) and self.rows[0].name.startswith(("osu_get_", "osu_put_"))
+        return (
+            not self.noted
+            and self.version >= (7, 1)
+            and self.rows[0].name.startswith(("osu_get_", "osu_put_"))
+        )
 
     def _title(self, line: str) -> None:
         match = _TITLE.fullmatch(line)
         if not match:
-            raise OutputError("output-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those")
+            raise OutputError(
+                "other-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those"
+            )
         platform = _ACCELERATED.search(match["title"])
         title = _ACCELERATED.sub(r"\1", match["title"])
         version = tuple(int(word) for word in match["version"].split("."))
         if not OLDEST <= version < NEXT_MAJOR:
-            raise OutputError("output-release", f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those")
+            raise OutputError(
+                "other-release",
+                f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those",
+            )
         if title not in _TITLES:
             raise OutputError(
-                "benchmark-unknown", f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench catalogue'"
+                "unknown-name",
+                f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench "
+                "catalogue'",
             )
         # osu_mbw_mr of 7.0 prints its title twice.
-        if self.rows and (self.columns or self.facts or self.rows != _TITLES[title] or self.rows[0].name != "osu_mbw_mr"):
+        if self.rows and (
+            self.columns
+            or self.facts
+            or self.rows != _TITLES[title]
+            or self.rows[0].name != "osu_mbw_mr"
+        ):
             raise _second()
-        self.rows, self.version = _TITLES[title], version
+        self.rows = _TITLES[title]
+        self.version = version
         self.platform = platform[2] if platform else ""
 
     def _start(self, line: str) -> None:
@@ -824,7 +1157,9 @@ class _Table:
         match = (_HELLO if row.launch_time else _INIT).fullmatch(line)
         if self.records or not match:
             raise OutputError(
-                "output-damaged", f"'{_shown(line)}' is not the line of {row.name}; the output is damaged or mixed up"
+                "output-damaged",
+                f"'{_shown(line)}' is not the line of {row.name}; the output is damaged or mixed "
+                "up",
             )
         times = [float(word) * 1e3 for word in match.groups()[1:]]
         values = dict(zip(row.quantities, times, strict=True)) if times else {}
@@ -838,7 +1173,9 @@ class _Table:
         if self.rows[0].name == "osu_mbw_mr" and not self.facts and _STRAY_HEAD.fullmatch(line):
             return
         if "Transmit Size" in line:
-            raise OutputError("output-column", "column 'Transmit Size' is not read; run without -D")
+            raise OutputError(
+                "output-damaged", "column 'Transmit Size' is not read; run without -D"
+            )
         headings = list(_COLUMN.finditer(line))
         bare = self.rows[0].sizes == SIZELESS and _BARE_HEAD.fullmatch(line)
         if _COLUMN.sub("", line).strip() != ("" if bare else "#"):
@@ -846,53 +1183,92 @@ class _Table:
         self._fit([match[0] for match in headings], [match.end() for match in headings])
 
     def _fit(self, titles: Sequence[str], ends: Sequence[int]) -> None:
-        """Set the columns, and keep the benchmarks of this title that print them and the lines above them."""
-        name, facts = self.rows[0].name, self.facts.keys() - _OPTIONAL
+        """Set the columns, and keep the benchmarks of this title that
+        print them and the lines above them.
+        """
+        name = self.rows[0].name
+        facts = self.facts.keys() - _OPTIONAL
         able = [row for row in self.rows if _facts_of(row) == facts]
         if not able:
             missing = sorted(_facts_of(self.rows[0]) - facts)
-            fault = f"the line that says the {missing[0]} is missing" if missing else f"a line above is not of {name}"
+            fault = (
+                f"the line that says the {missing[0]} is missing"
+                if missing
+                else f"a line above is not of {name}"
+            )
             raise OutputError("output-damaged", f"{fault}; the output is damaged or mixed up")
         for tail in filter(None, map(_TAIL.fullmatch, titles)):
             if f"latency_p{tail[1]}_us" not in QUANTITIES:
-                raise OutputError("output-column", f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)")
+                raise OutputError(
+                    "output-damaged",
+                    f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)",
+                )
         self.rows = tuple(row for row in able if _prints(row, titles))
         if not self.rows:
-            raise OutputError("output-column", f"the columns are not those of {name}; outputs are damaged or mixed up")
+            raise OutputError(
+                "output-damaged",
+                f"the columns are not those of {name}; outputs are damaged or mixed up",
+            )
         self.memory = self._memory()
         self.columns = list(zip(titles, ends, strict=True))
 
     def _memory(self) -> str:
         """What the memory of its buffers adds to the variant; empty for memory of the host."""
-        row, sided = self.rows[0], self.rows[0].options[:1] == ("-w",)
-        plain, pair = row.name in _PLAIN_TITLE, not GROUPS[row.group].collective and row.group != STARTUP
+        row = self.rows[0]
+        sided = self.rows[0].options[:1] == ("-w",)
+        plain = row.name in _PLAIN_TITLE
+        pair = not GROUPS[row.group].collective and row.group != STARTUP
         places = tuple(self.facts.get(name, "") for name in _BUFFERS[sided])
         told = pair and (bool(self.platform) or (plain and not sided))
-        if (self.facts.keys() & {*_BUFFERS[not sided]}) or (any(places) and not told) or (plain and self.platform):
+        if (
+            (self.facts.keys() & {*_BUFFERS[not sided]})
+            or (any(places) and not told)
+            or (plain and self.platform)
+        ):
             raise OutputError(
-                "output-damaged", "title and line on buffers contradict each other; the output is damaged or mixed up"
+                "output-damaged",
+                "title and line on buffers contradict each other; the output is damaged or "
+                "mixed up",
             )
         if any(places):
             if places not in _IN_MEMORY:
                 known = ", ".join(MEMORIES)
-                fault = f"buffers on {' and '.join(places)} are none of the memories that are told apart ({known})"
-                raise OutputError("output-device-memory", f"{fault}; ask for D or MD on both sides, or H and D")
+                fault = (
+                    f"buffers on {' and '.join(places)} are none of the memories that are told "
+                    f"apart ({known})"
+                )
+                raise OutputError(
+                    "output-trouble", f"{fault}; ask for D or MD on both sides, or H and D"
+                )
             word = _IN_MEMORY[places[::-1] if _receives(row) else places]
             return f"memory={word}" if word != HOST else ""
         if not self.platform or row.sizes == SIZELESS:
             return ""
         if pair and (sided or self.version < _SILENT_SINCE):
-            raise OutputError("output-damaged", "the line on its buffers is missing; the output is damaged or mixed up")
-        return f"memory={MANAGED}" if self.platform == "MANAGED" else UNSAID if pair else f"memory={DEVICE}"
+            raise OutputError(
+                "output-damaged",
+                "the line on its buffers is missing; the output is damaged or mixed up",
+            )
+        return (
+            f"memory={MANAGED}"
+            if self.platform == "MANAGED"
+            else UNSAID
+            if pair
+            else f"memory={DEVICE}"
+        )
 
     def _row(self, line: str) -> None:
-        row, columns, cells = self.rows[0], self.columns, list(re.finditer(r"\S+", line))
+        row = self.rows[0]
+        columns = self.columns
+        cells = list(re.finditer(r"\S+", line))
         # The blocking barrier has a title and no value under it.
         if row.sizes == SIZELESS and columns[-1][0] == VALIDATION and len(cells) < len(columns):
             columns = columns[:-1]
         if len(cells) != len(columns):
             raise _odd(line)
-        if not self.records and (shift := columns[-1][1] - cells[-1].end()) in _NARROWER.get(row.name, ()):
+        if not self.records and (shift := columns[-1][1] - cells[-1].end()) in _NARROWER.get(
+            row.name, ()
+        ):
             self.shift = shift
         printed = {}
         for cell, (title, end) in zip(cells, columns, strict=True):
@@ -904,41 +1280,70 @@ class _Table:
         repetitions = int(printed[ITERATIONS]) if ITERATIONS in printed else None
         if printed.get(VALIDATION) in ("Fail", "failed"):
             raise OutputError(
-                "output-validation", f"validation failed: {row.name} received wrong data at {size} bytes; distrust this MPI"
+                "output-trouble",
+                f"validation failed: {row.name} received wrong data at {size} bytes; distrust "
+                "this MPI",
             )
-        values = {name: float(cell) for title, cell in printed.items() if (name := _quantity(row, title))}
+        if row.reduction and self.version >= (7, 1) and "type" not in self.facts:
+            raise OutputError(
+                "output-damaged", f"the line that says the data type of {row.name} is missing"
+            )
+        values = {
+            name: float(cell) for title, cell in printed.items() if (name := _quantity(row, title))
+        }
         if row.quantities == OVERLAP and self.version < RIGHT_RANGE_SINCE:
             values = {name: value for name, value in values.items() if name not in _RANGE}
         if self.records:
             before = self.records[-1]
             if size is None or size != 2 * (before.message_bytes or 0.5):
                 gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
-                raise OutputError("output-mixed", f"{gap}; rows are missing, repeated or mixed up; run the benchmark again")
+                raise OutputError(
+                    "output-mixed",
+                    f"{gap}; rows are missing, repeated or mixed up; run the benchmark again",
+                )
             if repetitions and repetitions > (before.repetitions or 0):
-                raise OutputError("output-mixed", "the number of iterations grows; outputs are mixed up")
+                raise OutputError(
+                    "output-mixed", "the number of iterations grows; outputs are mixed up"
+                )
         if fault := _contradiction(values):
             raise OutputError("output-damaged", fault)
-        facts, checked = self.facts, printed.get(VALIDATION, "skipped") != "skipped"
-        ranks = 2 * int(facts["pairs"]) if "pairs" in facts else int(facts["ring"]) if "ring" in facts else None
+        facts = self.facts
+        checked = printed.get(VALIDATION, "skipped") != "skipped"
+        ranks = (
+            2 * int(facts["pairs"])
+            if "pairs" in facts
+            else int(facts["ring"])
+            if "ring" in facts
+            else None
+        )
         ranks = 2 if row.ranks == "only_pair" else ranks
         variant = ",".join(filter(None, (_variant(row, facts), self.memory)))
-        self.records.append(Record(NAME, row.name, ranks, 1, size, repetitions, values, variant, checked))
+        self.records.append(
+            Record(NAME, row.name, ranks, 1, size, repetitions, values, variant, checked)
+        )
 
 
 def _facts_of(row: Benchmark) -> set[str]:
     """What a benchmark must say above its columns."""
     if row.name in _FACTS:
         return _FACTS[row.name]
-    sided, ring = row.options[:1] == ("-w",), row.group == "neighbourhood_osu"
+    sided = row.options[:1] == ("-w",)
+    ring = row.group == "neighbourhood_osu"
     facts = {"window", "sync"} if sided else {"ring", "setup"} if ring else set()
     return facts | ({"parts"} if row.quantities == OVERLAP else set())
 
 
 def _variant(row: Benchmark, facts: Mapping[str, str]) -> str:
-    """What makes it another measurement: window and synchronisation, window size, threads, parts, a type not the default."""
+    """What makes it another measurement: window and synchronisation, window
+    size, threads, parts, a type not the default.
+    """
     words = [WINDOWS[facts["window"]], SYNCS[facts["sync"]]] if "window" in facts else []
     words += [f"window={facts['size']}"] if "size" in facts else []
-    words += [f"{key}={value}" for key, value in facts.items() if key.startswith(("sender_", "receiver_", "partitions"))]
+    words += [
+        f"{key}={value}"
+        for key, value in facts.items()
+        if key.startswith(("sender_", "receiver_", "partitions"))
+    ]
     usual = REDUCED if row.reduction else "MPI_CHAR"
     words += [f"type={kind}"] if (kind := facts.get("type", usual)) != usual else []
     return ",".join(words)
@@ -947,12 +1352,16 @@ def _variant(row: Benchmark, facts: Mapping[str, str]) -> str:
 def _quantity(row: Benchmark, title: str) -> str | None:
     """Key of :data:`vocabulary.QUANTITIES` of a column; ``None`` for a title that holds none.
 
-    Fan-in and fan-out print a bandwidth under the title of a latency (osu_bw_fan_in.c computes MB/s; ``print_only_header`` of
-    7.4 and 7.5 does not know their kind), and so the percentiles.
+    Fan-in and fan-out print a bandwidth under the title of a latency (osu_bw_fan_in.c computes
+    MB/s; ``print_only_header`` of 7.4 and 7.5 does not know their kind), and so the percentiles.
     """
     bandwidths = row.group == CONGESTION
     if tail := _TAIL.fullmatch(title):
-        return f"bandwidth_p{tail[1]}_mb_per_s" if bandwidths or tail[2].startswith("BW") else f"latency_p{tail[1]}_us"
+        return (
+            f"bandwidth_p{tail[1]}_mb_per_s"
+            if bandwidths or tail[2].startswith("BW")
+            else f"latency_p{tail[1]}_us"
+        )
     if bandwidths and title == "Avg Latency(us)":
         return "bandwidth_mb_per_s"
     names = _QUANTITIES.get(title, (None,))
@@ -969,23 +1378,33 @@ def _prints(row: Benchmark, titles: Sequence[str]) -> bool:
 
 
 def _headless(line: str, *, overlaps: bool) -> tuple[list[str], list[int]]:
-    """Column titles of a row without a head, and where each cell must end (``print_stats``, ``print_stats_nbc`` of 7.1)."""
+    """Column titles of a row without a head, and where each cell must end
+    (``print_stats``, ``print_stats_nbc`` of 7.1).
+    """
     cells = line.split()
     checked = [VALIDATION] if cells[-1] in ("Pass", "Fail") else []
     able = (list(columns) for columns in _HEADLESS if (columns[-1] == "Overlap(%)") == overlaps)
     titles = next((columns for columns in able if len(columns) + len(checked) == len(cells)), [])
     if not titles:
         raise _odd(line)
-    widths = [{"Avg Latency(us)": 17, ITERATIONS: 12}.get(title, 18) for title in (*titles, *checked)]
+    widths = [
+        {"Avg Latency(us)": 17, ITERATIONS: 12}.get(title, 18) for title in (*titles, *checked)
+    ]
     return [*titles, *checked], list(accumulate(widths))
 
 
 def _contradiction(values: Mapping[str, float]) -> str:
-    """What is wrong with a row whose columns are in no order, each rounded to 0.01; empty if nothing is."""
+    """What is wrong with a row whose columns are in no order, each
+    rounded to 0.01; empty if nothing is.
+    """
     mean = "t_pure_us" if "t_pure_us" in values else "t_avg_us"
-    orders: dict[tuple[str, ...], str] = {("t_min_us", mean, "t_max_us"): "the mean is not between minimum and maximum"}
+    orders: dict[tuple[str, ...], str] = {
+        ("t_min_us", mean, "t_max_us"): "the mean is not between minimum and maximum"
+    }
     for kind in ("latency_p{}_us", "bandwidth_p{}_mb_per_s"):
-        orders[tuple(kind.format(percent) for percent in PERCENTILES)] = "a percentile is below a smaller one"
+        orders[tuple(kind.format(percent) for percent in PERCENTILES)] = (
+            "a percentile is below a smaller one"
+        )
     for names, fault in orders.items():
         printed = [values[name] for name in names if name in values]
         if any(high < low - 0.01 for low, high in pairwise(printed)):
@@ -995,27 +1414,42 @@ def _contradiction(values: Mapping[str, float]) -> str:
 
 def facts_of_output(text: str) -> Facts:
     """What an output that was read says of how it was measured."""
-    notes, named = dict[str, None](), ""
+    notes = dict[str, None]()
+    named = ""
     for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):
         if platform := _ACCELERATED.search(match["title"]):
             named = "cuda" if platform[2] == "MANAGED" else platform[2].lower()
             row = _TITLES[_ACCELERATED.sub(r"\1", match["title"])][0]
             if re.search(r" on HOST \(H\) and R.* on HOST \(H\)", text):
                 notes[f"built for {platform[2]}; its buffers were in host memory"] = None
-            elif not re.search("(?:Send Buffer|Rank 0 Memory) on ", text) and not GROUPS[row.group].collective:
-                notes[f"memory of GPUs was asked for ({platform[2]}); of which buffers, the output does not say"] = None
-        if "Min Comm.(us)" in text and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE:
+            elif (
+                not re.search("(?:Send Buffer|Rank 0 Memory) on ", text)
+                and not GROUPS[row.group].collective
+            ):
+                notes[
+                    f"memory of GPUs was asked for ({platform[2]}); of which buffers, the output "
+                    "does not say"
+                ] = None
+        if (
+            "Min Comm.(us)" in text
+            and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE
+        ):
             notes[
-                f"left out: minimum and maximum of OSU {match['version']}, which are neither on three ranks or more (right "
-                f"from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
+                f"left out: minimum and maximum of OSU {match['version']}, which are neither on "
+                f"three ranks or more (right from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
     return Facts(tuple(notes), platform=named)
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
-    """Where the output under a title begins, with what its program prints above the title, and where it ends: after the last
-    line before another title that only OSU prints, so that whatever stands before that line stands inside."""
-    begin, end, there = title, title + 1, False
+    """Where the output under a title begins, with what its program prints above the title, and
+    where it ends: after the last line before another title that only OSU prints, so that whatever
+    stands before that line stands inside.
+    """
+    begin = title
+    end = title + 1
+    there = False
+    others = False
     for at in range(title - 1, -1, -1):
         if _EARLY.fullmatch(lines[at].rstrip()):
             begin = at
@@ -1024,18 +1458,49 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
     own = _ACCELERATED.sub(r"\1", lines[title].rstrip())
     for at in range(title + 1, len(lines)):
         line = lines[at].rstrip()
-        if line.startswith("# OSU ") and (there or _ACCELERATED.sub(r"\1", line) != own):
+        if line.startswith("# OSU ") and (there or others or _ACCELERATED.sub(r"\1", line) != own):
             break  # osu_mbw_mr prints its title twice
+        others |= bool(line) and not PIECE.fullmatch(line) and not line.startswith("# OSU ")
         if PIECE.fullmatch(line) and not _EARLY.fullmatch(line):
-            end, there = at + 1, there or not line.startswith("#")
+            end = at + 1
+            there = there or not line.startswith("#")
     if end < len(lines) and lines[end - 1].startswith(("PASSED", "FAILED")):
         end += bool(_SUMMARY.fullmatch(lines[end].rstrip()))
     return begin, end
 
 
+#: Largest message unless asked otherwise: of collectives, and of all others (``MAX_MSG_SIZE_COLL``
+#: and ``MAX_MESSAGE_SIZE`` of util/osu_util.h, 5.6 to 7.5).
+_LARGEST_COLLECTIVE = 1 << 20
+_LARGEST = 1 << 22
+_ASKED_LARGEST = re.compile(r"\bosu_\w+\s(?:.*\s)?(?:-m|--message-size)[\s=]*(?:[0-9]+:)?([0-9]+)")
+
+
+def doubt(last: Record, around: Iterable[str]) -> str:
+    """Nothing ends a table: one that was cut at the end of a row
+    looks like one that was asked to end there.
+    """
+    row = next(row for row in ROWS if row.name == last.benchmark)
+    largest = _LARGEST_COLLECTIVE if GROUPS[row.group].collective else _LARGEST
+    if row.sizes != SERIES or last.message_bytes is None or last.message_bytes >= largest:
+        return ""
+    if any(
+        last.message_bytes <= int(asked[1]) < 2 * last.message_bytes
+        for asked in map(_ASKED_LARGEST.search, around)
+        if asked
+    ):
+        return ""
+    by_itself = f"{row.name} by itself goes on to {largest}"
+    return (
+        f"the table ends with {last.message_bytes} bytes, and {by_itself}: it was asked to end "
+        "there (-m, -M), or cut off"
+    )
+
+
 def _second() -> OutputError:
     return OutputError(
-        "output-second-table", "a second table starts; split the outputs, and run one data type and window at a time"
+        "output-mixed",
+        "a second table starts; split the outputs, and run one data type and window at a time",
     )
 
 
@@ -1055,14 +1520,15 @@ SUITE = Suite(
     parse=parse,
     extent=extent,
     piece=PIECE,
+    doubt=doubt,
     facts=facts_of_output,
     rows=ROWS,
     groups=GROUPS,
     arguments=arguments,
     sizes=sizes,
     same_repetitions=True,
-    # util/osu_util_options.h. One of some eighty programs is started after a build, because all are made by one build on one
-    # library, and the package's install-time tests ran others.
+    # util/osu_util_options.h. One of some eighty programs is started after a build, because all are
+    # made by one build on one library, and the package's install-time tests ran others.
     programs=Programs(
         "osu_*",
         r"osu_[a-z0-9_]+",
@@ -1070,14 +1536,15 @@ SUITE = Suite(
         r"(?m)^# OSU .*v([0-9][0-9.]*)",
         ranks=2,
         sample=("osu_latency",),
-        # Fan-in and fan-out look for other nodes before they look at their options (osu_bw_fan_util.c); osu_mbw_mr of 5.x
-        # ends MPI twice when it has said its version, which is lost then where the MPI aborts (osu_mbw_mr.c).
-        refusal=r"Please run this benchmark on more than 1 node|after (?:finalizing MPICH|MPI_FINALIZE was invoked)",
+        # Fan-in and fan-out look for other nodes before they look at their options
+        # (osu_bw_fan_util.c); osu_mbw_mr of 5.x ends MPI twice when it has said its version, which
+        # is lost then where the MPI aborts (osu_mbw_mr.c).
+        refusal=r"Please run this benchmark on more than 1 node|after (?:finalizing MPICH"
+        r"|MPI_FINALIZE was invoked)",
         gpu={"cuda": "^# OSU MPI-CUDA ", "rocm": "^# OSU MPI-ROCM "},
         gpu_words=("-d", "{kind}", "--version"),
     ),
     spack=(BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),),
-    offer=OFFER,
     options=OPTIONS,
     on_gpu=on_gpu,
 )

@@ -1,8 +1,9 @@
-"""What a server and a client on two nodes are started with, and what they left behind (``cascade/end.py``), read whole or not
-at all.
+"""What a server and a client on two nodes are started with, and what they left behind
+(``cascade/end.py``), read whole or not at all.
 
-The text is the server's file and then the client's, each a line of JSON between a title and a CRC-32. That both met, on which
-port, and with which command is in it, since some programs print neither test nor size.
+The text is the server's file and then the client's, each a line of JSON between a title and a
+CRC-32. That both met, on which port, and with which command is in it, since some programs print
+neither test nor size.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import msgspec
 
 from ..machine.gpu import DEVICE, OF_HOST, Memory
 from ..printable import one_line
+from ..vocabulary import Refusal
 from .benchmark import Level, Limits, OutputError, Record
 
-#: Most characters of a stream that are kept (``MOST`` of ``end.py``); one more says that there was more.
+#: Most characters of a stream that are kept (``MOST`` of
+#: ``end.py``); one more says that there was more.
 MOST = 1 << 20
 #: How the two programs may have ended; the server is ended where it would wait for another client.
 ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
@@ -30,9 +33,11 @@ Counters = Mapping[str, int]
 class Look:
     """An interface at one moment.
 
-    :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the kernel has them; empty where it says nothing.
+    :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the
+        kernel has them; empty where it says nothing.
     :param counters: its own.
-    :param others: those of the node's other interfaces and RDMA ports (``mlx5_0/1``); empty in older records.
+    :param others: those of the node's other interfaces and RDMA ports
+        (``mlx5_0/1``); empty in older records.
     """
 
     link: Mapping[str, str]
@@ -119,7 +124,8 @@ class Start:
     :param size: bytes of a message.
     :param repetitions: messages that are timed.
     :param seconds: duration, of a program that measures for a time.
-    :param memory: where messages are; on a GPU: that with the number ``gpu``, in the order of their PCI addresses.
+    :param memory: where messages are; on a GPU: that with the number
+        ``gpu``, in the order of their PCI addresses.
     """
 
     transport: str
@@ -137,7 +143,8 @@ class OtherNetwork(OutputError):
     """A complete output, but the interface did not carry what the two exchanged."""
 
 
-#: Words of the server and of the client; ``{address}``, ``{port}`` and ``{own}`` are filled in by ``end.py``.
+#: Words of the server and of the client; ``{address}``, ``{port}``
+#: and ``{own}`` are filled in by ``end.py``.
 Words = tuple[tuple[str, ...], tuple[str, ...]]
 #: Fewest repetitions of any size; perftest makes no fewer than 5.
 LEAST = 20
@@ -195,7 +202,8 @@ class PairGroup:
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     :param mapped: what a map of all pairs is measured with; ``None``: there is none.
-    :param on_gpu: benchmarks that can send memory of a GPU, both ways the GPU's own, to the platforms they know.
+    :param on_gpu: benchmarks that can send memory of a GPU, both ways the
+        GPU's own, to the platforms they know.
     """
 
     name: str
@@ -210,12 +218,16 @@ class PairGroup:
     on_gpu: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def measures(self, plan: PairPlan, memory: Memory) -> bool:
-        return not memory.on_gpu or (memory.word == DEVICE and memory.kind in self.on_gpu.get(plan.benchmark, ()))
+        return not memory.on_gpu or (
+            memory.word == DEVICE and memory.kind in self.on_gpu.get(plan.benchmark, ())
+        )
 
 
 #: The layers that such groups are of.
-WIRE, TRANSPORT = "wire", "transport"
-#: Sizes in bytes of the programs that measure one size at a time: small and large, those between, and a curve.
+WIRE = "wire"
+TRANSPORT = "transport"
+#: Sizes in bytes of the programs that measure one size at a time:
+#: small and large, those between, and a curve.
 SIZES: Mapping[str, tuple[int, ...]] = {
     "smoke": (8, 1 << 20),
     "nightly": (8, 1 << 10, 1 << 16, 1 << 20, 1 << 22),
@@ -231,95 +243,153 @@ def title(program: str) -> re.Pattern[str]:
 def read(text: str, program: str, source: str) -> Pair:
     """Both ends of a launch of a program. What an end wrote is trusted where its checksum is right.
 
-    :raises OutputError: it is cut off, changed or mixed, an end could not measure, the two did not meet each other, or the
-        client's program failed.
+    :raises OutputError: it is cut off, changed or mixed, an end could not measure, the two did not
+        meet each other, or the client's program failed.
     """
 
-    def wrong(code: str, sentence: str) -> OutputError:
+    def wrong(code: Refusal, sentence: str) -> OutputError:
         return OutputError(code, f"{source}: {sentence}.")
 
-    rest, ends = text.replace("\r\n", "\n").lstrip("\n"), []
+    rest = text.replace("\r\n", "\n").lstrip("\n")
+    ends = []
     for which in ENDS:
-        form = rf"(# {which} of {re.escape(program)}, format 1\n([^\n]+)\n)# end: CRC-32 ([0-9a-f]{{8}})\n"
+        form = (
+            rf"(# {which} of {re.escape(program)}, format 1\n([^\n]+)\n)# end: CRC-32 "
+            r"([0-9a-f]{8})\n"
+        )
         match = re.match(form, rest)
         if not match or f"{zlib.crc32(match[1].encode(errors='replace')):08x}" != match[3]:
-            raise wrong("output-cut", f"the record of {program}'s {which} is missing, cut off or changed; run it again")
+            raise wrong(
+                "output-cut",
+                f"the record of {program}'s {which} is missing, cut off or changed; run it again",
+            )
         try:
             content = msgspec.json.decode(match[2], type=dict)
             if failed := content.get("failed"):
-                raise wrong("output-trouble", f"{program}'s {which} could not measure: {one_line(str(failed))[:200]}")
+                raise wrong(
+                    "output-trouble",
+                    f"{program}'s {which} could not measure: {one_line(str(failed))[:200]}",
+                )
             ends.append(msgspec.convert(content, End))
         except msgspec.DecodeError as error:
             fault = one_line(str(error))[:100]
-            raise wrong("output-damaged", f"the record of {program}'s {which} is not of this format: {fault}") from None
+            raise wrong(
+                "output-damaged",
+                f"the record of {program}'s {which} is not of this format: {fault}",
+            ) from None
         rest = rest[match.end() :]
     server, client = ends
     if rest.strip():
-        raise wrong("output-mixed", f"something stands behind the record of {program}'s client; outputs are mixed up")
+        raise wrong(
+            "output-mixed",
+            f"something stands behind the record of {program}'s client; outputs are mixed up",
+        )
     if (server.meeting, server.port) != (client.meeting, client.port):
-        raise wrong("output-mixed", f"{program}'s client met another server than the one recorded with it; run it again")
-    if str(client.port) not in client.words or server.address not in client.words or str(server.port) not in server.words:
-        raise wrong("output-mixed", f"{program} was started with another address or port; outputs are mixed up, run it again")
+        raise wrong(
+            "output-mixed",
+            f"{program}'s client met another server than the one recorded with it; run it again",
+        )
+    if (
+        str(client.port) not in client.words
+        or server.address not in client.words
+        or str(server.port) not in server.words
+    ):
+        raise wrong(
+            "output-mixed",
+            f"{program} was started with another address or port; outputs are mixed up, run it "
+            "again",
+        )
     for end in (client, server):
         message = one_line(end.errors.strip() or "it said nothing")[-200:]
         if end.ended not in ENDS[end.end]:
             raise wrong("output-trouble", f"{program}'s {end.end} was ended {end.ended}; {message}")
         if end.status and end.ended == "by itself":
-            raise wrong("output-trouble", f"{program}'s {end.end} ended with exit status {end.status}: {message}")
-        if any(counter not in look.counters for look in (end.before, end.after) for counter in ("rx_bytes", "tx_bytes")):
+            raise wrong(
+                "output-trouble",
+                f"{program}'s {end.end} ended with exit status {end.status}: {message}",
+            )
+        if any(
+            counter not in look.counters
+            for look in (end.before, end.after)
+            for counter in ("rx_bytes", "tx_bytes")
+        ):
             uncounted = f"{end.interface} of {end.host} does not count what it receives and sends"
-            raise wrong("output-trouble", f"{uncounted}, so nothing shows that {program} used it; measure over another one")
+            raise wrong(
+                "output-trouble",
+                f"{uncounted}, so nothing shows that {program} used it; measure over another one",
+            )
         if max(len(end.output), len(end.errors)) > MOST:
-            raise wrong("output-too-long", f"{program}'s {end.end} printed more than {MOST} characters; run it again")
+            raise wrong(
+                "output-damaged",
+                f"{program}'s {end.end} printed more than {MOST} characters; run it again",
+            )
     return Pair(server, client)
 
 
-def parser(program: str, measured: Callable[[Pair], tuple[Record, Exchanged]]) -> Callable[[str, str], list[Record]]:
+def parser(
+    program: str, measured: Callable[[Pair], tuple[Record, Exchanged]]
+) -> Callable[[str, str], list[Record]]:
     """The reader of a suite whose program is started on two nodes.
 
-    :param measured: the one record of both ends and what they exchanged while it was timed; raises :class:`ValueError` with
-        what is wrong, or whatever a JSON document gives that lacks something.
+    :param measured: the one record of both ends and what they exchanged while it was timed; raises
+        :class:`ValueError` with what is wrong, or whatever a JSON document gives that lacks
+        something.
     """
 
     def parse(text: str, source: str) -> list[Record]:
         ends = read(text, program, source)
         try:
             record, moved = measured(ends)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            TypeError,
+            ValueError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             message = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            raise OutputError("output-trouble", f"{source}: {program}: {one_line(message)[:200]}; run it again.") from None
+            raise OutputError(
+                "output-trouble", f"{source}: {program}: {one_line(message)[:200]}; run it again."
+            ) from None
         expect_carried(ends, moved, program, source)
         return [record]
 
     return parse
 
 
-#: Bytes that a packet has at least beside its payload as an interface counts it: headers of IPv4 and TCP without options (RFC
-#: 791, 3.1; RFC 9293, 3.1). A port of an RDMA device may count none.
+#: Bytes that a packet has at least beside its payload as an interface counts it: headers of IPv4
+#: and TCP without options (RFC 791, 3.1; RFC 9293, 3.1). A port of an RDMA device may count none.
 PACKET_BYTES = 40
 
 
 def expect_carried(pair: Pair, moved: Exchanged, program: str, source: str) -> None:
-    """That both interfaces carried what the two exchanged, and that their links stayed as they were.
+    """That both interfaces carried what the two exchanged, and
+    that their links stayed as they were.
 
-    A program need not obey: fi_pingpong 1.17 takes a domain that does not exist, and measures elsewhere.
+    A program need not obey: fi_pingpong 1.17 takes a domain that
+    does not exist, and measures elsewhere.
 
-    :param moved: of it the messages that wait for one another, so that each is a packet of its own: the payload of small ones
-        alone is less than what a node says to others meanwhile.
+    :param moved: of it the messages that wait for one another, so that each is a packet of its own:
+        the payload of small ones alone is less than what a node says to others meanwhile.
     :raises OtherNetwork: otherwise.
     """
-    sent, returned = moved.sent, moved.returned
+    sent = moved.sent
+    returned = moved.returned
     for end, out, back in ((pair.client, sent, returned), (pair.server, returned, sent)):
         headers = 0 if "/" in end.interface else moved.messages * PACKET_BYTES
         for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
             if end.bytes_of(counter) < least + headers:
                 raise OtherNetwork(
-                    "other-network",
-                    f"{source}: interface {end.interface} of {end.host} {verb} {end.bytes_of(counter)} bytes, and {program} "
-                    f"exchanged {least + headers}: it went over another network; check its options.",
+                    "not-comparable",
+                    f"{source}: interface {end.interface} of {end.host} {verb} "
+                    f"{end.bytes_of(counter)} bytes, and {program} exchanged {least + headers}: "
+                    "it went over another network; check its options.",
                 )
         if end.before.link != end.after.link:
             raise OtherNetwork(
-                "link-changed",
-                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again.",
+                "changed-since",
+                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its "
+                "cable, run again.",
             )

@@ -1,6 +1,8 @@
-"""Outputs of benchmarks to records: which reader takes a text, and whether what it read is what was asked for.
+"""Outputs of benchmarks to records: which reader takes a text, and
+whether what it read is what was asked for.
 
-All or nothing: either every number of complete outputs, or an :class:`benchmark.OutputError` with one sentence.
+All or nothing: either every number of complete outputs, or an
+:class:`benchmark.OutputError` with one sentence.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ import inspect
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from ..machine.gpu import UNSAID
 from ..vocabulary import POSITIVE_TIMES, QUANTITIES, ROOT, BadInput
@@ -29,6 +32,7 @@ __all__ = [
     "parse",
     "read",
     "read_log",
+    "read_steps",
 ]
 
 
@@ -51,40 +55,69 @@ class Output:
 
 
 def read(text: str, *, source: str = "<text>") -> Output:
-    """Read the one output of a suite that a text holds. Harmless lines of others around it are set aside and counted; of suites
-    without an extent only known ones, before the title.
+    """Read the one output of a suite that a text holds. Harmless lines of others around it are set
+    aside and counted; of suites without an extent only known ones, before the title.
 
     :param source: name of the output, for messages.
-    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, holds two outputs, a
-        value that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or says anywhere that the run failed.
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed
+        up, holds two outputs, a value that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or
+        says anywhere that the run failed.
     """
     first, *others = read_log(text, source=source)
     if others:
         raise OutputError(
-            "output-second-table",
-            f"{source}, line {others[0].line}: a second table starts, that of another run; split the outputs.",
+            "output-mixed",
+            f"{source}, line {others[0].line}: a second table starts, that of another run; split "
+            "the outputs.",
         )
     return first
 
 
 def read_log(text: str, *, source: str = "<text>") -> list[Output]:
-    """Read all outputs of a job's log, in their order; lines of others between them are set aside by the first.
+    """Read all outputs of a job's log, in their order; lines of others
+    between them are set aside by the first.
 
     :raises OutputError: as :func:`read`, but for a second output.
     """
+    outputs, faults = read_steps(text, source=source)
+    for fault in faults:
+        raise fault
+    return outputs
+
+
+def read_steps(text: str, *, source: str = "<text>") -> tuple[list[Output], list[OutputError]]:
+    """Read a job's log some of whose steps failed.
+
+    Where no line starts another program, nothing says which of two outputs a
+    fault between them is of, so both are left out.
+
+    :returns: outputs that no fault touches, as :func:`read_log`; and what
+        is wrong with the others, a sentence each.
+    :raises OutputError: as :func:`read_log`, where no output is left.
+    """
     if not text.strip():
         raise OutputError(
-            "output-empty", f"{source}: the output is empty; the benchmark printed nothing, see its standard error."
+            "output-empty",
+            f"{source}: the output is empty; the benchmark printed nothing, see its standard "
+            "error.",
         )
     suites = catalogue.SUITES
     text = preamble.plain(text, (suite.first_line for suite in suites.values() if suite.extent))
-    titles = sorted((match.start(), suite.name) for suite in suites.values() for match in suite.first_line.finditer(text))
+    titles = sorted(
+        (match.start(), suite.name)
+        for suite in suites.values()
+        for match in suite.first_line.finditer(text)
+    )
     lines = text.split("\n")
     if not titles:
-        raise _cause(lines, source) or OutputError(
-            "output-unknown",
-            f"{source}: this is not output of a benchmark that is known here ('mpibench catalogue'); give the whole "
-            "output of one, from its title on.",
+        raise (
+            _cause(lines, source)
+            or _one_end(text, source)
+            or OutputError(
+                "output-unknown",
+                f"{source}: this is not output of a benchmark that is known here ('mpibench "
+                "catalogue'); give the whole output of one, from its title on.",
+            )
         )
     suite = suites[titles[0][1]]
     other = next((title for title in titles if title[1] != suite.name), None)
@@ -92,54 +125,162 @@ def read_log(text: str, *, source: str = "<text>") -> list[Output]:
         own, counts = preamble.part(text, titles[0][0])
         records = _parse(suite, own, source)
         if other:
-            fault = f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs are mixed up"
-            raise OutputError(
-                "output-damaged", f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {fault}, run the benchmark again."
+            fault = (
+                f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs "
+                "are mixed up"
             )
-        if trouble := _cause(lines, source):  # below a block that is whole the launcher may say that a rank was killed
+            raise OutputError(
+                "output-damaged",
+                f"{source}, line {text.count(chr(10), 0, other[0]) + 1}: {fault}, run the "
+                "benchmark again.",
+            )
+        # below a block that is whole the launcher may say that a rank was killed
+        if trouble := _cause(lines, source):
             raise trouble
-        return [Output(records, counts, suite.facts(text).notes)]
+        return [Output(records, counts, suite.facts(text).notes)], []
     try:
-        return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
+        return _outputs(
+            lines, [(text.count("\n", 0, start), name) for start, name in titles], source
+        )
     except OutputError as error:
         raise _cause(lines, source) or error from None
 
 
-def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: str) -> list[Output]:
-    """The outputs under titles, of suites with an extent.
+class Whole(NamedTuple):
+    """An output, from the place of its first line on, ``end`` being the place after its last."""
+
+    begin: int
+    end: int
+    output: Output
+
+
+class Unread(NamedTuple):
+    """What is wrong with the lines from ``begin`` up to ``end``."""
+
+    begin: int
+    end: int
+    error: OutputError
+
+
+def _outputs(
+    lines: Sequence[str], titles: Sequence[tuple[int, str]], source: str
+) -> tuple[list[Output], list[OutputError]]:
+    """What :func:`read_steps` gives, of suites with an extent.
 
     :param titles: places of title lines among the lines, and whose they are.
     """
-    rest, outputs, end = list(lines), [], 0
+    rest = list(lines)
+    whole = list[Whole]()
+    failed = list[Unread]()
+    end = 0
     for place, name in titles:
         if place < end:
             continue
         suite = catalogue.SUITES[name]
         assert suite.extent is not None  # or it would not be here
-        stop = next((other for other, owner in titles if other > place and owner != name), len(lines))
+        stop = next(
+            (other for other, owner in titles if other > place and owner != name), len(lines)
+        )
+        above = end
         begin, end = suite.extent(lines[:stop], place)
-        # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
+        # Blank lines in front keep the numbers of lines; the last one
+        # has its end unless the file ends there.
         own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
-        records = _parse(suite, own, source)
-        ends = bool(suite.last_line) and any(re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end])
-        outputs.append(Output(records, {}, suite.facts(own).notes, place + 1, ends))
         rest[begin:end] = [""] * (end - begin)
+        try:
+            records = _parse(suite, own, source)
+        except OutputError as error:
+            failed.append(Unread(begin, end, error))
+            continue
+        ends = bool(suite.last_line) and any(
+            re.fullmatch(suite.last_line, line.strip()) for line in lines[begin:end]
+        )
+        doubt = "" if ends else suite.doubt(records[-1], lines[above:begin])
+        notes = (*suite.facts(own).notes, *filter(None, [doubt]))
+        whole.append(Whole(begin, end, Output(records, {}, notes, place + 1, ends)))
     around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
-    if trouble := _cause([line for _, line in around], source):
-        raise trouble
-    open_ends = [
-        (output, around[output.line : after - 1])
-        for output, after in zip(outputs, [*(other.line for other in outputs[1:]), len(lines) + 1], strict=True)
-        if not output.ends
+    inside = {place for step in failed for place in range(step.begin, step.end)}
+    seen = [
+        (number, lines[number - 1] if number - 1 in inside else line) for number, line in around
     ]
-    if fault := next(itertools.chain(_complaints(open_ends), _strays(around), _next_rows(open_ends)), None):
-        number, line, wrong = fault
-        raise OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {wrong}.")
-    if len(outputs) > 1 and all(record.ranks == 1 for output in outputs for record in output.records):
-        raise _singletons(source, outputs[1].line, lines[outputs[1].line - 1])
-    before, known = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: outputs[0].line - 1]))
+    if alone := _alone(lines if failed else rest, source):
+        raise next(_troubles(seen, source), Unread(0, 0, alone)).error
+    troubles = list(_troubles(seen, source))
+    untold = [
+        step
+        for step in failed
+        if not any(step.begin <= trouble.begin < step.end for trouble in troubles)
+    ]
+    faults = [*troubles, *untold, *_others(whole, around, source)]
+    outputs = [step.output for step in whole]
+    if len(outputs) > 1 and all(
+        record.ranks == 1 for output in outputs for record in output.records
+    ):
+        raise (
+            faults[0].error
+            if faults
+            else _singletons(source, outputs[1].line, lines[outputs[1].line - 1])
+        )
+    if faults:
+        starts = {number - 1 for number, line in around if _STARTS.search(line)}
+        steps: list[Whole | Unread] = sorted([*whole, *failed], key=lambda step: step.begin)
+        outputs = [step.output for step in whole if not _touched(step, steps, faults, starts)]
+        if not outputs:
+            raise faults[0].error
+        faults += [
+            Unread(step.begin, step.end, _beside(step, source))
+            for step in whole
+            if step.output not in outputs
+        ]
+    before, known = preamble.part(
+        "\n".join(rest), sum(len(line) + 1 for line in rest[: outputs[0].line - 1])
+    )
     counts = preamble.count(before.split("\n")) + known
-    return [replace(outputs[0], set_aside=dict(counts)), *outputs[1:]]
+    return [replace(outputs[0], set_aside=dict(counts)), *outputs[1:]], [
+        fault.error for fault in faults
+    ]
+
+
+def _touched(
+    step: Whole, steps: Sequence[Whole | Unread], faults: Iterable[Unread], starts: Container[int]
+) -> bool:
+    """Whether a fault stands inside a step or beside it, with no other
+    step and no start of a program between.
+    """
+    for fault in faults:
+        first, last = (
+            (fault.end, step.begin) if fault.end <= step.begin else (step.end, fault.begin)
+        )
+        between = any(other.begin < last and first < other.end for other in steps)
+        if not between and not any(place in starts for place in range(first, last)):
+            return True
+    return False
+
+
+def _beside(step: Whole, source: str) -> OutputError:
+    name = step.output.records[0].benchmark
+    fault = (
+        f"this output of {name} stands beside a fault, and no line between starts a program, so "
+        "it is left out, too"
+    )
+    return OutputError(
+        "output-damaged", f"{source}, line {step.output.line}: {fault}; run it again."
+    )
+
+
+def _others(whole: Sequence[Whole], around: Sequence[Numbered], source: str) -> Iterator[Unread]:
+    """What around the outputs says that one may be cut, or is not read."""
+    begins = [*(step.begin for step in whole), len(around)]
+    open_ends = [
+        (step.output, around[step.end : after])
+        for step, after in zip(whole, begins[1:], strict=True)
+        if not step.output.ends
+    ]
+    for number, line, wrong in itertools.chain(
+        _complaints(open_ends), _strays(around), _next_rows(open_ends)
+    ):
+        error = OutputError("output-damaged", f"{source}, line {number}: '{_shown(line)}' {wrong}.")
+        yield Unread(number - 1, number, error)
 
 
 #: Line of a text by its number, from 1.
@@ -154,8 +295,14 @@ def _complaints(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
     """Below a table that nothing ends stands no complaint."""
     for output, below in open_ends:
         if complaint := preamble.find_complaint(below):
-            fault = f"stands below a table of {output.records[0].benchmark}, which prints no last line, so it may be cut off"
-            yield *complaint, f"{fault}; run it again, or take that line out of the file if the table is whole"
+            fault = (
+                f"stands below a table of {output.records[0].benchmark}, which prints no last "
+                "line, so it may be cut off"
+            )
+            yield (
+                *complaint,
+                f"{fault}; run it again, or take that line out of the file if the table is whole",
+            )
 
 
 def _strays(around: Iterable[Numbered]) -> Iterator[Fault]:
@@ -164,53 +311,136 @@ def _strays(around: Iterable[Numbered]) -> Iterator[Fault]:
     for number, line in around:
         if _TITLE_WITHIN.search(line):
             fault = "is a title behind other characters, so its table is not read"
-            yield number, line, f"{fault}; give each output as the benchmark printed it, in a file of its own"
+            yield (
+                number,
+                line,
+                f"{fault}; give each output as the benchmark printed it, in a file of its own",
+            )
         if any(piece.fullmatch(line) for piece in pieces):
-            fault = "is a piece of a table whose beginning is not above it; outputs are damaged, cut or mixed up"
+            fault = (
+                "is a piece of a table whose beginning is not above it; outputs are damaged, "
+                "cut or mixed up"
+            )
             yield number, line, f"{fault}, run the benchmark again"
 
 
 def _next_rows(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
-    """Below a table that nothing ends stands not its next row, behind other characters."""
+    """Below a table that nothing ends stands not its next row, behind
+    other characters or cut before its value.
+    """
     for output, below in open_ends:
         if (size := output.records[-1].message_bytes) is not None:
             row = re.compile(_NEXT_ROW.format(size=2 * size or 1))
+            for number, line in below[:1]:
+                if line.strip() and str(2 * size or 1).startswith(line.strip()):
+                    yield (
+                        number,
+                        line,
+                        "is the beginning of the next row of the table above it, which is cut "
+                        "off; run it again",
+                    )
             for number, line in below:
                 if row.search(line):
-                    fault = "is the next row of the table above it behind other characters; outputs are mixed up"
+                    fault = (
+                        "is the next row of the table above it behind other characters; outputs "
+                        "are mixed up"
+                    )
                     yield number, line, f"{fault}, run the benchmark again"
 
 
 #: Titles of suites with an extent that end a line which does not begin with them.
-_TITLE_WITHIN = re.compile(r"# OSU .+ v[0-9.]+\s*$|# +Intel ?\(R\) MPI Benchmarks [0-9.]+[^,]*, \S+ part\s*$")
-#: The row that would come next, at the end of a line that something else begins: sizes of a table that nothing ends double.
+_TITLE_WITHIN = re.compile(
+    r"# OSU .+ v[0-9.]+\s*$|# +Intel ?\(R\) MPI Benchmarks [0-9.]+[^,]*, \S+ part\s*$"
+)
+#: The row that would come next, at the end of a line that something else
+#: begins: sizes of a table that nothing ends double.
 _NEXT_ROW = r"\S.*{size} {{2,}}[0-9]+\.[0-9]{{2}}(?: {{2,}}\S+)*\s*$"
-#: What programs say that were started on another number of ranks than they need, each by itself where all are alone.
-_TOO_FEW = re.compile(r"requires (?:exactly|at least) \w+ process|This is a test with 1 process|nprocs: 1,")
+#: What programs say that were started on another number of ranks than
+#: they need, each by itself where all are alone.
+_TOO_FEW = re.compile(
+    r"requires (?:exactly|at least) \w+ process|This is a test with 1 process|nprocs: 1,"
+)
+
+
+def _one_end(text: str, source: str) -> OutputError | None:
+    """That a program's own words are there, where what is read are
+    its two ends as a test records them.
+    """
+    found = (
+        (suite, line)
+        for suite in catalogue.SUITES.values()
+        if suite.by_itself and (line := suite.by_itself.search(text))
+    )
+    for suite, line in found:
+        fault = f"this is what one end of {suite.title} prints, which says not all of its test"
+        groups = " or ".join(pair.name for pair in suite.pairs)
+        remedy = (
+            f"read are both ends as a test of group {groups} records them ('mpibench catalogue "
+            f"{suite.name}')"
+        )
+        return OutputError(
+            "output-empty",
+            f"{source}, line {text.count(chr(10), 0, line.start()) + 1}: {fault}; {remedy}.",
+        )
+    return None
+
+
+#: A line that shows a command: a launcher with its options, and a benchmark.
+_STARTS = re.compile(
+    r"\b(?:mpirun|mpirun_rsh|mpiexec(?:\.hydra)?|prterun|prun|orterun|jsrun|aprun|srun"
+    r"|flux run)\s+(?:-.*[\s/]|\S*/)?"
+    r"(?:osu_\w+|IMB-\w+|\w+_perf(?:_mpi)?)(?:\s|$)"
+)
 
 
 def _cause(lines: Sequence[str], source: str) -> OutputError | None:
-    """Why there is no result, as lines say it that no benchmark prints beside one; ``None`` if none does."""
-    if trouble := preamble.find_trouble(enumerate(lines, 1)):
-        number, meaning, line = trouble
-        return OutputError(
-            "output-trouble", f"{source}, line {number}: {meaning}: '{_shown(line)}'; there is no result to use."
-        )
+    """Why there is no result, as lines say it that no benchmark
+    prints beside one; ``None`` if none does.
+    """
+    trouble = next(_troubles(enumerate(lines, 1), source), None)
+    return trouble.error if trouble else _alone(lines, source)
+
+
+def _troubles(lines: Iterable[Numbered], source: str) -> Iterator[Unread]:
+    """Lines that say that a run went wrong."""
+    for numbered in lines:
+        if trouble := preamble.find_trouble([numbered]):
+            number, meaning, line = trouble
+            fault = (
+                f"{source}, line {number}: {meaning}: '{_shown(line)}'; there is no result to use."
+            )
+            yield Unread(number - 1, number, OutputError("output-trouble", fault))
+
+
+def _alone(lines: Sequence[str], source: str) -> OutputError | None:
+    """That ranks were each started by themselves, as a program
+    says that needs another number of them.
+    """
     alone = [(number, line) for number, line in enumerate(lines, 1) if _TOO_FEW.search(line)]
     if len(alone) > 1:
         return _singletons(source, *alone[1])
     if alone and "requires" in alone[0][1]:
-        fault = f"the benchmark was started on another number of ranks than it needs: '{_shown(alone[0][1])}'"
+        fault = (
+            "the benchmark was started on another number of ranks than it needs: "
+            f"'{_shown(alone[0][1])}'"
+        )
         return OutputError(
-            "ranks-alone",
-            f"{source}, line {alone[0][0]}: {fault}; start it on that number, with a launcher that this MPI knows.",
+            "options-exclude",
+            f"{source}, line {alone[0][0]}: {fault}; start it on that number, with a launcher "
+            "that this MPI knows.",
         )
     return None
 
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
-    fault = f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its own (singletons)"
-    return OutputError("ranks-alone", f"{source}, line {number}: {fault}; start them with a launcher that this MPI knows.")
+    fault = (
+        f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a "
+        "world of its own (singletons)"
+    )
+    return OutputError(
+        "options-exclude",
+        f"{source}, line {number}: {fault}; start them with a launcher that this MPI knows.",
+    )
 
 
 def _shown(line: str) -> str:
@@ -226,7 +456,9 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
 
 
 def _parse(suite: Suite, text: str, source: str) -> list[Record]:
-    """Records as the suite's reader gives them; where that is a site's own and fails, the defect is not the project's."""
+    """Records as the suite's reader gives them; where that is a site's own
+    and fails, the defect is not the project's.
+    """
     try:
         return _possible(suite.parse(text, source), suite, source)
     except BadInput:
@@ -236,63 +468,105 @@ def _parse(suite: Suite, text: str, source: str) -> list[Record]:
         if file.is_relative_to(ROOT):
             raise
         why = f"{type(error).__name__}: {error}"
-        raise OutputError("reader-failed", f"{source}: the reader of {suite.title} in {file} fails ({why}).") from error
+        raise OutputError(
+            "output-damaged", f"{source}: the reader of {suite.title} in {file} fails ({why})."
+        ) from error
 
 
 def _possible(records: list[Record], suite: Suite, source: str) -> list[Record]:
-    """The records, each of a benchmark of the suite and there once, with quantities that are known and values that something
-    can take."""
+    """The records, each of a benchmark of the suite and there once, with quantities that are known
+    and values that something can take.
+    """
 
     def wrong(record: Record, fault: str) -> OutputError:
         size = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
-        return OutputError("output-damaged", f"{source}: {_label(record.benchmark, record.variant)}{size} {fault}.")
+        return OutputError(
+            "output-damaged", f"{source}: {_label(record.benchmark, record.variant)}{size} {fault}."
+        )
 
-    names, seen = {row.name for row in suite.rows}, set()
+    names = {row.name for row in suite.rows}
+    seen = set()
     for record in records:
         if record.benchmark not in names:
-            raise wrong(record, f"is no benchmark of {suite.title}: its reader is to give one of the suite's rows")
+            raise wrong(
+                record,
+                f"is no benchmark of {suite.title}: its reader is to give one of the suite's rows",
+            )
         identity = (record.benchmark, record.ranks, record.variant, record.message_bytes)
         if identity in seen:
             raise wrong(record, "is there twice; outputs are mixed up, run it again")
         seen.add(identity)
         for name, value in record.values.items():
             if name not in QUANTITIES:
-                raise wrong(record, f"has {name}, which is no quantity: its reader is to give one of vocabulary.QUANTITIES")
+                raise wrong(
+                    record,
+                    f"has {name}, which is no quantity: its reader is to give one of "
+                    "vocabulary.QUANTITIES",
+                )
             if not (0 < value < math.inf or (value == 0 and name not in POSITIVE_TIMES)):
-                raise wrong(record, f"has {name} = {value:g}, which nothing can take; the output is damaged, run it again")
+                raise wrong(
+                    record,
+                    f"has {name} = {value:g}, which nothing can take; the output is damaged, run "
+                    "it again",
+                )
     return records
 
 
-def check_complete(records: Sequence[Record], expected: Iterable[catalogue.Expected], *, source: str = "<records>") -> None:
+def check_complete(
+    records: Sequence[Record], expected: Iterable[catalogue.Expected], *, source: str = "<records>"
+) -> None:
     """Check that the records are exactly those a launch was to give.
 
     :param expected: in order.
-    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or repetitions (where they
-        are printed), a missing or extra variant, size or quantity, or data that was to be compared and was not.
+    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or
+        repetitions (where they are printed), a missing or extra variant, size or quantity, or data
+        that was to be compared and was not.
     """
     items = {item.benchmark: item for item in expected}
     tables: dict[str, list[Record]] = {}
     for record in records:
         tables.setdefault(record.benchmark, []).append(record)
     faults = [
-        *(f"benchmark {name} was asked for and is missing; run it again" for name in items if name not in tables),
-        *(f"benchmark {name} was not asked for; this is the output of another launch" for name in tables if name not in items),
+        *(
+            f"benchmark {name} was asked for and is missing; run it again"
+            for name in items
+            if name not in tables
+        ),
+        *(
+            f"benchmark {name} was not asked for; this is the output of another launch"
+            for name in tables
+            if name not in items
+        ),
     ]
     if not faults and list(tables) != list(items):
-        faults = ["the benchmarks are in another order than asked for; outputs are mixed up, run again"]
-    for fault in (*faults, *(fault for name, item in items.items() for fault in _faults(item, tables.get(name, ())))):
+        faults = [
+            "the benchmarks are in another order than asked for; outputs are mixed up, run again"
+        ]
+    for fault in (
+        *faults,
+        *(fault for name, item in items.items() for fault in _faults(item, tables.get(name, ()))),
+    ):
         raise OutputError("output-damaged", f"{source}: {fault}.")
 
 
 def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str]:
-    name, launch = item.benchmark, "this is the output of another launch"
+    name = item.benchmark
+    launch = "this is the output of another launch"
     for record in records:
         if record.ranks not in (item.ranks, None, *item.growing):
-            yield f"{name} ran on {record.ranks} ranks, asked for were {item.ranks}; check the launch"
+            yield (
+                f"{name} ran on {record.ranks} ranks, asked for were {item.ranks}; check the launch"
+            )
         if item.repetitions is not None and record.repetitions not in (item.repetitions, None):
-            yield f"{name} made {record.repetitions} repetitions, asked for were {item.repetitions}; {launch}"
+            yield (
+                f"{name} made {record.repetitions} repetitions, asked for were "
+                f"{item.repetitions}; {launch}"
+            )
         if absent := [quantity for quantity in item.quantities if quantity not in record.values]:
-            yield f"{name} has no column of {absent[0]}, which was asked for; {launch}, or of a version with other columns"
+            yield (
+                f"{name} has no column of {absent[0]}, which was asked for; {launch}, or of a "
+                "version with other columns"
+            )
         if item.validated and not record.validated:
             yield f"{name} does not say whether its data was right, as was asked for (-c)"
     variants = tuple(dict.fromkeys(record.variant for record in records))
@@ -303,13 +577,20 @@ def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str
         printed = [record.message_bytes for record in records if record.variant == variant]
         if tuple(printed) != item.sizes:
             missing = [f"lacks {_bytes(size)}" for size in item.sizes if size not in printed]
-            extra = [f"has {_bytes(size)}, which was not asked for" for size in printed if size not in item.sizes]
+            extra = [
+                f"has {_bytes(size)}, which was not asked for"
+                for size in printed
+                if size not in item.sizes
+            ]
             fault = [*missing, *extra, "has a size twice or out of order"][0]
             yield f"{_label(name, variant)} {fault}; the output is cut or mixed up, run it again"
 
 
-def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>") -> list[Record]:
-    """Records that are exactly those asked for, with the ranks and repetitions the suite does not print filled in.
+def complete(
+    records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>"
+) -> list[Record]:
+    """Records that are exactly those asked for, with the ranks and
+    repetitions the suite does not print filled in.
 
     :raises OutputError: as :func:`check_complete`.
     """
@@ -327,7 +608,9 @@ def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], 
     ]
 
 
-def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
+def _as_started(
+    records: Sequence[Record], expected: Sequence[catalogue.Expected]
+) -> Sequence[Record]:
     """The records under the name of the one benchmark that was started, where both have one title.
 
     Where a program prints another's title, only what was started says which it is.
@@ -337,24 +620,45 @@ def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected
     if len(printed) != 1 or len(asked) != 1:
         return records
     ((suite, name),), (wanted,) = printed, asked
-    titles = {row.name: (row.title, row.quantities) for row in catalogue.SUITES[suite].rows if row.title}
+    titles = {
+        row.name: (row.title, row.quantities) for row in catalogue.SUITES[suite].rows if row.title
+    }
     if name == wanted or titles.get(name) is None or titles[name] != titles.get(wanted):
         return records
     return [replace(record, benchmark=wanted) for record in records]
 
 
-def _in_memory(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
-    """The records with the memory of GPUs that was asked for, where an output says only that it was some."""
-    asked = {word for item in expected for name in item.variants for word in name.split(",") if word.startswith("memory=")}
+def _in_memory(
+    records: Sequence[Record], expected: Sequence[catalogue.Expected]
+) -> Sequence[Record]:
+    """The records with the memory of GPUs that was asked for, where
+    an output says only that it was some.
+    """
+    asked = {
+        word
+        for item in expected
+        for name in item.variants
+        for word in name.split(",")
+        if word.startswith("memory=")
+    }
     if len(asked) != 1:
         return records
     (memory,) = asked
-    return [replace(record, variant=re.sub(rf"\b{UNSAID}$", memory, record.variant)) for record in records]
+    return [
+        replace(record, variant=re.sub(rf"\b{UNSAID}$", memory, record.variant))
+        for record in records
+    ]
 
 
-def _by_ranks(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
-    """The records with their number of ranks in the variant, where a launch measures several numbers of them."""
-    several = {item.benchmark for item in expected if any("ranks=" in name for name in item.variants)}
+def _by_ranks(
+    records: Sequence[Record], expected: Sequence[catalogue.Expected]
+) -> Sequence[Record]:
+    """The records with their number of ranks in the variant, where a
+    launch measures several numbers of them.
+    """
+    several = {
+        item.benchmark for item in expected if any("ranks=" in name for name in item.variants)
+    }
     return [
         replace(record, variant=",".join(filter(None, (record.variant, f"ranks={record.ranks}"))))
         if record.benchmark in several
@@ -364,9 +668,11 @@ def _by_ranks(records: Sequence[Record], expected: Sequence[catalogue.Expected])
 
 
 def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text>") -> None:
-    """Make sure that a program that shows its arguments was started with those of the launch, in their order.
+    """Make sure that a program that shows its arguments was started
+    with those of the launch, in their order.
 
-    IMB-P2P, and all of IMB 2018, print them after they have cut them at their commas: ``20`` for ``-iter 20,1``.
+    IMB-P2P, and all of IMB 2018, print them after they have cut them at
+    their commas: ``20`` for ``-iter 20,1``.
 
     :raises OutputError: with the first that is another.
     """
@@ -375,8 +681,12 @@ def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text
         return
     for there, asked in zip_longest(shown, launch.args, fillvalue="nothing"):
         if there not in (asked, asked.partition(",")[0]):
-            fault = f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
-            raise OutputError("output-of-another-launch", f"{source}: {fault}; this is the output of another launch.")
+            fault = (
+                f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
+            )
+            raise OutputError(
+                "output-mixed", f"{source}: {fault}; this is the output of another launch."
+            )
 
 
 def _label(name: str, variant: str) -> str:

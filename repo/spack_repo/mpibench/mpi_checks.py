@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
-"""What install-time tests of MPI libraries and MPI benchmarks share: starting two ranks on this machine."""
+"""What install-time tests of MPI libraries and MPI benchmarks
+share: starting two ranks on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from pathlib import Path
 
 from spack.package import Executable, SkipTest, Spec, which
 
-#: Starts ranks as plain child processes, also inside a batch job and as root (container builds). Spack clears such
-#: settings from the test's environment, so they are given to each launch.
+#: Starts ranks as plain child processes, also inside a batch job and as root (container builds).
+#: Spack clears such settings from the test's environment, so they are given to each launch.
 LOCAL_LAUNCH = {
     "HYDRA_LAUNCHER": "fork",
     "I_MPI_HYDRA_BOOTSTRAP": "fork",
@@ -23,7 +25,8 @@ LOCAL_LAUNCH = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 
-#: Passes a token round all ranks, so that every rank has sent and received before anything is printed.
+#: Passes a token round all ranks, so that every rank has sent and
+#: received before anything is printed.
 RING_SOURCE = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -52,8 +55,9 @@ int main(int argc, char **argv)
 }
 """
 
-#: Both ranks send more short messages than a library holds buffers for before either receives, as bidirectional
-#: benchmarks do: what could not leave at once has to leave later, with its own header and its own data.
+#: Both ranks send more short messages than a library holds buffers for before either receives, as
+#: bidirectional benchmarks do: what could not leave at once has to leave later, with its own header
+#: and its own data.
 FLOOD_SOURCE = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -62,23 +66,26 @@ enum { ROUNDS = 100, WINDOW = 256 };
 
 int main(int argc, char **argv)
 {
-    int rank, size, round, i, wrong = 0;
+    int rank, size, next, last, round, i, wrong = 0;
     long long sent[WINDOW], received[WINDOW];
     MPI_Request requests[2 * WINDOW];
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    next = (rank + 1) % size;
+    last = (rank + size - 1) % size;
     for (round = 0; round < ROUNDS; round++) {
         for (i = 0; i < WINDOW; i++) {
             sent[i] = ((long long)rank * ROUNDS + round) * WINDOW + i;
-            MPI_Isend(&sent[i], 1, MPI_LONG_LONG, (rank + 1) % size, i, MPI_COMM_WORLD, &requests[i]);
+            MPI_Isend(&sent[i], 1, MPI_LONG_LONG, next, i, MPI_COMM_WORLD, &requests[i]);
         }
         for (i = 0; i < WINDOW; i++)
-            MPI_Irecv(&received[i], 1, MPI_LONG_LONG, (rank + size - 1) % size, i, MPI_COMM_WORLD, &requests[WINDOW + i]);
+            MPI_Irecv(&received[i], 1, MPI_LONG_LONG, last, i, MPI_COMM_WORLD,
+                      &requests[WINDOW + i]);
         MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
         for (i = 0; i < WINDOW; i++)
-            wrong += received[i] != ((long long)((rank + size - 1) % size) * ROUNDS + round) * WINDOW + i;
+            wrong += received[i] != ((long long)last * ROUNDS + round) * WINDOW + i;
     }
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
@@ -96,18 +103,26 @@ def launcher(mpi: Spec) -> Executable:
     folder = getattr(mpi.package, "component_prefix", mpi.prefix).bin
     found = which("mpiexec", "mpirun", path=[str(folder)])
     if found is None:
-        raise SkipTest(f"{mpi.name} has no mpiexec in {folder}; its programs need the site's own launcher")
+        raise SkipTest(
+            f"{mpi.name} has no mpiexec in {folder}; its programs need the site's own launcher"
+        )
     return found
 
 
 def run_two_ranks(mpi: Spec, *words: str, threads: int = 1) -> str:
-    """Run a program on two ranks of this machine; what both streams had. A program that fails raises ``ProcessError``."""
+    """Run a program on two ranks of this machine; what both streams had. A
+    program that fails raises ``ProcessError``.
+    """
     environment = {**LOCAL_LAUNCH, "OMP_NUM_THREADS": str(threads)}
-    return launcher(mpi)("-n", "2", *words, extra_env=environment, output=str, error=str, timeout=120)
+    return launcher(mpi)(
+        "-n", "2", *words, extra_env=environment, output=str, error=str, timeout=120
+    )
 
 
 def run_program(mpi: Spec, name: str, source: str) -> str:
-    """Compile a C program with the MPI's ``mpicc`` in the working directory and run it on two ranks; what it printed."""
+    """Compile a C program with the MPI's ``mpicc`` in the working
+    directory and run it on two ranks; what it printed.
+    """
     Path(f"{name}.c").write_text(source)
     Executable(str(mpi.prefix.bin.mpicc))(f"{name}.c", "-o", name)
     return run_two_ranks(mpi, str(Path(name).resolve()))

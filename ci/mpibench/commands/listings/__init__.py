@@ -1,1 +1,3 @@
-"""What commands list: the machine, jobs that nobody reads, stacks, benchmarks, records of an output."""
+"""What commands list: the machine, jobs that nobody reads,
+stacks, benchmarks, records of an output.
+"""

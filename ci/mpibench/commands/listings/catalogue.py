@@ -1,8 +1,12 @@
-"""``mpibench catalogue``: what the tests can measure: its groups by suite, or the benchmarks of one group or suite."""
+"""``mpibench catalogue``: what the tests can measure: its groups by
+suite, or the benchmarks of one group or suite.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -10,14 +14,16 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from reframe_tests.harness import records
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Benchmark
 from reframe_tests.harness.suites.model import Suite
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
 
-from .coverage import tests_by_group
-from .doctor import test_folders
-
+#: Subfolder of a folder of further records that has the test classes of its suites, as in
+#: site_configs/template/extensions.
+TESTS = "tests"
 #: Beside a group that no test class names.
 NOT_RUN = "no test"
 _OTHERS = "Groups without a suite of their own"
@@ -25,7 +31,36 @@ _OTHERS = "Groups without a suite of their own"
 _SINGLE = "one group each"
 
 
-def show(name: str | None = None, console: Console | None = None, *, tests_of_groups: bool = False) -> None:
+def test_folders(root: Path) -> list[Path]:
+    """Folders with tests: the project's own, and ``tests`` of each folder of further records."""
+    return [root / "reframe_tests", *(folder / TESTS for folder in records.extension_folders())]
+
+
+def tests_by_group(folders: Sequence[Path]) -> dict[str, str]:
+    """Groups that test classes name, to the first such class; the files are
+    not run, and one that is no Python names none.
+
+    :param folders: where test files lie; one that is not there has none.
+    """
+    named: dict[str, str] = {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*.py"))):
+        try:
+            tree = ast.parse(path.read_text())
+        except (SyntaxError, ValueError):
+            continue
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+            for statement in ast.walk(node):
+                match statement:
+                    case ast.Assign(
+                        targets=[ast.Name(id="group")], value=ast.Constant(value=str(group))
+                    ):
+                        named.setdefault(group, node.name)
+    return named
+
+
+def show(
+    name: str | None = None, console: Console | None = None, *, tests_of_groups: bool = False
+) -> None:
     """Print the table of contents, or the benchmarks of one group, of one suite, or of one name.
 
     :param tests_of_groups: the contents have a line for each group, with its test and what it is.
@@ -35,10 +70,16 @@ def show(name: str | None = None, console: Console | None = None, *, tests_of_gr
     if name is None:
         _show_groups(console, tests) if tests_of_groups else _show_contents(console, tests)
         return
-    if name not in catalogue.GROUPS and name in catalogue.SUITES and len(groups := _groups_of(catalogue.SUITES[name])) > 1:
+    if (
+        name not in catalogue.GROUPS
+        and name in catalogue.SUITES
+        and len(groups := _groups_of(catalogue.SUITES[name])) > 1
+    ):
         table = _table(True)
         for group in groups:
-            table.add_row(group, escape(", ".join(dict.fromkeys(row.name for row in catalogue.rows(group)))))
+            table.add_row(
+                group, escape(", ".join(dict.fromkeys(row.name for row in catalogue.rows(group))))
+            )
         console.print(table)
         return
     for group, rows in _chosen(name).items():
@@ -46,15 +87,21 @@ def show(name: str | None = None, console: Console | None = None, *, tests_of_gr
 
 
 def as_data(name: str | None = None) -> dict[str, Any]:
-    """Groups by name: ``suite``, ``test`` (``None``: no test class names it), ``description``, and their ``benchmarks``.
+    """Groups by name: ``suite``, ``test`` (``None``: no test class names
+    it), ``description``, and their ``benchmarks``.
 
     :param name: a group, suite, benchmark or program; default: everything.
     """
     tests = tests_by_group(test_folders(ROOT))
-    suite_of = {group: suite.name for suite in catalogue.SUITES.values() for group in _groups_of(suite)}
+    suite_of = {
+        group: suite.name for suite in catalogue.SUITES.values() for group in _groups_of(suite)
+    }
     suite = catalogue.SUITES.get(name or "")
     if name is None or (suite and _groups_of(suite) and name not in catalogue.GROUPS):
-        chosen = {group: catalogue.rows(group) for group in (_groups_of(suite) if suite else catalogue.GROUPS)}
+        chosen = {
+            group: catalogue.rows(group)
+            for group in (_groups_of(suite) if suite else catalogue.GROUPS)
+        }
     else:
         chosen = _chosen(name)
     return {
@@ -68,7 +115,9 @@ def as_data(name: str | None = None) -> dict[str, Any]:
                     "program": row.binary,
                     "ranks": row.ranks,
                     "units": {quantity: QUANTITIES[quantity].unit for quantity in row.quantities},
-                    "gated_bytes": {quantity: list(sizes) for quantity, sizes in row.gated_sizes.items()},
+                    "gated_bytes": {
+                        quantity: list(sizes) for quantity, sizes in row.gated_sizes.items()
+                    },
                 }
                 for row in rows
             ],
@@ -88,7 +137,9 @@ def _table(*fixed: bool) -> Table:
 def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
     """One screen: suites with their groups; what has one group stands together."""
     suites = groups_by_suite()
-    several = {title: groups for title, groups in suites.items() if len(groups) > 1 and title != _OTHERS}
+    several = {
+        title: groups for title, groups in suites.items() if len(groups) > 1 and title != _OTHERS
+    }
     single = [group for title, groups in suites.items() if title not in several for group in groups]
     table = _table(True)
     for title, groups in (*several.items(), (_SINGLE, single)):
@@ -96,18 +147,27 @@ def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
         table.add_row(f"[bold]{escape(title)}[/bold]", escape(", ".join(marked)))
     console.print(table)
     benchmarks = sum(len(catalogue.rows(group)) for group in catalogue.GROUPS)
-    console.print(f"\n{len(catalogue.GROUPS)} groups, {benchmarks} benchmarks. {_only_read()}\n", soft_wrap=True)
     console.print(
-        "mpibench catalogue NAME     the benchmarks of a group or suite, or where a benchmark is\n"
-        "mpibench catalogue --tests  each group with the test that measures it (reframe -c reframe_tests -n TEST)\n"
-        "mpibench catalogue --coverage  what each release of a suite offers",
+        f"\n{len(catalogue.GROUPS)} groups, {benchmarks} benchmarks. {_only_read()}\n",
+        soft_wrap=True,
+    )
+    console.print(
+        "mpibench catalogue NAME     the benchmarks of a group or suite, or where a benchmark "
+        "is\n"
+        "mpibench catalogue --tests  each group with the test that measures it (reframe -c "
+        "reframe_tests -n TEST)\n",
         soft_wrap=True,
     )
 
 
 def _only_read() -> str:
-    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs)
-    return f"Outputs that 'mpibench catalogue --parse' reads and no test starts: {escape(only_read or 'none')}."
+    only_read = ", ".join(
+        suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs
+    )
+    return (
+        "Outputs that 'mpibench catalogue --parse' reads and no test starts: "
+        f"{escape(only_read or 'none')}."
+    )
 
 
 def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
@@ -116,17 +176,28 @@ def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
         table = _table(True, True, False)
         for name in groups:
             count = len(catalogue.rows(name))
-            what = f" {count} benchmark{'s'[: count != 1]}." if count else ""
-            table.add_row(f"  {name}", tests.get(name, NOT_RUN), escape(f"{catalogue.GROUPS[name].description}.{what}"))
+            what = f" {plural(count, 'benchmark')}." if count else ""
+            table.add_row(
+                f"  {name}",
+                tests.get(name, NOT_RUN),
+                escape(f"{catalogue.GROUPS[name].description}.{what}"),
+            )
         console.print(table)
         console.print()
     console.print(f"{_only_read()}\n", soft_wrap=True)
-    console.print("Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).", soft_wrap=True)
+    console.print(
+        "Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).",
+        soft_wrap=True,
+    )
 
 
 def groups_by_suite() -> dict[str, list[str]]:
     """Titles of suites to their groups; suites whose outputs are only read have none."""
-    listed = {f"{suite.title} ({suite.name})": groups for suite in catalogue.SUITES.values() if (groups := _groups_of(suite))}
+    listed = {
+        f"{suite.title} ({suite.name})": groups
+        for suite in catalogue.SUITES.values()
+        if (groups := _groups_of(suite))
+    }
     owned = {name for groups in listed.values() for name in groups}
     return {**listed, _OTHERS: [name for name in catalogue.GROUPS if name not in owned]}
 
@@ -141,12 +212,16 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
     if named_so or name in catalogue.GROUPS:
         return {group: catalogue.rows(group) for group in named_so or (name,)}
     named = {
-        group: tuple(row for row in catalogue.rows(group) if name.lower() in (row.name.lower(), row.binary.lower()))
+        group: tuple(
+            row
+            for row in catalogue.rows(group)
+            if name.lower() in (row.name.lower(), row.binary.lower())
+        )
         for group in catalogue.GROUPS
     }
     if not any(named.values()):
         raise BadInput(
-            "catalogue-name-unknown",
+            "unknown-name",
             f"there is no group, suite, benchmark or program '{name}' in the catalogue; "
             f"choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench catalogue'.",
         )
@@ -154,12 +229,18 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
 
 
 def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: str) -> None:
-    """The rows of a group: those alike in all but the name together, and what all of them share once, above."""
-    console.print(f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}.")
+    """The rows of a group: those alike in all but the name together,
+    and what all of them share once, above.
+    """
+    console.print(
+        f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}."
+    )
     titles = ("program", "ranks", "quantities", "reference at bytes")
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        quantities = ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
+        quantities = ", ".join(
+            f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities
+        )
         alike.setdefault((row.binary, row.ranks, quantities, gated_text(row)), []).append(row.name)
     shared = [len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
 
@@ -178,5 +259,11 @@ def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: 
 
 def gated_text(row: Benchmark) -> str:
     """Sizes that may have a reference, in bytes, by quantity."""
-    sizes = {name: ["no size" if size is None else str(size) for size in known] for name, known in row.gated_sizes.items()}
-    return "; ".join(f"{QUANTITIES[name].short}: {', '.join(known)}" for name, known in sizes.items()) or "none"
+    sizes = {
+        name: ["no size" if size is None else str(size) for size in known]
+        for name, known in row.gated_sizes.items()
+    }
+    return (
+        "; ".join(f"{QUANTITIES[name].short}: {', '.join(known)}" for name, known in sizes.items())
+        or "none"
+    )

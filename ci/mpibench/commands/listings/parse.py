@@ -16,28 +16,58 @@ from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 #: Path that stands for standard input.
 STDIN = Path("-")
 #: Columns that are no quantity, in this order; the quantities follow, their unit in the name.
-KEYS = ("source", "suite", "benchmark", "ranks", "groups", "variant", "message_bytes", "repetitions")
+KEYS = (
+    "source",
+    "suite",
+    "benchmark",
+    "ranks",
+    "groups",
+    "variant",
+    "message_bytes",
+    "repetitions",
+)
 
 Row = dict[str, Any]
 
 
-def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] = lambda text: None) -> str:
-    """Records of all files; the source of a record is its file, and the line of its output's title where a file has several.
+def _refuse(fault: BadInput) -> None:
+    raise fault
 
-    :param format: ``json`` is a list of objects with only the quantities a benchmark prints; ``csv`` has a column for every
-        quantity that occurs; ``table`` is for reading, one table per file and set of columns.
-    :param note: called with what an output says of how it was measured, and for each file in which other programs' lines stood
-        around outputs and were set aside.
-    :raises BadInput: for a file that cannot be read as text, or holds no complete output, or an incomplete one; nothing is
-        formatted then.
+
+def parse_files(
+    paths: Sequence[Path],
+    format: str,
+    note: Callable[[str], None] = lambda text: None,
+    fault: Callable[[BadInput], None] = _refuse,
+) -> str:
+    """Records of all files; the source of a record is its file, and the line
+    of its output's title where a file has several.
+
+    :param format: ``json`` is a list of objects with only the quantities a benchmark prints;
+        ``csv`` has a column for every quantity that occurs; ``table`` is for reading, one table per
+        file and set of columns.
+    :param note: called with what an output says of how it was measured, and for each file in which
+        other programs' lines stood around outputs and were set aside.
+    :param fault: called with each reason why something of a log is not among
+        the records, where others of its outputs are.
+    :raises BadInput: for a file that cannot be read as text, or holds no complete output, or an
+        incomplete one; nothing is formatted then.
     """
     rows: list[Row] = []
     for path in paths:
-        readings = reader.read_log(read_text(path), source=str(path))
+        readings, faults = reader.read_steps(read_text(path), source=str(path))
+        for error in faults:
+            fault(error)
         for reading in readings:
-            source = f"{path}:{reading.line}" if len(readings) > 1 else str(path)
+            source = f"{path}:{reading.line}" if len(readings) > 1 or faults else str(path)
             for record in reading.records:
-                rows.append({"source": source, **{key: getattr(record, key) for key in KEYS[1:]}, **record.values})
+                rows.append(
+                    {
+                        "source": source,
+                        **{key: getattr(record, key) for key in KEYS[1:]},
+                        **record.values,
+                    }
+                )
             for sentence in reading.notes:
                 note(f"{source}: {sentence}")
         if aside := readings[0].set_aside:
@@ -59,21 +89,30 @@ def read_text(path: Path) -> str:
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
-        raise BadInput("file-missing", f"{path}: there is no such file; give the path of a benchmark's output.") from None
+        raise BadInput(
+            "file-missing", f"{path}: there is no such file; give the path of a benchmark's output."
+        ) from None
     except IsADirectoryError:
-        raise BadInput("file-is-folder", f"{path}: this is a directory; give the files in it.") from None
+        raise BadInput(
+            "file-unreadable", f"{path}: this is a directory; give the files in it."
+        ) from None
     except OSError as error:
         raise BadInput(
-            "file-unreadable", f"{path}: cannot be read ({error.strerror}); check the path and its permissions."
+            "file-unreadable",
+            f"{path}: cannot be read ({error.strerror}); check the path and its permissions.",
         ) from error
     if b"\0" in data:
-        raise BadInput("file-binary", f"{path}: this is a binary file; give what the benchmark printed.")
+        raise BadInput(
+            "file-unreadable", f"{path}: this is a binary file; give what the benchmark printed."
+        )
     try:
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise BadInput(
-            "file-not-utf8", f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record it again."
+            "file-unreadable",
+            f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record "
+            "it again.",
         ) from error
 
 
@@ -83,7 +122,9 @@ def _quantities(rows: Iterable[Row]) -> list[str]:
 
 
 def _tables(rows: Sequence[Row]) -> str:
-    """One table per file and layout; columns that say nothing (one group, no variant) are left out."""
+    """One table per file and layout; columns that say nothing
+    (one group, no variant) are left out.
+    """
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         blocks.setdefault((row["source"], row["suite"], tuple(_quantities([row]))), []).append(row)
@@ -93,13 +134,18 @@ def _tables(rows: Sequence[Row]) -> str:
         keys = ["benchmark", "ranks"]
         keys += ["groups"] if any(row["groups"] != 1 for row in block) else []
         keys += ["variant"] if any(row["variant"] for row in block) else []
-        keys += [*("message_bytes", "repetitions"), *quantities]
+        keys += ["message_bytes", "repetitions", *quantities]
         heading = f"{source} ({suite})\n" if len(sources) > 1 else ""
         cells = [list(keys), *([_cell(row[key]) for key in keys] for row in block)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        sides = ["<" if key in ("benchmark", "variant") else ">" for key in keys]  # numbers to the right
+        # numbers to the right
+        sides = ["<" if key in ("benchmark", "variant") else ">" for key in keys]
         lines = (
-            "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)) for line in cells
+            "  ".join(
+                f"{cell:{side}{width}}"
+                for cell, side, width in zip(line, sides, widths, strict=True)
+            )
+            for line in cells
         )
         parts.append(heading + "".join(f"{line.rstrip()}\n" for line in lines))
     return "\n".join(parts)

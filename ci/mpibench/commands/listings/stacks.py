@@ -1,4 +1,6 @@
-"""``mpibench stacks``: the stacks that have been built, and those that cannot be used with the reason."""
+"""``mpibench stacks``: the stacks that have been built, and
+those that cannot be used with the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,40 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
+from ...stacks import compilation
 from ...stacks.spack import lock as stack_lock
 from ...stacks.spack.lock import Verified
 
 
 def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     device = f", device {stack.device}" if stack.device else ""
-    yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
+    yield (
+        "MPI",
+        f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher "
+        f"{stack.launcher_family}",
+    )
     yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
     if stack.modules:
-        yield "modules", f"{', '.join(module.name for module in stack.modules)} ({stack.loaded.system} {stack.loaded.version})"
+        yield (
+            "modules",
+            f"{', '.join(module.name for module in stack.modules)} ({stack.loaded.system} "
+            f"{stack.loaded.version})",
+        )
     yield "prefix", stack.prefix
+    yield "library", compilation.describe(stack.build.get("compiled", {}))
     for name, suite in sorted(stack.suites.items()):
         yield name, f"{suite['version']}, {suite['built_with']}"
-    yield "runs", ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun") or "nothing"
+    yield (
+        "runs",
+        ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun")
+        or "nothing",
+    )
 
 
 def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
-    """Print all stacks, then one sentence for each that cannot be used; 1 if there is such a one or none at all."""
+    """Print all stacks, then one sentence for each that cannot be used;
+    1 if there is such a one or none at all.
+    """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
     for stack in stacks:
@@ -46,15 +64,29 @@ def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
 
 
 def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
-    """``stacks`` (what there is to say of each) and ``problems`` (a sentence for each that cannot be used)."""
+    """``stacks`` (what there is to say of each) and ``problems`` (a
+    sentence for each that cannot be used).
+    """
     stacks, problems = metadata.discover(root)
-    fields = ("name", "origin", "mpi", "mpi_version", "device", "abi", "launcher_family", "prefix", "lock_hash", "source")
+    fields = (
+        "name",
+        "origin",
+        "mpi",
+        "mpi_version",
+        "device",
+        "abi",
+        "launcher_family",
+        "prefix",
+        "lock_hash",
+        "source",
+    )
     return {
         "stacks": [
             {
                 **{name: getattr(stack, name) for name in fields},
                 "modules": [module.name for module in stack.modules],
                 "suites": {name: dict(suite) for name, suite in stack.suites.items()},
+                "compiled": dict(stack.build.get("compiled", {})),
                 "programs": dict(stack.binaries),
                 "commands": {name: list(words) for name, words in stack.commands.items()},
             }
@@ -64,10 +96,19 @@ def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
     }
 
 
-def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Callable[[Stack], Verified] | None = None) -> int:
-    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if one is not what was built.
+def check(
+    root: Path = metadata.ROOT,
+    console: Console | None = None,
+    verify: Callable[[Stack], Verified] | None = None,
+    ask: Callable[[Stack, str], Mapping[str, str]] | None = None,
+) -> int:
+    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, if one is
+    not what was built, or if an MPI library, of whatever stack, is compiled so that its numbers say
+    nothing.
 
     :param verify: looks at what is installed; without it only lock files are read.
+    :param ask: how a library was compiled (:func:`compilation.ask`);
+        without it, what it said when it was registered.
     """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
@@ -76,25 +117,66 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
     identities: dict[str, dict[str, str]] = {}
     notes = []
     for stack in stacks:
-        if stack.origin != "spack":
+        injected = ""
+        lock = None
+        verified = Verified()
+        if stack.origin == "spack":
+            try:
+                lock = stack_lock.lock_of(stack)
+                injected = lock.mpi.flags.get("cflags", "")
+                verified = verify(stack) if verify else verified
+            except BadInput as error:
+                problems.append(str(error))
+                continue
+        else:
             notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
+        stored = stack.build.get("compiled", {})
+        compiled = ask(stack, injected) if ask else stored
+        if fault := compilation.find_fault(compiled):
+            problems.append(f"{stack.name}: its MPI library is {fault}.")
+        if (
+            stored.get("optimisation", compilation.UNKNOWN) != compilation.UNKNOWN
+            and stored != compiled
+        ):
+            texts = " and now ".join(map(compilation.describe, (stored, compiled)))
+            problems.append(
+                f"{stack.name}: its MPI library is not as it was registered: {texts}; register "
+                "it again."
+            )
+        if not lock:
             continue
-        try:
-            lock = stack_lock.lock_of(stack)
-            facts[stack.name], identities[stack.name] = stack_lock.facts(lock), stack_lock.identity(lock)
-            kinds[stack.name] = (lock.device, ", ".join(lock.compiler_names(*(lock.benchmarks[:1] or [lock.suite]))))
-            verified = verify(stack) if verify else Verified()
-            problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
-            said = dict.fromkeys([*stack.build.get("notes", ()), *verified.notes])
-            notes += [f"{stack.name}: {note}" for note in (*stack_lock.notes(lock), *(f"{note}." for note in said))]
-        except BadInput as error:
-            problems.append(str(error))
+        aspects = compilation.aspects(stack.mpi, compiled)
+        own = {
+            aspect: value for aspect, value in aspects.items() if aspect.startswith(f"{stack.mpi} ")
+        }
+        identities[stack.name] = {**stack_lock.identity(lock), **own}
+        facts[stack.name] = {
+            **stack_lock.facts(lock),
+            **{aspect: aspects[aspect] for aspect in aspects.keys() - own.keys()},
+        }
+        kinds[stack.name] = (
+            lock.device,
+            ", ".join(lock.compiler_names(*(lock.benchmarks[:1] or [lock.suite]))),
+        )
+        problems += [f"{stack.name}: {fault}; build it again." for fault in verified.faults]
+        remarks = dict.fromkeys([*stack.build.get("notes", ()), *verified.notes])
+        notes += [
+            f"{stack.name}: {note}"
+            for note in (*stack_lock.notes(lock), *(f"{note}." for note in remarks))
+        ]
+        if not aspects:
+            notes.append(f"{stack.name}: how its MPI library was compiled is not known.")
     for problem in problems:
         console.print(problem, style="red", markup=False, soft_wrap=True)
-    if len(facts) < 2 and not problems:
+    if not facts and not problems:
         raise BadInput(
-            "too-few-spack-stacks",
-            f"{len(facts)} of {len(stacks)} stacks were built by Spack and two are needed: build with 'mpibench stacks build'.",
+            "nothing-measured",
+            f"none of {len(stacks)} stacks was built by Spack, and only such are compared: build "
+            "with 'mpibench stacks build'.",
+        )
+    if len(facts) == 1:
+        notes.append(
+            f"{next(iter(facts))} is the only stack built by Spack and is compared with nothing."
         )
     differ = False
     for device, compiler in dict.fromkeys(kinds.values()):
@@ -103,22 +185,45 @@ def check(root: Path = metadata.ROOT, console: Console | None = None, verify: Ca
             differ |= _compare(group, identities, console)
         elif len(facts) > 1:
             memory = f"{device} device memory" if device else "host memory alone"
-            notes.append(f"{next(iter(group))} is the only stack for {memory} built with {compiler} and is not compared.")
+            notes.append(
+                f"{next(iter(group))} is the only stack for {memory} built with {compiler} and "
+                "is not compared."
+            )
     for left, right in combinations(facts, 2):
-        left_identity, other = identities[left], identities[right]
-        if left_identity["MPI"] == other["MPI"] and (left_identity, kinds[left]) != (other, kinds[right]):
-            rows = stack_lock.table({left: {**left_identity, **facts[left]}, right: {**other, **facts[right]}})
-            listed = "; ".join(f"{aspect}: {' against '.join(values)}" for aspect, values in rows.items())
-            notes.append(f"{left} and {right} have the same MPI and differ in {listed or 'nothing'}.")
+        left_identity = identities[left]
+        other = identities[right]
+        if left_identity["MPI"] == other["MPI"] and (left_identity, kinds[left]) != (
+            other,
+            kinds[right],
+        ):
+            rows = stack_lock.table(
+                {left: {**left_identity, **facts[left]}, right: {**other, **facts[right]}}
+            )
+            listed = "; ".join(
+                f"{aspect}: {' against '.join(values)}" for aspect, values in rows.items()
+            )
+            notes.append(
+                f"{left} and {right} have the same MPI and differ in {listed or 'nothing'}."
+            )
     for note in notes:
         console.print(note, style="dim", markup=False, soft_wrap=True)
     return int(bool(differ or problems))
 
 
-def _compare(facts: Mapping[str, Mapping[str, str]], identities: Mapping[str, Mapping[str, str]], console: Console) -> bool:
-    """Print what stacks differ in beside which MPI they have, or what they have in common; whether they differ."""
+def _compare(
+    facts: Mapping[str, Mapping[str, str]],
+    identities: Mapping[str, Mapping[str, str]],
+    console: Console,
+) -> bool:
+    """Print what stacks differ in beside which MPI they have, or what
+    they have in common; whether they differ.
+    """
     rows = stack_lock.table({name: {**identities[name], **found} for name, found in facts.items()})
-    rows = {aspect: values for aspect, values in rows.items() if not any(aspect in own for own in identities.values())}
+    rows = {
+        aspect: values
+        for aspect, values in rows.items()
+        if not any(aspect in own for own in identities.values())
+    }
     if rows:
         table = Table("differs", "value", "stacks", box=None, pad_edge=False)
         for aspect, values in rows.items():
@@ -126,7 +231,9 @@ def _compare(facts: Mapping[str, Mapping[str, str]], identities: Mapping[str, Ma
                 table.add_row("" if number else aspect, value, ", ".join(names))
         console.print(table)
         return True
-    console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:")
+    console.print(
+        f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:"
+    )
     shared = next(iter(facts.values()))
     for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
         if aspect in shared:

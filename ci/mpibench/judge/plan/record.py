@@ -1,11 +1,13 @@
-"""What nights were to measure, and what they did: the cases that exist, the plan of a night as a file, and earlier nights.
+"""What nights were to measure, and what they did: the cases that exist,
+the plan of a night as a file, and earlier nights.
 
-Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and the stacks make of the
-tests. A session names its plan by a checksum of the file (label :data:`LABEL`), and the file lies in the dataset. So a file
-that is gone, was edited, or is of another day or system is noticed by whoever needs it.
+Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and
+the stacks make of the tests. A session names its plan by a checksum of the file (label
+:data:`LABEL`), and the file lies in the dataset. So a file that is gone, was edited, or is of
+another day or system is noticed by whoever needs it.
 
-Of earlier nights only those before the day of the plan count, so that the plan of a day is the same whenever it is made. A
-night is a calendar day (UTC) with sessions of the label.
+Of earlier nights only those before the day of the plan count, so that the plan of a day is the same
+whenever it is made. A night is a calendar day (UTC) with sessions of the label.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import first_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.sites import planned_cases, references
 from reframe_tests.harness.sites.planned_cases import NOT_PLANNED
@@ -39,8 +41,12 @@ from ...store.dataset_layout import read_condition, read_labels
 from ...store.sessions import PAIRED, Case
 from ...store.store import Store
 
-#: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
-_LINE = re.compile(r"- (?P<name>.+) /[0-9a-f]+ @(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)", re.ASCII)
+#: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``,
+#: ``list_checks``): name, parameters, hash, place.
+_LINE = re.compile(
+    r"- (?P<name>.+) /[0-9a-f]+ @(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)",
+    re.ASCII,
+)
 _COUNT = re.compile(r"^Concretized (\d+) test case\(s\)", re.MULTILINE)
 #: What ReFrame says before a sentence of ours.
 _STOPPED = re.compile(r"^(?:run session stopped: )?(?:command line error: )?")
@@ -52,7 +58,8 @@ LABEL = "plan"
 FOLDER = "plans"
 #: Version of the files.
 LAYOUT = 1
-#: How long after the end of its day (UTC) a planned night may begin: planned before midnight, it may start after it.
+#: How long after the end of its day (UTC) a planned night may begin:
+#: planned before midnight, it may start after it.
 LATE = timedelta(hours=1)
 _DIGITS = 16
 #: Newest nights that are looked at: what is older counts as never measured.
@@ -62,13 +69,17 @@ RUNS = 3
 #: Newest planned sessions of which it is looked up what they were to measure and did not.
 MOST_PLANS = 14
 #: What a case was that is owed.
-SKIPPED, FAILED, MISSED, NOT_RUN = "skipped", "failed", "missed a reference", "did not run"
+SKIPPED = "skipped"
+FAILED = "failed"
+MISSED = "missed a reference"
+NOT_RUN = "did not run"
 SLOWER = "slower than the nights before"
 #: Of a condition: its level, and what else makes it another measurement than the case's name says.
 _ALIKE = ("depth", *confirmations.APART)
 #: Names in one sentence.
 FEW = 3
-#: Rows of ``cases`` that say something: neither interrupted nor what ReFrame had to make beside planned ones of the same test.
+#: Rows of ``cases`` that say something: neither interrupted nor what ReFrame had to make beside
+#: planned ones of the same test.
 _SAYS = (pl.col("result") != eligibility.INTERRUPTED) & ~(
     (pl.col("result") == "skip") & (pl.col("reason").fill_null("") == NOT_PLANNED)
 )
@@ -110,11 +121,6 @@ class ListedCase(NamedTuple):
         return references.tests().get(self.test, self.test)
 
     @property
-    def values(self) -> tuple[tuple[str, str], ...]:
-        """All that distinguishes it from others, pairs of which are to be measured: partition, stack, group and parameters."""
-        return (("partition", self.partition), ("stack", self.stack), ("group", self.group), *self.parameters.items())
-
-    @property
     def nodes(self) -> int | None:
         """Nodes of its job; ``None`` for all that are idle, 1 where it has no such parameter."""
         text = self.parameters.get("nodes", "1")
@@ -132,11 +138,15 @@ def _parameters(name: str) -> dict[str, str]:
 
 def few(names: Sequence[object]) -> str:
     """Some names of a list, and how many more there are."""
-    return ", ".join(map(str, names[:FEW])) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(map(str, names[:FEW])) + (
+        f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    )
 
 
 class Listing(NamedTuple):
-    """What ReFrame lists: the selected system (empty where nothing is listed), and the cases, each once, sorted."""
+    """What ReFrame lists: the selected system (empty where nothing is
+    listed), and the cases, each once, sorted.
+    """
 
     system: str
     cases: tuple[ListedCase, ...]
@@ -151,20 +161,24 @@ def parse(text: str) -> Listing:
     count = _COUNT.search(text)
     if count is None or int(count[1]) < len(lines) or (int(count[1]) and not lines):
         raise BadInput(
-            "listing-not-understood",
-            "what ReFrame lists (-lC) is no whole list of cases: use the release named in pyproject.toml.",
+            "output-unknown",
+            "what ReFrame lists (-lC) is no whole list of cases: use the release named in "
+            "pyproject.toml.",
         )
     systems = {found["system"] for found in lines}
     if len(systems) > 1:
         raise BadInput(
-            "several-systems",
-            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and a plan is for one.",
+            "ambiguous-name",
+            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and "
+            "a plan is for one.",
         )
     cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
     return Listing(next(iter(systems), ""), tuple(sorted(cases)))
 
 
-def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Path = ROOT) -> Listing:
+def ask(
+    words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Path = ROOT
+) -> Listing:
     """List what ReFrame selects by some options, those of a mode among them.
 
     :raises BadInput: with ReFrame's own sentence where it ends with an error.
@@ -174,17 +188,23 @@ def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Pat
     wanted = {"RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"), **environ}
     wanted.pop(planned_cases.VARIABLE, None)
     try:
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+        streams: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "text": True,
+            "errors": "replace",
+        }
         done = subprocess.run(command, cwd=root, env=wanted, check=False, **streams)
     except OSError as error:
         raise BadInput(
-            "reframe-not-started", f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv."
+            "tool-failed",
+            f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv.",
         ) from None
     if done.returncode:
         said = _SAID.findall(done.stdout + done.stderr)
         sentence = _STOPPED.sub("", said[0]) if said else ""
         reason = first_line(sentence, 400).rstrip(" .,") or f"exit status {done.returncode}"
-        raise BadInput("listing-failed", f"ReFrame cannot list the cases: {reason}.")
+        raise BadInput("tool-failed", f"ReFrame cannot list the cases: {reason}.")
     return parse(done.stdout)
 
 
@@ -228,8 +248,8 @@ class Prediction:
 class PlanRecord:
     """A plan.
 
-    :param nights: within which each pair of values comes.
-    :param pairs: how many there are; ``pairs_tonight``: how many of them the planned cases have.
+    :param nights: within which each case comes, if all goes as
+        planned; ``None``: more than were looked at.
     :param broken: why the plan does not keep what it promises, one sentence each.
     """
 
@@ -238,10 +258,8 @@ class PlanRecord:
     label: str
     mode: str
     budget: str
-    nights: int
+    nights: int | None
     predicted: Prediction
-    pairs: int
-    pairs_tonight: int
     broken: tuple[str, ...]
     cases: tuple[PlannedCase, ...]
 
@@ -253,13 +271,29 @@ class PlanRecord:
     def known(self) -> frozenset[ListedCase]:
         return frozenset(case.case for case in self.cases)
 
+    @property
+    def every(self) -> str:
+        """When each case comes, as the end of a sentence."""
+        if len(self.planned) == len(self.cases):
+            return "tonight"
+        return (
+            f"within {plural(self.nights, 'night')}"
+            if self.nights
+            else "later than is looked ahead"
+        )
+
     @cached_property
     def text(self) -> str:
         """The file: one line a case, so that two plans can be compared."""
         head = asdict(self)
         head |= {"layout": LAYOUT, "date": head.pop("day")}
-        rows = [{**row.pop("case")._asdict(), **row, "seconds": round(float(row["seconds"]), 1)} for row in head.pop("cases")]
-        kept = ({key: value for key, value in row.items() if key != "nodes" or value} for row in rows)
+        rows = [
+            {**row.pop("case")._asdict(), **row, "seconds": round(float(row["seconds"]), 1)}
+            for row in head.pop("cases")
+        ]
+        kept = (
+            {key: value for key, value in row.items() if key != "nodes" or value} for row in rows
+        )
         lines = ",\n".join(json.dumps(row, sort_keys=True, default=str) for row in kept)
         return f'{json.dumps(head, sort_keys=True, default=str)[:-1]}, "cases": [\n{lines}\n]}}\n'
 
@@ -273,7 +307,9 @@ class PlanRecord:
 
         :raises BadInput: it cannot be written.
         """
-        return records.write(folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text)
+        return records.write(
+            folder, FOLDER, f"{self.day.isoformat()}-{self.system}-{self.id}", self.text
+        )
 
 
 def checksum(text: str) -> str:
@@ -289,17 +325,30 @@ def read(path: Path) -> PlanRecord:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise BadInput("plan-unreadable", f"the plan {path} cannot be read ({reason}).") from None
+        raise BadInput("file-unreadable", f"the plan {path} cannot be read ({reason}).") from None
     if not path.stem.endswith(f"-{checksum(text)}"):
-        raise BadInput("plan-changed", f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.")
+        raise BadInput(
+            "changed-since",
+            f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.",
+        )
     try:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
-            raise BadInput("plan-layout", f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.")
-        rows = [{**row, "case": (row["partition"], row["stack"], row["name"])} for row in content["cases"]]
-        return msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
+            raise BadInput(
+                "other-release",
+                f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.",
+            )
+        rows = [
+            {**row, "case": (row["partition"], row["stack"], row["name"])}
+            for row in content["cases"]
+        ]
+        found = msgspec.convert({**content, "day": content["date"], "cases": rows}, PlanRecord)
     except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
-        raise BadInput("plan-damaged", f"the plan {path} is damaged ({type(error).__name__}: {error}).") from None
+        raise BadInput(
+            "file-damaged", f"the plan {path} is damaged ({type(error).__name__}: {error})."
+        ) from None
+    vars(found)["text"] = text  # its id is that of the file, also where that says more
+    return found
 
 
 def find(folder: Path, wanted: str) -> PlanRecord:
@@ -309,11 +358,13 @@ def find(folder: Path, wanted: str) -> PlanRecord:
     """
     found = sorted((folder / FOLDER).glob(f"*-{wanted}.json")) if wanted.isalnum() else []
     if not found:
-        raise BadInput("plan-missing", f"the plan {wanted} is not in {folder / FOLDER}.")
+        raise BadInput("file-missing", f"the plan {wanted} is not in {folder / FOLDER}.")
     return read(found[0])
 
 
-def of_session(folder: Path, labels: Mapping[str, str], system: str, started: datetime) -> PlanRecord | None:
+def of_session(
+    folder: Path, labels: Mapping[str, str], system: str, started: datetime
+) -> PlanRecord | None:
     """The plan that a session says it was measured by; ``None`` where it names none.
 
     :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
@@ -324,14 +375,16 @@ def of_session(folder: Path, labels: Mapping[str, str], system: str, started: da
     plan = find(folder, wanted)
     if (plan.system, plan.label) != (system, labels.get("run")):
         raise BadInput(
-            "plan-of-another-night",
-            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is run={labels.get('run')} on {system}.",
+            "not-comparable",
+            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is "
+            f"run={labels.get('run')} on {system}.",
         )
     begins = datetime.combine(plan.day, datetime.min.time(), timezone.utc)
     if not begins <= started < begins + timedelta(days=1) + LATE:
         raise BadInput(
-            "plan-of-another-night",
-            f"plan {wanted} is for {plan.day}, and the session started at {started:%Y-%m-%d %H:%M} UTC.",
+            "not-comparable",
+            f"plan {wanted} is for {plan.day}, and the session started at "
+            f"{started:%Y-%m-%d %H:%M} UTC.",
         )
     return plan
 
@@ -343,8 +396,9 @@ class CaseHistory:
     :param tried: the last day on which it ran, or was skipped with a reason.
     :param proven: the last day on which it was proven; ``None``: never.
     :param failed: whether it ran when it was last tried, and was not proven.
-    :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs, where there are any: what a
-        fault made of a run, say launches that timed out, is no cost, and no night would be planned again that showed otherwise.
+    :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs,
+        where there are any: what a fault made of a run, say launches that timed out, is no cost,
+        and no night would be planned again that showed otherwise.
     :param skipped: whether it was skipped then, with a reason.
     """
 
@@ -362,8 +416,8 @@ class Owed(NamedTuple):
     :param why: in a word, with the reason.
     :param proven: the last day on which it was proven; ``None``: never.
     :param session: in which it was not right.
-    :param nodes: of its job there, as the scheduler calls them: it is owed until it is right on these. None where it never
-        ran, so that any do.
+    :param nodes: of its job there, as the scheduler calls them: it is owed until it is right on
+        these. None where it never ran, so that any do.
     :param lacks: in what the last try was no repetition of that one; empty: it was one.
     """
 
@@ -375,7 +429,9 @@ class Owed(NamedTuple):
     lacks: str = ""
 
     def __str__(self) -> str:
-        return f"{self.why} on {self.day}" + (f" on {confirmations.named(self.nodes)}" if self.nodes else "")
+        return f"{self.why} on {self.day}" + (
+            f" on {confirmations.named(self.nodes)}" if self.nodes else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -384,7 +440,8 @@ class EarlierNight:
 
     :param plan: id of its plan; empty where it was measured without one.
     :param seconds: its wall time; ``None`` where that is not stored, or it was interrupted.
-    :param job_seconds: of all its jobs together; ``node_seconds``: each times its nodes.
+    :param job_seconds: of the jobs of the partition that had most;
+        ``node_seconds``: of all, each times its nodes.
     """
 
     session: str
@@ -412,13 +469,21 @@ class PastNights:
     owed: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def skipped(self, nights: int) -> frozenset[ListedCase]:
-        """Cases that could not be measured: skipped when they were last tried, which was in one of so many last nights."""
+        """Cases that could not be measured: skipped when they were last
+        tried, which was in one of so many last nights.
+        """
         days = set(self.nights[:nights])
-        return frozenset(case for case, history in self.cases.items() if history.skipped and history.tried in days)
+        return frozenset(
+            case
+            for case, history in self.cases.items()
+            if history.skipped and history.tried in days
+        )
 
 
 def read_past(store: Store, system: str, label: str, before: date) -> PastNights:
-    """Earlier nights as the dataset has them; none where there is no dataset yet, or nothing of that system in it."""
+    """Earlier nights as the dataset has them; none where there is no
+    dataset yet, or nothing of that system in it.
+    """
     if not store.sessions_of(system):
         return PastNights()
     table = store.cases(system)
@@ -432,7 +497,9 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
     rows = (
         frame.filter(_OWN, _SAYS)
         .with_columns(
-            day=pl.col("started").dt.date(), proven=pl.col("case").is_in(proven.to_list()), skipped=pl.col("result") == "skip"
+            day=pl.col("started").dt.date(),
+            proven=pl.col("case").is_in(proven.to_list()),
+            skipped=pl.col("result") == "skip",
         )
         .drop_nulls(list(CASE))
         .sort("started", "run")
@@ -447,24 +514,33 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
         skipped=pl.col("skipped").last(),
     )
     cases = {
-        ListedCase(*key): CaseHistory(tried, day, failed, tuple(proven_s or ran_s), session, skipped)
+        ListedCase(*key): CaseHistory(
+            tried, day, failed, tuple(proven_s or ran_s), session, skipped
+        )
         for *key, tried, day, failed, proven_s, ran_s, session, skipped in histories.iter_rows()
     }
     ran: dict[date, set[ListedCase]] = {}
     for day, *key in rows.filter(~pl.col("skipped")).select("day", *CASE).unique().iter_rows():
         ran.setdefault(day, set()).add(ListedCase(*key))
     stopped = (pl.col("result") == eligibility.INTERRUPTED).any()
-    sums = frame.group_by("session", "started").agg(
-        pl.col("labels").first(),
-        # How long it would have taken is not known of a session that was interrupted.
-        wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
-        job_seconds=pl.col("seconds").sum(),
-        node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
-        jobs=pl.col("seconds").drop_nulls().len(),
+    busy = pl.col("seconds").sum().over("session", "partition")
+    sums = (
+        frame.with_columns(busy=busy)
+        .group_by("session", "started")
+        .agg(
+            pl.col("labels").first(),
+            # How long it would have taken is not known of a session that was interrupted.
+            wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
+            job_seconds=pl.col("busy").max(),
+            node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
+            jobs=pl.col("seconds").drop_nulls().len(),
+        )
     )
     earlier = tuple(
         EarlierNight(session, started, read_labels(labels).get(LABEL, ""), *numbers)
-        for session, started, labels, *numbers in sums.sort("started", "session", descending=True).iter_rows()
+        for session, started, labels, *numbers in sums.sort(
+            "started", "session", descending=True
+        ).iter_rows()
     )
     known = {day: frozenset(found) for day, found in ran.items()}
     return PastNights(tuple(days), earlier, cases, known, find_owed(store, system, frame))
@@ -475,8 +551,10 @@ class _Try(NamedTuple):
 
     :param state: what it was; empty: right.
     :param on: the nodes of its job; none where it never ran.
-    :param alike: level and further facts of its condition, of what failed the level alone; none where that is not stored.
-    :param metrics: those with a reference that was missed; of what was right all that were looked at.
+    :param alike: level and further facts of its condition, of what failed the
+        level alone; none where that is not stored.
+    :param metrics: those with a reference that was missed; of what
+        was right all that were looked at.
     :param judged: it was held against the nights before.
     """
 
@@ -490,28 +568,38 @@ class _Try(NamedTuple):
     judged: bool = True
 
     def lacks(self, owed: _Try) -> str:
-        """In what this is no repetition of an earlier one; empty: in nothing. What never ran is repeated anywhere."""
+        """In what this is no repetition of an earlier one; empty: in
+        nothing. What never ran is repeated anywhere.
+        """
         if not owed.on <= self.on:
             return f"on {confirmations.named(tuple(self.on))}"
         if owed.on and self.alike[: len(owed.alike)] != owed.alike:
             if not self.alike:
                 return "under a condition that is not stored"
-            facts = zip(_ALIKE, self.alike, owed.alike, strict=False)  # of what failed the level alone
-            return f"with {', '.join(f'{name} {now} and not {was}' for name, now, was in facts if now != was)}"
+            # of what failed the level alone
+            facts = zip(_ALIKE, self.alike, owed.alike, strict=False)
+            unlike = [f"{name} {now} and not {was}" for name, now, was in facts if now != was]
+            return f"with {', '.join(unlike)}"
         if owed.state == MISSED and not owed.metrics <= self.metrics:
             return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW])}"
-        return "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
+        return (
+            "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
+        )
 
 
-def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "") -> dict[ListedCase, Owed]:
-    """Cases that were not right in the last session that was to measure them, and so are expected until they are.
+def find_owed(
+    store: Store, system: str, cases: pl.DataFrame, tonight: str = ""
+) -> dict[ListedCase, Owed]:
+    """Cases that were not right in the last session that was to measure
+    them, and so are expected until they are.
 
-    Right is what is proven, missed no reference, or none that was missed again (:mod:`~mpibench.store.confirmations`), and was
-    not slower than the nights before, or not when it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What
-    was skipped is not where it was proven before. Of what an interruption kept from running nothing is known. A fault of some
-    nodes is none of others, and a shorter measurement does not see it: what was not right is owed until it is right on the same
-    nodes, under the same condition, with all references that were missed, and held against the nights before where it was
-    slower than these.
+    Right is what is proven, missed no reference, or none that was missed again
+    (:mod:`~mpibench.store.confirmations`), and was not slower than the nights before, or not when
+    it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What was skipped is not
+    where it was proven before. Of what an interruption kept from running nothing is known. A fault
+    of some nodes is none of others, and a shorter measurement does not see it: what was not right
+    is owed until it is right on the same nodes, under the same condition, with all references that
+    were missed, and held against the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
     :param tonight: the session among them that is about to be held against the nights before.
@@ -520,19 +608,39 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
     rows = own.filter(_SAYS)
     proven = set(eligibility.split_cases(rows).proven["case"])
     slower = {
-        session: set(answer.slower) for session, said in store.answers.items() for answer in said if answer.slower is not None
+        session: set(answer.slower)
+        for session, said in store.answers.items()
+        for answer in said
+        if answer.slower is not None
     }
     tried: dict[ListedCase, list[_Try]] = {}
     days: dict[ListedCase, date] = {}
-    columns = (*CASE, "started", "session", "case", "result", "reason", "gates", "nodelist", "condition")
+    columns = (
+        *CASE,
+        "started",
+        "session",
+        "case",
+        "result",
+        "reason",
+        "gates",
+        "nodelist",
+        "condition",
+    )
     for row in rows.sort("started", "run").select(columns).to_dicts():
         case = ListedCase(row["partition"], row["stack"], row["name"])
         if row["case"] in proven:
             days[case] = row["started"].date()
         judged = slower.get(row["session"])
-        tried.setdefault(case, []).append(_read_try(row, case, row["case"] in proven, judged, row["session"] == tonight))
+        tried.setdefault(case, []).append(
+            _read_try(row, case, row["case"] in proven, judged, row["session"] == tonight)
+        )
     # What the newest plans have and their sessions do not hold.
-    sessions = own.select("session", "started", "labels").unique("session").sort("started", "session").tail(MOST_PLANS)
+    sessions = (
+        own.select("session", "started", "labels")
+        .unique("session")
+        .sort("started", "session")
+        .tail(MOST_PLANS)
+    )
     for session, started, labels in sessions.iter_rows():
         label = read_labels(labels).get(LABEL)
         if not label:
@@ -541,7 +649,10 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
             planned = find(store.folder, label).planned
         except BadInput:  # the gate said so of that session
             continue
-        there = {ListedCase(*key) for key in own.filter(pl.col("session") == session).select(CASE).iter_rows()}
+        there = {
+            ListedCase(*key)
+            for key in own.filter(pl.col("session") == session).select(CASE).iter_rows()
+        }
         for case in planned - there:
             tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
     left = {case: _debts(tries, case in days) for case, tries in tried.items()}
@@ -553,10 +664,14 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
                 missed.setdefault(debt.session, set()).add(case)
     reached: set[tuple[str, ListedCase]] = set()
     for session, held in missed.items():
-        again = confirmations.confirming(store.cases(system, withdrawn_too=True), session, store.withdrawn)
+        again = confirmations.confirming(
+            store.cases(system, withdrawn_too=True), session, store.withdrawn
+        )
         stays = {
             ListedCase(*(reference.check[name] for name in CASE))
-            for reference in confirmations.missed_references(cases.filter(pl.col("session") == session), again)
+            for reference in confirmations.missed_references(
+                cases.filter(pl.col("session") == session), again
+            )
             if reference.outcome != confirmations.NOT_SEEN_AGAIN
         }
         reached |= {(session, case) for case in held - stays}
@@ -566,19 +681,34 @@ def find_owed(store: Store, system: str, cases: pl.DataFrame, tonight: str = "")
         rest = [debt for debt in debts if (debt.session, case) not in reached]
         first = min(rest, key=lambda debt: (not debt.on, debt.started), default=None)
         if first:
-            why = f"{first.state}: {first.reason}" if first.reason and first.state != MISSED else first.state
-            last = max((one for one in tried[case] if one.state != SKIPPED), key=lambda one: one[:2], default=first)
+            why = (
+                f"{first.state}: {first.reason}"
+                if first.reason and first.state != MISSED
+                else first.state
+            )
+            last = max(
+                (one for one in tried[case] if one.state != SKIPPED),
+                key=lambda one: one[:2],
+                default=first,
+            )
             nodes = tuple(sorted(first.on))
-            owed[case] = Owed(why, first.started.date(), days.get(case), first.session, nodes, last.lacks(first))
+            owed[case] = Owed(
+                why, first.started.date(), days.get(case), first.session, nodes, last.lacks(first)
+            )
     return owed
 
 
 def _read_try(
-    row: Mapping[str, Any], case: ListedCase, proven: bool, slower: set[tuple[str, str, str]] | None, tonight: bool
+    row: Mapping[str, Any],
+    case: ListedCase,
+    proven: bool,
+    slower: set[tuple[str, str, str]] | None,
+    tonight: bool,
 ) -> _Try:
     """What became of a case.
 
-    :param slower: cases of its session that were slower than the nights before; ``None``: it was not held against them.
+    :param slower: cases of its session that were slower than the nights
+        before; ``None``: it was not held against them.
     """
     gates = row["gates"] or ()
     missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]
@@ -590,7 +720,8 @@ def _read_try(
         state = MISSED
     else:
         state = SLOWER if case in (slower or ()) else ""
-    on, condition = confirmations.MeasuredOn.of_row(row), read_condition(row["condition"])
+    on = confirmations.MeasuredOn.of_row(row)
+    condition = read_condition(row["condition"])
     facts = _ALIKE[:1] if state == FAILED else _ALIKE
     return _Try(
         row["started"],
@@ -610,12 +741,20 @@ def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
     :param was_proven: ever: what never was and is skipped owes nothing.
     """
     debts: dict[frozenset[str], _Try] = {}
-    for _, together in itertools.groupby(sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]):
+    for _, together in itertools.groupby(
+        sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]
+    ):
         session = list(together)
         # Beside a run, what was skipped of the same case says nothing.
         ran = [attempt for attempt in session if attempt.state != SKIPPED] or session
         for attempt in ran:
             if not attempt.state:
                 debts = {nodes: owed for nodes, owed in debts.items() if attempt.lacks(owed)}
-        debts.update({attempt.on: attempt for attempt in ran if attempt.state and (was_proven or attempt.state != SKIPPED)})
+        debts.update(
+            {
+                attempt.on: attempt
+                for attempt in ran
+                if attempt.state and (was_proven or attempt.state != SKIPPED)
+            }
+        )
     return list(debts.values())

@@ -1,19 +1,21 @@
-"""``mpibench stacks build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
+"""``mpibench stacks build``: concretize, show, install, test and register the stacks of
+``environments/``; Spack does the work.
 
-Each step leaves what the next run starts from: the lock file with a stamp of everything it was concretized from, Spack's own
-store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
-and seen to run.
+Each step leaves what the next run starts from: the lock file with a stamp of everything it was
+concretized from, Spack's own store, and at the very end ``stack.json`` with its lock file. A stack
+is registered only when all of it is installed, tested and seen to run.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -25,16 +27,26 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
 from ...only_one import only_one
-from .. import writer
+from .. import compilation, writer
 from ..logged import Echo
-from . import description, sharing
+from . import description, modulefiles
 from . import lock as lock_file
 from .lock import Lock, Verified, lock_of
-from .project import Project, list_by_default, list_changes, list_environments, locate_spack, split
-from .scope import SCOPE, check_compiler, check_entries, find_scope
-from .sharing import Push
+from .project import (
+    PACKAGES,
+    Project,
+    list_by_default,
+    list_changes,
+    list_environments,
+    list_readings,
+    locate_spack,
+    specs_of,
+    split,
+)
+from .scope import SCOPE, check_compiler, check_entries, configured_packages, find_scope
 
-#: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
+#: File of an environment's working folder: hash of what its lock file
+#: was concretized from, and of that lock file.
 CONCRETIZED = "solved"
 QUERY = Path(__file__).with_name("list_installed.py")
 #: Name of the package repository in ``repo/``.
@@ -48,20 +60,14 @@ class BuildOptions:
     """What the user asked for beyond the names of stacks.
 
     :param concretize_only: stop when it has been shown what would be built.
-    :param trust: files with public keys; what comes from ``mirrors`` must be signed by one of them.
-    :param bundle: folder for all that is needed to build it elsewhere; nothing is built here.
+    :param modules: folder for modulefiles.
     """
 
-    mirrors: tuple[str, ...] = ()
-    cache_only: bool = False
     fresh: bool = False
     concretize_only: bool = False
     skip_tests: bool = False
     jobs: int = 0
-    trust: tuple[str, ...] = ()
-    push: Push | None = None
     modules: Path | None = None
-    bundle: Path | None = None
 
 
 def build(
@@ -74,33 +80,40 @@ def build(
     echo: Echo = print,
     console: Console | None = None,
 ) -> list[str]:
-    """Build environments (by default all that need no device); one sentence per stack that could not be built.
+    """Build environments (by default all that need no device); one
+    sentence per stack that could not be built.
 
-    Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
+    Each stack is checked, concretized and built by itself: what is wrong
+    with one keeps no other from being built.
     """
     known = list_environments(root)
     for name in names:
         if split(root, name)[0] not in known:
-            ends = f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
-            raise BadInput(
-                "spack-stack-unknown", f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}{ends}."
+            ends = (
+                f", each also with {', '.join(changes)}" if (changes := list_changes(root)) else ""
             )
-    if options.bundle:
-        sharing.check_bundle(options.bundle)
+            raise BadInput(
+                "unknown-name",
+                f"environments/ has no stack '{name}' for Spack; known are "
+                f"{', '.join(known)}{ends}.",
+            )
+        if len(readings := list_readings(root, name)) > 1:
+            ways = " and ".join(f"{base} with {', '.join(folders)}" for base, folders in readings)
+            raise BadInput(
+                "unknown-name", f"'{name}' is {ways}; rename one of these folders of environments/."
+            )
     project = _open(root, environ, echo, system)
-    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {project.scope or 'none'}")
+    echo(
+        f"Spack {project.spack.version} ({project.spack.program}), configuration scope "
+        f"{project.scope or 'none'}"
+    )
     project.place.mkdir(parents=True, exist_ok=True)
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="mpibench-mirrors-") as made,
-            only_one(project.place, "mpibench stacks build", ".lock", f"in {project.place}", echo),
-        ):
-            if options.mirrors:
-                project.extra = ("-C", sharing.write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
-            if options.trust:
-                trusted = sharing.trust(options.trust, project.spack, Path(made), project.place / "trust.log")
-                project.spack = replace(project.spack, environ=trusted)
-            wanted, shown = list(names) or list_by_default(root), console or Console(highlight=False)
+        with only_one(project.place, "mpibench stacks build", ".lock", f"in {project.place}", echo):
+            wanted, shown = (
+                list(names) or list_by_default(root),
+                console or Console(highlight=False),
+            )
             return _build_each(project, wanted, options, shown, environ)
     except KeyboardInterrupt:
         echo("interrupted: what was registered still is; the same command goes on from here")
@@ -114,7 +127,11 @@ def _open(root: Path, environ: Mapping[str, str], echo: Echo, system: str | None
 
 
 def _build_each(
-    project: Project, names: Sequence[str], options: BuildOptions, console: Console, environ: Mapping[str, str]
+    project: Project,
+    names: Sequence[str],
+    options: BuildOptions,
+    console: Console,
+    environ: Mapping[str, str],
 ) -> list[str]:
     failures: list[str] = []
     rows: dict[str, dict[str, Path | None]] = {}
@@ -122,12 +139,19 @@ def _build_each(
         project.log(name).unlink(missing_ok=True)
         try:
             project.check_files(name)
-            writer.check_name(description.stack_name(name), project.folder(name) / writer.METADATA, project.root, environ)
+            writer.check_name(
+                description.stack_name(name),
+                project.folder(name) / writer.METADATA,
+                project.root,
+                environ,
+            )
             project.prepare(name)
             # None that somebody else wrote, none that was cut short.
             if _recorded(project, name)[1] != _hash_of_lock(project, name):
                 for path in (project.lock(name), project.work(name) / CONCRETIZED):
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(
+                        missing_ok=True
+                    )
             project.configured[name] = check_compiler(project, name)
             concretize(project, name, options.fresh)
             rows[name], _ = find_installed(project, name)
@@ -136,36 +160,51 @@ def _build_each(
             failures.append(str(error))
     if project.concretized:
         show(project, rows, console)
-    if options.bundle and project.concretized:
-        try:
-            sharing.write_bundle(project, list(project.concretized), options.bundle)
-        except BadInput as error:
-            failures.append(str(error))
-    for name in () if options.concretize_only or options.bundle else project.concretized:
+    for name in () if options.concretize_only else project.concretized:
         try:
             finish(project, name, options, rows[name])
             if options.modules:
-                sharing.write_modules(project, name, options.modules)
-            if options.push:
-                sharing.push(project, name, options.push)
+                modulefiles.write_modules(project, name, options.modules)
         except BadInput as error:
             failures.append(str(error))
     return list(dict.fromkeys(failures))
 
 
 def compute_stamp(project: Project, name: str) -> str:
-    """Hash of what a concretization follows from: environment, common files, configuration scope, recipes, Spack."""
-    recipes = sorted(path for path in (project.root / "repo").rglob("*") if path.suffix in (".py", ".yaml", ".patch"))
+    """Hash of what a concretization follows from: environment, common
+    files, configuration scope, recipes, Spack.
+
+    Of the site's packages what is in effect, without MPIs of other
+    stacks; not where things are fetched from.
+    """
+    recipes = sorted(
+        path
+        for path in (project.root / "repo").rglob("*")
+        if path.suffix in (".py", ".yaml", ".patch")
+    )
     scope = set(project.scope.glob("*.yaml")) if project.scope else set()
+    asked = " ".join(specs_of(project.root, name))
+    others = (
+        {mpi for mpi in description.providers() if not re.search(rf"\b{mpi}(?![\w-])", asked)}
+        if asked
+        else set()
+    )
+    settings = configured_packages(project.configured[name], name)
+    configured = {package: row for package, row in settings.items() if package not in others}
     texts = {
-        f"scope/{path.name}" if path in scope else str(path.relative_to(project.root)): path.read_text()
+        f"scope/{path.name}"
+        if path in scope
+        else str(path.relative_to(project.root)): path.read_text()
         for path in (*project.files(name), *recipes)
+        if path not in scope or path.name not in (PACKAGES, "mirrors.yaml")
     }
-    return writer.compute_hash([project.spack.version, project.configured[name], texts])
+    return writer.compute_hash([project.spack.version, configured, texts])
 
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
-    """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
+    """Hashes of inputs and lock file written down at the last
+    concretization; empty where there is none.
+    """
     path = project.work(name) / CONCRETIZED
     words = path.read_text(errors="replace").split() if path.is_file() else []
     return (words[0], words[1]) if len(words) == 2 else ("", "")
@@ -177,14 +216,19 @@ def _hash_of_lock(project: Project, name: str) -> str:
 
 
 def concretize(project: Project, name: str, fresh: bool) -> None:
-    """Bring a concretization up to date; a stack that is registered keeps the lock file it was built from."""
+    """Bring a concretization up to date; a stack that is registered
+    keeps the lock file it was built from.
+    """
     stamp = compute_stamp(project, name)
     if fresh or _recorded(project, name) != (stamp, _hash_of_lock(project, name)):
         began = time.monotonic()
         project.echo(f"{name}: concretizing")
         record = project.work(name) / CONCRETIZED
         record.unlink(missing_ok=True)
-        remedy = "correct what asks for it: the environment's spack.yaml, environments/common or the site's scope"
+        remedy = (
+            "correct what asks for it: the environment's spack.yaml, environments/common or the "
+            "site's scope"
+        )
         project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=remedy)
         record.write_text(f"{stamp} {_hash_of_lock(project, name)}\n")
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
@@ -194,28 +238,46 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
     project.concretized[name] = lock
 
 
-def find_installed(project: Project, name: str, lock: Lock | None = None) -> tuple[dict[str, Path | None], Verified]:
-    """Hash of each package of a concretized environment to its prefix (``None`` for what is not installed yet).
+def find_installed(
+    project: Project, name: str, lock: Lock | None = None
+) -> tuple[dict[str, Path | None], Verified]:
+    """Hash of each package of a concretized environment to its prefix
+    (``None`` for what is not installed yet).
 
-    :param lock: all that it links or runs is verified: files against Spack's manifests, externals against what is there.
+    :param lock: all that it links or runs is verified: files against Spack's
+        manifests, externals against what is there.
     """
     hashes = [node.hash for node in lock.at_run_time()] if lock else []
     if lock:
-        hashes += sorted({spec.hash for node in lock.at_run_time() for spec in lock.builders(node) if spec.external})
+        hashes += sorted(
+            {
+                spec.hash
+                for node in lock.at_run_time()
+                for spec in lock.builders(node)
+                if spec.external
+            }
+        )
     what = "verifying what is installed" if lock else "asking what is installed"
     output = project.run(name, what, "python", str(QUERY), *hashes)
     rows, verified = output.split("INSTALLED\n")[-1].split("\nVERIFIED\n")
-    prefixes = {key: Path(row["prefix"]) if row["installed"] else None for key, row in json.loads(rows).items()}
+    prefixes = {
+        key: Path(row["prefix"]) if row["installed"] else None
+        for key, row in json.loads(rows).items()
+    }
     return prefixes, Verified(**{key: tuple(value) for key, value in json.loads(verified).items()})
 
 
-def verify(stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> Verified:
+def verify(
+    stack: Stack, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ
+) -> Verified:
     """What Spack finds of a registered stack now."""
     project = _open(root, environ, lambda line: None)
     return find_installed(project, Path(stack.source).parent.name, lock_of(stack))[1]
 
 
-def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
+def show(
+    project: Project, installed: Mapping[str, Mapping[str, Path | None]], console: Console
+) -> None:
     """Print what each stack will consist of, and how much of it has to be installed."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
@@ -225,19 +287,32 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
         # Build tools of what is installed already are not installed again.
         missing = [node.name for node in lock.at_run_time() if not installed[name].get(node.hash)]
         registered = _current(project, name)
-        table.add_row(f"{description.name_of(lock)}:", f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""))
+        table.add_row(
+            f"{description.name_of(lock)}:",
+            f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""),
+        )
         table.add_row("", ", ".join(map(str, lock.benchmarks)))
         table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
-        table.add_row("", "registered as it is" if registered else f"to install: {', '.join(missing) or 'nothing'}")
+        table.add_row(
+            "",
+            "registered as it is"
+            if registered
+            else f"to install: {', '.join(missing) or 'nothing'}",
+        )
     console.print(table)
 
 
-def finish(project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]) -> Stack:
-    """Install, test and register one concretized stack; nothing is done where all of it is as it should be.
+def finish(
+    project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]
+) -> Stack:
+    """Install, test and register one concretized stack; nothing is
+    done where all of it is as it should be.
 
-    :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
+    :raises BadInput: with one sentence; the stack is then not
+        registered, or stays registered as it was.
     """
-    lock, path = project.concretized[name], project.folder(name) / writer.METADATA
+    lock = project.concretized[name]
+    path = project.folder(name) / writer.METADATA
     if current := _current(project, name):
         keep_lock(project, name)
         project.echo(f"{current.name}: up to date ({lock.suite.hash[:7]})")
@@ -245,15 +320,24 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     began = time.monotonic()
     if lock.mpi.external:
         description.check_external(lock, Path(lock.mpi.external))
-    # What Spack has as installed and is gone from its store it must forget, so that it installs it again.
+    # What Spack has as installed and is gone from its store it must
+    # forget, so that it installs it again.
     nodes = [node for node in lock.nodes.values() if not node.external]
     gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
     if gone:
-        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}")
+        project.echo(
+            f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}"
+        )
         hashes = [f"/{node.hash}" for node in gone]
-        project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
+        project.run(
+            name,
+            "removing what is no longer there",
+            "uninstall",
+            "--force",
+            "--yes-to-all",
+            *hashes,
+        )
     words = ["install", "--only-concrete", "--fail-fast"]
-    words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
     remedy = "when the cause is corrected, the same command goes on from here"
     project.run(name, "installing", *words, remedy=remedy, show=True)
@@ -261,39 +345,68 @@ def finish(project: Project, name: str, options: BuildOptions, installed: Mappin
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
         raise BadInput(
-            "spack-not-installed",
-            f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).",
+            "unknown-name",
+            f"{name}: Spack ended without an error and {absent[0]} is not installed (log: "
+            f"{project.log(name)}).",
         )
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
     for node in lock.at_run_time():
         if not there[node.hash].is_dir():
-            remedy = "correct its prefix in the site's packages.yaml" if node.external else f"see {project.log(name)}"
+            remedy = (
+                "correct its prefix in the site's packages.yaml"
+                if node.external
+                else f"see {project.log(name)}"
+            )
             raise BadInput(
-                "spack-install-gone", f"{name}: Spack has {node} as installed and {there[node.hash]} is gone; {remedy}."
+                "changed-since",
+                f"{name}: Spack has {node} as installed and {there[node.hash]} is gone; {remedy}.",
             )
     if verified.faults:
         raise BadInput(
-            "spack-verify", f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was changed."
+            "checksum-differs",
+            f"{name}: {verified.faults[0]}; correct that entry, or 'spack uninstall' what was "
+            "changed.",
         )
     document = description.describe(lock, there, path, project.root, project.echo)
     if verified.notes:
         document["build"]["notes"] = list(verified.notes)
-    if not options.skip_tests:  # the install-time tests of what this project's recipes built: benchmarks, and some MPIs
-        tested = [node for node in (lock.mpi, *lock.benchmarks) if node.namespace == REPOSITORY and not node.external]
-        project.echo(f"{name}: running the install-time tests of {', '.join(node.name for node in tested)}")
+    # the install-time tests of what this project's recipes built: benchmarks, and some MPIs
+    if not options.skip_tests:
+        tested = [
+            node
+            for node in (lock.mpi, *lock.benchmarks)
+            if node.namespace == REPOSITORY and not node.external
+        ]
+        project.echo(
+            f"{name}: running the install-time tests of {', '.join(node.name for node in tested)}"
+        )
         remedy = "read what it printed; until it passes the stack is not registered"
         specs = [f"{node.name}/{node.hash}" for node in tested]
         project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)
     with project.log(name).open("a") as stream:
-        stack = writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
+        stack = writer.register(
+            document,
+            path,
+            root=project.root,
+            contradict=description.contradict,
+            record=stream.write,
+            ask=partial(_ask, lock),
+        )
     keep_lock(project, name)
-    project.echo(f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} programs, {path}")
+    project.echo(f"{stack.name}: {compilation.sentence(stack)}")
+    project.echo(
+        f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} "
+        f"programs, {path}"
+    )
     return stack
 
 
 def keep_lock(project: Project, name: str) -> None:
-    """Lay the lock file a stack was built from beside its metadata, whoever has written there since."""
-    kept, text = project.folder(name) / lock_file.LOCK, project.lock(name).read_text()
+    """Lay the lock file a stack was built from beside its
+    metadata, whoever has written there since.
+    """
+    kept = project.folder(name) / lock_file.LOCK
+    text = project.lock(name).read_text()
     if not kept.exists() or kept.read_text(errors="replace") != text:
         with whole_file.replacing(kept) as partial:
             partial.write_text(text)
@@ -307,4 +420,17 @@ def _current(project: Project, name: str) -> Stack | None:
         return None
     lock = project.concretized[name]
     asked = (stack.name, stack.build.get("lock_digest")) == (description.name_of(lock), lock.digest)
-    return stack if asked and not metadata.find_damage(stack) else None
+    if (
+        not asked
+        or stack.build.get("facts") != lock_file.described(lock)
+        or metadata.find_damage(stack)
+    ):
+        return None
+    return stack if stack.build.get("compiled") == _ask(lock, stack) else None
+
+
+def _ask(lock: Lock, stack: Stack) -> dict[str, str]:
+    """How its library was compiled; flags that Spack's wrapper puts in
+    front are not in what the library says.
+    """
+    return compilation.ask(stack, lock.mpi.flags.get("cflags", ""))

@@ -1,15 +1,17 @@
 """A Spack lock file (``spack.lock``) as data, and what differs between stacks apart from their MPI.
 
-``mpibench stacks --check`` lists what differs; whoever compares stacks asks :func:`things`. Only what is known to differ is a
-difference: of an MPI the site had already, the lock says nothing but its version, and that is said as a note.
+``mpibench stacks --check`` lists what differs; whoever compares stacks asks :func:`things`. Only
+what is known to differ is a difference: of an MPI the site had already, the lock says nothing but
+its version, and that is said as a note.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +25,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 #: File beside ``spack.yaml`` that Spack writes when it has concretized an environment.
 LOCK = "spack.lock"
-#: Lock file formats known here (``_meta.lockfile-version``; lib/spack/spack/environment/environment.py): 6 since Spack 1.0.
+#: Lock file formats known here (``_meta.lockfile-version``;
+#: lib/spack/spack/environment/environment.py): 6 since Spack 1.0.
 VERSIONS = (6, 7)
 #: Bundle whose dependencies make up one stack.
 SUITE = "mpibench-suite"
@@ -35,8 +38,11 @@ WRAPPER = "compiler-wrapper"
 #: Languages as Spack's virtual packages call them.
 LANGUAGES = ("c", "cxx", "fortran")
 #: What is measured with: package to the suite's name in stack metadata.
-BENCHMARKS = {package.name: suite.name for suite in catalogue.SUITES.values() for package in suite.spack}
-#: What stacks may differ in and are compared all the same, and what of an MPI is no matter of which MPI it is.
+BENCHMARKS = {
+    package.name: suite.name for suite in catalogue.SUITES.values() for package in suite.spack
+}
+#: What stacks may differ in and are compared all the same, and what
+#: of an MPI is no matter of which MPI it is.
 ALLOWED = metadata.ROOT / "environments" / "differences.yaml"
 ABSENT = "none"
 #: Compilers' own libraries as packages.
@@ -47,7 +53,9 @@ ASKED = ("device", "netmod")
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency: hash of the node, what it is needed for (``build``, ``link``, ``run``), virtuals it stands in for."""
+    """A dependency: hash of the node, what it is needed for (``build``,
+    ``link``, ``run``), virtuals it stands in for.
+    """
 
     hash: str
     types: tuple[str, ...]
@@ -58,24 +66,29 @@ class Edge:
 class LockedSpec:
     """One package as concretized.
 
-    :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
+    :param variants: name to value as Spack writes it (``+verbs``,
+        ``fabrics=ofi,ucx``), flags left out.
     :param recipe: hash of the recipe it is built by (``package_hash``).
     :param external: prefix of an installation of the site's, empty for what Spack builds.
-    :param attributes: what the site's entry says beside spec and prefix: module, compilers with their flags and variables.
+    :param attributes: what the site's entry says beside spec and prefix:
+        module, compilers with their flags and variables.
+    :param spliced: hash of the package it was built as, with other libraries
+        than it runs with; empty: as it was built.
     """
 
     name: str
     version: str
     hash: str
-    os: str
-    target: str
-    variants: Mapping[str, str]
-    flags: Mapping[str, str]
-    namespace: str
-    recipe: str
-    external: str
-    attributes: str
-    edges: tuple[Edge, ...]
+    os: str = ""
+    target: str = ""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    recipe: str = ""
+    external: str = ""
+    attributes: str = ""
+    spliced: str = ""
+    edges: tuple[Edge, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -90,13 +103,28 @@ class LockedSpec:
         """All variants as one text, in the order of their names."""
         return " ".join(self.variants[name] for name in sorted(self.variants))
 
+    @property
+    def place(self) -> str:
+        """Where an external is, and what else its entry says."""
+        return " ".join(filter(None, [self.external, self.attributes]))
+
+    @property
+    def made_by(self) -> str:
+        """The recipe it is built by, and whether it runs with other
+        libraries than it was built with.
+        """
+        return f"{self.namespace} {self.recipe[:8]}" + (
+            f" spliced from {self.spliced[:8]}" if self.spliced else ""
+        )
+
 
 @dataclass(frozen=True)
 class Lock:
     """A concretized environment.
 
     :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
-    :param digest: SHA-256 of all it says. A node's own hash says nothing of what somebody has edited since.
+    :param digest: SHA-256 of all it says. A node's own hash says
+        nothing of what somebody has edited since.
     """
 
     path: Path
@@ -110,8 +138,9 @@ class Lock:
         found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
         if len(found) != 1 or len(self.roots) != 1:
             raise BadInput(
-                "lock-roots",
-                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the spack.yaml beside it.",
+                "configuration-unusable",
+                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the "
+                "spack.yaml beside it.",
             )
         return found[0]
 
@@ -122,13 +151,16 @@ class Lock:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
         raise BadInput(
-            "lock-without-mpi",
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench stacks build --fresh'.",
+            "configuration-unusable",
+            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with "
+            "'mpibench stacks build --fresh'.",
         )
 
     @cached_property
     def device(self) -> str:
-        """Kind of device memory that a benchmark of the stack can use (``cuda``, ``rocm``); empty for none."""
+        """Kind of device memory that a benchmark of the stack can use
+        (``cuda``, ``rocm``); empty for none.
+        """
         return next((node.device for node in self.benchmarks if node.device), "")
 
     @cached_property
@@ -164,9 +196,14 @@ class Lock:
                 yield self.nodes[edge.hash]
 
     def compilers(self, node: LockedSpec) -> dict[str, str]:
-        """Compiler per language a node was built with (``{"c": "gcc@12.2.0"}``); empty for an external."""
+        """Compiler per language a node was built with (``{"c":
+        "gcc@12.2.0"}``); empty for an external.
+        """
         return {
-            language: str(self.nodes[edge.hash]) for edge in node.edges for language in LANGUAGES if language in edge.virtuals
+            language: str(self.nodes[edge.hash])
+            for edge in node.edges
+            for language in LANGUAGES
+            if language in edge.virtuals
         }
 
     def compiler_names(self, *nodes: LockedSpec) -> list[str]:
@@ -181,10 +218,13 @@ def read(path: Path) -> Lock:
         return parse(json.loads(path.read_text()), path)
     except OSError as error:
         raise BadInput(
-            "lock-missing", f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}."
+            "file-missing",
+            f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}.",
         ) from error
     except ValueError as error:
-        raise BadInput("lock-not-json", f"{path} is not JSON ({error}); remove it and {again}.") from error
+        raise BadInput(
+            "configuration-unusable", f"{path} is not JSON ({error}); remove it and {again}."
+        ) from error
 
 
 def parse(document: Any, path: Path) -> Lock:
@@ -195,18 +235,38 @@ def parse(document: Any, path: Path) -> Lock:
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
             raise BadInput(
-                "lock-format", f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x."
+                "configuration-unusable",
+                f"{path} is a lock file of format {version}, and {known} are known here; {again} "
+                "and Spack 1.x.",
             )
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput("lock-damaged", f"{path} is not a lock file of Spack (no {error}); {again}.") from error
+        raise BadInput(
+            "file-damaged", f"{path} is not a lock file of Spack (no {error}); {again}."
+        ) from error
     named = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := named - set(nodes):
-        raise BadInput("lock-damaged", f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
+        raise BadInput(
+            "file-damaged",
+            f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.",
+        )
     # Two solutions that are equal differ in the order of roots and nodes.
     whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
-    return Lock(path, nodes, roots, hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest())
+    return Lock(
+        path, nodes, roots, hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    )
+
+
+def of_entry(spec: str, prefix: Path) -> Lock:
+    """What a lock would say of an MPI of the site's, by its entry in
+    ``packages.yaml``, before anything is solved.
+    """
+    name, version = re.findall(r"^([\w-]+)(?:@=?([\w.-]+))?", spec)[0]
+    variants = {key: f"{key}={value}" for key, value in re.findall(r"(\w+):?=(\S+)", spec)}
+    mpi = LockedSpec(name, version, name, variants=variants, external=str(prefix))
+    suite = LockedSpec(SUITE, "", SUITE, edges=(Edge(name, ("link",), ("mpi",)),))
+    return Lock(Path(spec), {name: mpi, SUITE: suite}, (SUITE,), "")
 
 
 def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
@@ -221,14 +281,21 @@ def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
         os=row["arch"]["platform_os"],
         # A microarchitecture is a dictionary with its features, a generic target its bare name.
         target=target["name"] if isinstance(target, dict) else target,
-        variants={name: _variant(name, value) for name, value in parameters.items() if name not in FLAGS},
+        variants={
+            name: _variant(name, value) for name, value in parameters.items() if name not in FLAGS
+        },
         flags={name: " ".join(parameters[name]) for name in FLAGS if parameters.get(name)},
         namespace=row["namespace"],
         recipe=row.get("package_hash", "").rstrip("="),
         external=external.get("path") or "",
         attributes=json.dumps(further, sort_keys=True) if further else "",
+        spliced=(row.get("build_spec") or {}).get("hash", ""),
         edges=tuple(
-            Edge(edge["hash"], tuple(edge["parameters"]["deptypes"]), tuple(edge["parameters"]["virtuals"]))
+            Edge(
+                edge["hash"],
+                tuple(edge["parameters"]["deptypes"]),
+                tuple(edge["parameters"]["virtuals"]),
+            )
             for edge in row.get("dependencies", ())
         ),
     )
@@ -247,15 +314,24 @@ def lock_of(stack: Stack) -> Lock:
     found = read(path)
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
-            "lock-newer-than-stack",
-            f"{path} has been concretized again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
-            f"{stack.lock_hash[:7]}); build it with 'mpibench stacks build {path.parent.name}'.",
+            "changed-since",
+            f"{path} has been concretized again since stack '{stack.name}' was built "
+            f"({found.suite.hash[:7]} is not {stack.lock_hash[:7]}); build it with 'mpibench "
+            f"stacks build {path.parent.name}'.",
         )
     if found.digest != stack.build.get("lock_digest"):
         raise BadInput(
-            "lock-changed",
-            f"{path} is not the file stack '{stack.name}' was built from: it has been changed since, and its hashes were left; "
-            f"build it with 'mpibench stacks build {path.parent.name}'.",
+            "changed-since",
+            f"{path} is not the file stack '{stack.name}' was built from: it has been changed "
+            "since, and its hashes were left; build it with 'mpibench stacks build "
+            f"{path.parent.name}'.",
+        )
+    if stack.build.get("facts") != described(found):
+        raise BadInput(
+            "changed-since",
+            f"{stack.source} does not say of stack '{stack.name}' what its lock file says "
+            "('facts'): it was changed, or is of an older release; build it with 'mpibench "
+            f"stacks build {path.parent.name}'.",
         )
     return found
 
@@ -265,7 +341,9 @@ def lock_of(stack: Stack) -> Lock:
 
 @dataclass(frozen=True)
 class Verified:
-    """What Spack finds when it looks at installed packages again: what is wrong, and what is only to be known."""
+    """What Spack finds when it looks at installed packages again: what
+    is wrong, and what is only to be known.
+    """
 
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -278,23 +356,38 @@ def rules() -> dict[str, Any]:
 
 
 def facts(lock: Lock) -> dict[str, str]:
-    """Everything two stacks must agree in, by aspect (``hwloc version``): all they link or run, and what it was built with.
+    """Everything two stacks must agree in, by aspect (``hwloc version``):
+    all they link or run, and what it was built with.
 
-    Of the MPI it is how it was built, not which one it is. An aspect a stack cannot have is left out.
+    Of the MPI it is how it was built, not which one it is. An
+    aspect a stack cannot have is left out.
     """
     mpi = lock.mpi
     common = [node for node in lock.at_run_time(without=mpi) if node is not lock.suite]
     nodes = [node for node in lock.at_run_time() if node is not lock.suite]
-    found = {f"{suite} version": ABSENT for package, suite in BENCHMARKS.items() if not lock.find(package)}
-    found["operating system"] = lock.suite.os
-    found["libraries under the benchmarks"] = _listed(node for node in common if node.name not in BENCHMARKS)
+    found = {
+        f"{suite} version": ABSENT
+        for package, suite in BENCHMARKS.items()
+        if not lock.find(package)
+    }
+    other = sorted(f"{node.name} {node.os}" for node in nodes if node.os != lock.suite.os)
+    found["operating system"] = ", ".join([lock.suite.os, *other])
+    found["libraries under the benchmarks"] = _listed(
+        node for node in common if node.name not in BENCHMARKS
+    )
     # Another MPI has others; the same one has the same.
-    found[f"libraries under {mpi}"] = _listed(node for node in nodes if node not in common and node is not mpi)
+    found[f"libraries under {mpi}"] = _listed(
+        node for node in nodes if node not in common and node is not mpi
+    )
     builders = {builder.hash: builder for node in nodes for builder in lock.builders(node)}
     for node in (*nodes, *(builder for builder in builders.values() if builder not in nodes)):
         found |= _built("mpi" if node is mpi else BENCHMARKS.get(node.name, node.name), lock, node)
     allowed = [row["aspect"] for row in rules()["allowed"]]
-    return {aspect: value for aspect, value in found.items() if not any(fnmatchcase(aspect, row) for row in allowed)}
+    return {
+        aspect: value
+        for aspect, value in found.items()
+        if not any(fnmatchcase(aspect, row) for row in allowed)
+    }
 
 
 def described(lock: Lock) -> dict[str, str]:
@@ -303,54 +396,75 @@ def described(lock: Lock) -> dict[str, str]:
 
 
 def identity(lock: Lock) -> dict[str, str]:
-    """Which MPI it is, with which variants (``mpich netmod``).
+    """Which MPI it is, by which recipe, with which variants (``mpich netmod``).
 
-    Of one that the site had already its place, and what its library was asked for (:func:`description.check_mpi`): its other
-    variants are what Spack takes it for.
+    Of one that the site had already its place, and what its library was asked for
+    (:func:`description.check_mpi`): its other variants are what Spack takes it for.
     """
     mpi = lock.mpi
     known = ASKED if mpi.external else mpi.variants
-    own = {f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items()) if name in known}
-    return {"MPI": str(mpi), **({f"{mpi.name} prefix": mpi.external} if mpi.external else {}), **own}
+    own = {
+        f"{mpi.name} {name}": word for name, word in sorted(mpi.variants.items()) if name in known
+    }
+    how = {f"{mpi.name} prefix": mpi.place} if mpi.external else {f"{mpi.name} recipe": mpi.made_by}
+    return {"MPI": str(mpi), **how, **own}
 
 
 def _listed(nodes: Iterable[LockedSpec]) -> str:
-    """Names of packages; not of what a compiler brings along, which is another compiler's and no other library."""
+    """Names of packages; not of what a compiler brings along, which is
+    another compiler's and no other library.
+    """
     return ", ".join(sorted({node.name for node in nodes} - {*RUNTIMES})) or ABSENT
 
 
 def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]:
-    """What a node is and how it was built; nothing of that for an external, whose build Spack has not seen."""
+    """What a node is and how it was built; nothing of that for an
+    external, whose build Spack has not seen.
+    """
     if node is lock.mpi:
         quality = [name for name in rules()["mpi_variants"] if not node.external]
         yield from ((f"mpi {name}", node.variants.get(name, f"~{name}")) for name in quality)
+        yield "mpi splice", node.spliced[:8] or ABSENT
     else:
         yield f"{what} version", node.version
         left_out = rules()["more_programs"] if node.name in BENCHMARKS else ()
-        yield f"{what} variants", " ".join(node.variants[name] for name in sorted(node.variants) if name not in left_out)
-        yield f"{what} recipe", f"{node.namespace} {node.recipe[:8]}"
-        if node.external:
-            yield f"{what} prefix", " ".join(filter(None, [node.external, node.attributes]))
-        else:
-            yield f"{what} prefix", "built by Spack"
+        yield (
+            f"{what} variants",
+            " ".join(node.variants[name] for name in sorted(node.variants) if name not in left_out),
+        )
+        yield f"{what} recipe", node.made_by
+        yield f"{what} prefix", node.place or "built by Spack"
     if node.external:
         return
     compilers = lock.compilers(node)
-    if compilers:
-        # A language one MPI has bindings for and another has not is no difference between compilers.
-        yield f"{what} compiler", ", ".join(sorted(set(compilers.values())))
+    if len(set(compilers.values())) > 1:
+        yield (
+            f"{what} compiler",
+            ", ".join(f"{language} {name}" for language, name in sorted(compilers.items())),
+        )
+    elif compilers:  # a language one MPI has bindings for and another has not is no difference
+        yield f"{what} compiler", next(iter(compilers.values()))
     yield f"{what} target", node.target
-    yield f"{what} flags", " ".join(f"{name}={words}" for name, words in sorted(node.flags.items())) or ABSENT
+    yield (
+        f"{what} flags",
+        " ".join(f"{name}={words}" for name, words in sorted(node.flags.items())) or ABSENT,
+    )
 
 
 def notes(lock: Lock) -> list[str]:
     """What the lock cannot say, and what is not as released, one sentence each."""
     mpi = lock.mpi
-    inside = f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries inside it are not in the lock."
+    inside = (
+        f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries "
+        "inside it are not in the lock."
+    )
     said = [inside] if mpi.external else []
     for node in lock.at_run_time():
         if "dev_path" in node.variants:
-            said.append(f"{node} is built from a folder of somebody's ({node.variants['dev_path']}) and is no release.")
+            said.append(
+                f"{node} is built from a folder of somebody's ({node.variants['dev_path']}) and "
+                "is no release."
+            )
         if "patches" in node.variants:
             patches = node.variants["patches"].removeprefix("patches=")
             said.append(f"{node} is patched ({patches}), by the recipe of {node.namespace}.")
@@ -358,7 +472,8 @@ def notes(lock: Lock) -> list[str]:
 
 
 def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
-    """What two stacks differ in, as of :func:`described`: kind (``compiler``) to both values and what has them.
+    """What two stacks differ in, as of :func:`described`: kind
+    (``compiler``) to both values and what has them.
 
     A suite only one of them has is no difference: nothing is compared with it.
     """
@@ -368,28 +483,49 @@ def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
             continue
         what, _, kind = aspect.rpartition(" ")
         kinds.setdefault(kind, {}).setdefault(" and ".join(values), []).append(what)
-    texts = {kind: [f"{kind} {values} ({', '.join(names)})" for values, names in of.items()] for kind, of in kinds.items()}
+    texts = {
+        kind: [f"{kind} {values} ({', '.join(names)})" for values, names in of.items()]
+        for kind, of in kinds.items()
+    }
     return {kind: "; ".join(said).replace(" ()", "") for kind, said in texts.items()}
 
 
 def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequence[str]]]:
-    """Per aspect that is not the same in all stacks that have it: value to the names of the stacks with it, in their order."""
+    """Per aspect that is not the same in all stacks that have it: value to
+    the names of the stacks with it, in their order.
+
+    What one build of an MPI has and another build of it has not (a
+    variant, patches, a prefix) is :data:`ABSENT` there.
+    """
     rows: dict[str, dict[str, list[str]]] = {}
-    for name, found in stacks.items():
-        for aspect, value in found.items():
-            rows.setdefault(aspect, {}).setdefault(value, []).append(name)
+    every = dict.fromkeys(aspect for found in stacks.values() for aspect in found)
+    for aspect in every:
+        for name, found in stacks.items():
+            own = "MPI" in found and aspect.startswith(f"{found['MPI'].partition('@')[0]} ")
+            if (value := found.get(aspect, ABSENT if own else None)) is not None:
+                rows.setdefault(aspect, {}).setdefault(value, []).append(name)
     differing = {aspect: values for aspect, values in rows.items() if len(values) > 1}
-    return {aspect: dict(values) for aspect, values in differing.items() if not _follows(aspect, differing)}
+    return {
+        aspect: dict(values)
+        for aspect, values in differing.items()
+        if not _follows(aspect, differing)
+    }
 
 
-def _follows(aspect: str, others: Collection[str]) -> bool:
+def _follows(aspect: str, others: Mapping[str, Collection[str]]) -> bool:
     """Whether a difference says nothing beside others.
 
-    Spack's hash of a recipe is of the part for one version and variant; a compiler brings its own libraries.
+    Spack's hash of a recipe is of the part for one version and
+    variant; a compiler brings its own libraries.
     """
     what, _, kind = aspect.rpartition(" ")
     if kind == "recipe":
-        return any(f"{what} {cause}" in others for cause in ("version", "variants"))
+        # without their hashes
+        makers = {tuple(value.split()[:1] + value.split()[2:]) for value in others[aspect]}
+        causes = {f"{what} version", f"{what} variants"}
+        if any(value.partition("@")[0] == what for value in others.get("MPI", ())):
+            causes.add("MPI")
+        return len(makers) == 1 and not causes.isdisjoint(others)
     if what == "libraries under":  # what an MPI links follows from its variants
         return any(other.startswith(f"{kind.partition('@')[0]} ") for other in others)
     return what in RUNTIMES and any(other.endswith(" compiler") for other in others)

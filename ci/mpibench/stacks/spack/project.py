@@ -1,8 +1,10 @@
 """Spack, and the folders in which it builds stacks.
 
-Its output goes to a log file, the caller sees lines; where it ends with an error, the sentence has what Spack says first. It
-works in copies of the environments, ``results/spack/environments/<name>/``, so that it changes neither what is committed nor
-what a registered stack was built from: the lock file beside ``stack.json`` is written when a stack is registered.
+Its output goes to a log file, the caller sees lines; where it ends with an error, the sentence has
+what Spack says first. It works in copies of the environments,
+``results/spack/environments/<name>/``, so that it changes neither what is committed nor what a
+registered stack was built from: the lock file beside ``stack.json`` is written when a stack is
+registered.
 """
 
 from __future__ import annotations
@@ -27,17 +29,26 @@ from ..logged import Echo
 from . import lock as lock_file
 from .lock import Lock
 
-#: Oldest Spack whose environments, repositories and compilers are as ``environments/`` has them.
-MINIMUM = "1.0"
+#: Oldest Spack in which a folder of settings named on the command line counts more than the
+#: environment: before, it counted less, so that ``openmpi-clang`` had to be built by gcc and
+#: ``openmpi-ethernet`` kept its verbs.
+MINIMUM = "1.1"
 #: Release the stacks are built and tested with.
 TAG = "v1.1.0"
-#: How to get it; the recipes' own commit is pinned in environments/common/repos.yaml, and Spack fetches them by itself.
-GET = (f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git", "export SPACK_ROOT=$PWD/spack")
-#: Keeps out ~/.spack and /etc/spack: what is built follows from the project, the site's scope and that Spack alone.
+#: How to get it; the recipes' own commit is pinned in
+#: environments/common/repos.yaml, and Spack fetches them by itself.
+GET = (
+    f"git clone --depth=1 --branch={TAG} https://github.com/spack/spack.git",
+    "export SPACK_ROOT=$PWD/spack",
+)
+#: Keeps out ~/.spack and /etc/spack: what is built follows from the
+#: project, the site's scope and that Spack alone.
 ISOLATED = {"SPACK_DISABLE_LOCAL_CONFIG": "1"}
-#: Lines of Spack, git and its solver that say why they fetch nothing. What Spack says then is that something else is missing.
+#: Lines of Spack, git and its solver that say why they fetch nothing. What
+#: Spack says then is that something else is missing.
 _OFFLINE = re.compile(
-    r"^.*(?:Could not resolve host|unable to access 'https?:|Failed to (?:clone|fetch|update) package|All fetchers failed"
+    r"^.*(?:Could not resolve host|unable to access 'https?:|Failed to (?:clone|fetch"
+    r"|update) package|All fetchers failed"
     r"|(?i:cannot|failed to) bootstrap).*$",
     re.M,
 )
@@ -50,7 +61,8 @@ PACKAGES = "packages.yaml"
 COMMON = "common"
 #: Lines of Spack 1.x's installer worth showing.
 PROGRESS = re.compile(
-    r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
+    r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)"
+    r"|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
 )
 
 
@@ -76,20 +88,28 @@ class Spack:
 
         :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
         """
-        status, output = logged.run([self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown)
+        status, output = logged.run(
+            [self.program, "--color=never", *words], log, what, echo, self.environ, shown=shown
+        )
         if not status:
             return output
         if found := _OFFLINE.search(output):
             line = found[0].strip()[:_SHOWN]
-            reason = f"no network? ({line})" + ("" if "Error: " in line else f", and then: {first_error(output)}")
-            remedy = "name a mirror, build cache or bundle, as docs/how-to/spack.md says"
+            reason = f"no network? ({line})" + (
+                "" if "Error: " in line else f", and then: {first_error(output)}"
+            )
+            remedy = "add a mirror or build cache to the site's scope, as docs/how-to/spack.md says"
         else:
             reason = first_error(output) or f"Spack ended with status {status}"
-        raise BadInput("spack-failed", f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log}).")
+        raise BadInput(
+            "tool-failed", f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log})."
+        )
 
 
 def first_error(output: str) -> str:
-    """What Spack marks as its first error, with the lines that go on with it; else the last line that says something."""
+    """What Spack marks as its first error, with the lines that go on with
+    it; else the last line that says something.
+    """
     found = re.search(r"Error: (.*\S(?:\n[ \t]+\S.*)*)", output)
     text = found[1] if found else next(iter(output.strip().splitlines()[-1:]), "")
     return " ".join(text.split())[:_SHOWN]
@@ -101,9 +121,11 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
     root = environ.get("SPACK_ROOT", "")
     program = f"{root}/bin/spack" if root else shutil.which("spack", path=environ.get("PATH", ""))
     if not program:
-        raise BadInput("spack-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
+        raise BadInput("tool-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
     if not os.access(program, os.X_OK):
-        raise BadInput("spack-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}.")
+        raise BadInput(
+            "tool-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}."
+        )
     inside = {**ISOLATED, **environ}
     try:
         done = logged.ask([program, "--version"], inside, 120)
@@ -111,10 +133,14 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
         if done.returncode or Version(word) < Version(MINIMUM):
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
             raise BadInput(
-                "spack-unusable", f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; {get}."
+                "configuration-unusable",
+                f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; "
+                f"{get}.",
             )
     except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
-        raise BadInput("spack-unusable", f"{program} gives no version ({error}); {get}.") from error
+        raise BadInput(
+            "configuration-unusable", f"{program} gives no version ({error}); {get}."
+        ) from error
     return Spack(program, word, inside)
 
 
@@ -122,7 +148,6 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
 class Project:
     """Where things are, and what everything is reported through.
 
-    :param extra: words before every Spack command (the mirrors' own scope).
     :param configured: all package settings in effect, as text, by environment.
     """
 
@@ -131,7 +156,6 @@ class Project:
     scope: Path | None
     echo: Echo
     system: str | None = None
-    extra: tuple[str, ...] = ()
     configured: dict[str, str] = field(default_factory=dict)
     concretized: dict[str, Lock] = field(default_factory=dict)
 
@@ -163,14 +187,17 @@ class Project:
         """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
         shared = [
-            path for shared_name in list_shared(self.root, name) for path in sorted(self.folder(shared_name).glob("*.yaml"))
+            path
+            for shared_name in list_shared(self.root, name)
+            for path in sorted(self.folder(shared_name).glob("*.yaml"))
         ]
         return [*scope, self.source(name), *shared]
 
     def check_files(self, name: str) -> None:
         """Refuse a file that is not YAML; Spack names its first line, whatever line is wrong.
 
-        :raises BadInput: naming file and line, or a folder of settings that says nothing: its stack would be another's.
+        :raises BadInput: naming file and line, or a folder of settings that
+            says nothing: its stack would be another's.
         """
         for path in self.files(name):
             yaml_file.read(path)
@@ -178,44 +205,70 @@ class Project:
             path = self.folder(change) / PACKAGES
             if not (path.exists() and (yaml_file.read(path) or {}).get("packages")):
                 raise BadInput(
-                    "spack-yaml-missing", f"{name} is to be built as {path} says, which is not there or says nothing; write it."
+                    "file-missing",
+                    f"{name} is to be built as {path} says, which is not there or says nothing; "
+                    "write it.",
                 )
 
     def prepare(self, name: str) -> Path:
-        """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
+        """The folder Spack works in, with the environment as it is
+        now and the way to what it refers to.
+        """
         folder = self.work(name)
         folder.mkdir(parents=True, exist_ok=True)
-        links = {folder.parent / shared: f"../../../environments/{shared}" for shared in list_shared(self.root, name)}
+        links = {
+            folder.parent / shared: f"../../../environments/{shared}"
+            for shared in list_shared(self.root, name)
+        }
         for link, target in {**links, self.place / "repo": "../../repo"}.items():
             if not link.is_symlink():
                 link.symlink_to(target)
-        text, copy = self.source(name).read_text(), folder / ENVIRONMENT
+        text = self.source(name).read_text()
+        copy = folder / ENVIRONMENT
         if not copy.exists() or copy.read_text() != text:
             copy.write_text(text)
         return folder
 
-    def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False, scopes: tuple[str, ...] = ()) -> str:
+    def run(
+        self,
+        name: str,
+        what: str,
+        *words: str,
+        remedy: str = "",
+        show: bool = False,
+        scopes: tuple[str, ...] = (),
+    ) -> str:
         """Run Spack in an environment; see :meth:`Spack.run`.
 
         :param scopes: folders of further configuration, which count more than all others.
         """
         folder = self.prepare(name)
         # Of several scopes on Spack's command line the last one counts most.
-        scopes = (*scopes, *(str(self.folder(change)) for change in reversed(split(self.root, name)[1])))
+        scopes = (
+            *scopes,
+            *(str(self.folder(change)) for change in reversed(split(self.root, name)[1])),
+        )
 
         def progress(line: str) -> str:
             found = PROGRESS.match(line) if show else None
             if not found:
                 return ""
-            return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
+            return (
+                f"{name}: installing {found['new']}"
+                if found["new"]
+                else f"{name}: {found['cached']} from the build cache"
+            )
 
-        command = [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words]
+        command = [*(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words]
         about = {"log": self.log(name), "what": f"{name}: {what}", "remedy": remedy}
         try:
             return self.spack.run(command, echo=self.echo, shown=progress, **about)  # type: ignore[arg-type]
         except BadInput as error:  # about a copy, where the file it is of has to be corrected
             raise BadInput(
-                "spack-yaml-unusable", str(error).replace(str(self.place / "environments"), str(self.root / "environments"))
+                "configuration-unusable",
+                str(error).replace(
+                    str(self.place / "environments"), str(self.root / "environments")
+                ),
             ) from None
 
 
@@ -225,28 +278,43 @@ def list_environments(root: Path = metadata.ROOT) -> list[str]:
 
 
 def list_changes(root: Path = metadata.ROOT) -> list[str]:
-    """Ends of names, of the folders of settings that make another stack of each environment: ``-clang``."""
-    return [path.name.removeprefix(COMMON) for path in sorted((root / "environments").glob(f"{COMMON}-*"))]
+    """Ends of names, of the folders of settings that make another
+    stack of each environment: ``-clang``.
+    """
+    return [
+        path.name.removeprefix(COMMON)
+        for path in sorted((root / "environments").glob(f"{COMMON}-*"))
+    ]
+
+
+def list_readings(root: Path, name: str) -> list[tuple[str, tuple[str, ...]]]:
+    """What a name can mean: an environment with a ``spack.yaml``, and the
+    folders of settings it is built with beyond that.
+
+    ``mpich-ucx-clang`` is ``mpich`` with ``common-clang/`` and ``common-ucx/``, the one that counts
+    most first, unless it has a ``spack.yaml`` itself. With ``common-x/``, ``common-v5/`` and
+    ``common-x-v5/`` the name ``mpich-x-v5`` means two stacks.
+    """
+    if (root / "environments" / name / ENVIRONMENT).is_file():
+        return [(name, ())]
+    return [
+        (base, (COMMON + end, *changes))
+        for end in list_changes(root)
+        if name.endswith(end) and name != end
+        for base, changes in list_readings(root, name.removesuffix(end))
+        if COMMON + end not in changes
+    ]
 
 
 def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
-    """The environment with a ``spack.yaml`` that one is, and the folders of settings it is built with beyond that.
-
-    ``mpich-ucx-clang`` is ``mpich`` with ``common-clang/`` and ``common-ucx/``, the one that counts most first, unless it has a
-    ``spack.yaml`` itself.
-    """
-    base, changes = name, []
-    while not (root / "environments" / base / ENVIRONMENT).is_file():
-        end = next((end for end in list_changes(root) if base.endswith(end) and base != end), "")
-        if not end or COMMON + end in changes:
-            return name, ()
-        base = base.removesuffix(end)
-        changes.append(COMMON + end)
-    return base, tuple(changes)
+    """What a name means (:func:`list_readings`); of a name that means nothing, itself."""
+    return next(iter(list_readings(root, name)), (name, ()))
 
 
 def _spack_file(root: Path, folder: str, name: str) -> dict[str, Any]:
-    """A file's settings; none where it is absent or damaged, which is said when files are checked, or by Spack."""
+    """A file's settings; none where it is absent or damaged, which is
+    said when files are checked, or by Spack.
+    """
     path = root / "environments" / folder / name
     try:
         document = yaml_file.read(path) if path.exists() else None
@@ -256,16 +324,27 @@ def _spack_file(root: Path, folder: str, name: str) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
+def specs_of(root: Path, name: str) -> list[str]:
+    """What an environment asks for."""
+    rows = _spack_file(root, split(root, name)[0], ENVIRONMENT).get("specs")
+    return list(map(str, rows)) if isinstance(rows, list) else []
+
+
 def list_shared(root: Path, name: str) -> list[str]:
-    """Names of the folders of settings that an environment includes, all beside its own; what the site has is none of them."""
+    """Names of the folders of settings that an environment includes, all
+    beside its own; what the site has is none of them.
+    """
     base, changes = split(root, name)
     rows = _spack_file(root, base, ENVIRONMENT).get("include")
-    found = [Path(row).name for row in rows if isinstance(row, str)] if isinstance(rows, list) else []
+    found = (
+        [Path(row).name for row in rows if isinstance(row, str)] if isinstance(rows, list) else []
+    )
     return [*changes, *(found or [COMMON])]
 
 
 def list_of_site(root: Path, name: str) -> list[str]:
-    """Packages that an environment takes from the site and Spack does not build: a toolkit, a compiler, a vendor's MPI.
+    """Packages that an environment takes from the site and Spack does not
+    build: a toolkit, a compiler, a vendor's MPI.
 
     Those that its own ``spack.yaml`` and its folders of settings say nothing else of.
     """
@@ -280,6 +359,8 @@ def list_of_site(root: Path, name: str) -> list[str]:
 
 
 def list_by_default(root: Path = metadata.ROOT) -> list[str]:
-    """Names of the environments that are built when none is named: those that need no device and no vendor's MPI."""
+    """Names of the environments that are built when none is named:
+    those that need no device and no vendor's MPI.
+    """
     names = [name for name in list_environments(root) if list_shared(root, name) == [COMMON]]
     return [name for name in names if not list_of_site(root, name)]

@@ -1,4 +1,6 @@
-"""Two halves of the mini-cluster stream to each other, and a latency is measured alone and beside streams, with evidence."""
+"""Two halves of the mini-cluster stream to each other, and a latency is
+measured alone and beside streams, with evidence.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,20 @@ def proven(cluster: LiveCluster, folder: Path, *options: str) -> Case:
     return case
 
 
-def test_bisection_says_how_it_was_split(cluster: LiveCluster, visible: Path) -> None:
-    case = proven(cluster, visible / "bisection", "-n", "Bisection%fabric=eth1g%nodes=2%ppn=1%")
-    assert case.proof is not None
-    assert "the nodes were split into plain halves, because the switches are not known" in case.proof.notes
-    both = {sample.quantity: sample.values for sample in case.samples if sample.benchmark == "Bisection_both_ways"}
-    assert set(both) == {"bandwidth_mb_per_s", "bandwidth_slowest_mb_per_s", "across_switches"}
-    assert set(both["across_switches"]) == {0.0}
-    assert {gate.layer for gate in case.gates} >= {"physics"}, "held against the line rate"
-
-
 def test_pairs_on_different_switches(cluster: LiveCluster, visible: Path) -> None:
     """As a site would say it; the cluster's own Slurm knows no switches."""
     switches = ("-S", "env_vars=MPIBENCH_SWITCHES:left=c1;right=c2")
-    case = proven(cluster, visible / "switches", "-n", "Bisection%fabric=eth1g%nodes=2%ppn=1%", *switches)
+    case = proven(
+        cluster, visible / "switches", "-n", "Bisection%fabric=eth1g%nodes=2%ppn=1%", *switches
+    )
     assert case.proof is not None
-    assert "the nodes were split by switches as the site has them, 1 of 1 pairs of nodes on different ones" in case.proof.notes
-    assert {value for one in case.samples if one.quantity == "across_switches" for value in one.values} == {1.0}
+    assert (
+        "the nodes were split by switches as the site has them, 1 of 1 pairs of nodes on "
+        "different ones" in case.proof.notes
+    )
+    assert {
+        value for one in case.samples if one.quantity == "across_switches" for value in one.values
+    } == {1.0}
 
 
 def test_latency_alone_and_under_load(cluster: LiveCluster, visible: Path) -> None:

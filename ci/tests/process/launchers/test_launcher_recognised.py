@@ -19,7 +19,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_launchers(tmp_path / "own", monkeypatch)
 
 
-def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "mpirun"
     program.write_text("#!/bin/sh\necho trireme 3\n")
     program.chmod(0o755)
@@ -30,5 +32,7 @@ def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: P
     monkeypatch.delenv("MPIBENCH_EXTENSIONS")
     with pytest.raises(BadInput, match=r"says 'trireme 3' and is the mpirun of no MPI known here"):
         probe.examine(str(program))
-    with pytest.raises(metadata.StackError, match="key 'launcher_family': 'trireme' is not one of "):
+    with pytest.raises(
+        metadata.StackError, match="key 'launcher_family': 'trireme' is not one of "
+    ):
         metadata.read(path)

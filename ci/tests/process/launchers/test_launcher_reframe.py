@@ -1,4 +1,6 @@
-"""ReFrame itself with a launcher and a system from files in a folder: no file of the project is changed for them."""
+"""ReFrame itself with a launcher and a system from files in a folder:
+no file of the project is changed for them.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,17 @@ from synthetic_stack import write_stack
 from tiny_site import write_site
 
 
-def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]) -> None:
+def test_reframe_writes_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
+) -> None:
     write_launchers(tmp_path / "own", monkeypatch)
     write_site(tmp_path, SYSTEM)
     write_stack(tmp_path / "environments" / "mpich")
     result = run_reframe(
-        *("--dry-run", "--system=harbour", "-n", "fabric=eth.*nodes=2.*ppn=2.*pinning=scatter"),
+        "--dry-run",
+        "--system=harbour",
+        "-n",
+        "fabric=eth.*nodes=2.*ppn=2.*pinning=scatter",
         config=tmp_path / "site_configs" / "settings.py",
         only="point_to_point.py",
         environ={"RFM_PREFIX": str(tmp_path / "results")},

@@ -1,5 +1,6 @@
-"""GPCNeT under load through ReFrame, with a stand-in: ten nodes with a network of their own each, and a program that sends as
-much and prints what GPCNeT printed on another machine."""
+"""GPCNeT under load through ReFrame, with a stand-in: ten nodes with a network of their own each,
+and a program that sends as much and prints what GPCNeT printed on another machine.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ OVER_TCP = """
             proofs=(Proof("way", r"torus: uses (\\S+)", ("memory",)),),
         ),
 """
-#: What the stand-in does: as many bytes through the node's interface, both ends in one process, then the table.
+#: What the stand-in does: as many bytes through the node's interface,
+#: both ends in one process, then the table.
 STAND_IN = (
     r"""
 #include <arpa/inet.h>
@@ -67,7 +69,8 @@ int main(int count, char **words)
 }
 """
 )
-#: Of two tested nodes' first measurements, alone and under load, ten nodes send a tenth each, and a little more.
+#: Of two tested nodes' first measurements, alone and under load, ten
+#: nodes send a tenth each, and a little more.
 BYTES = 2 * 2 * (30 * 8 * 8 * 2 * 131072 + 30 * 200 * 2 * 8 + 200 * 8) // NODES + 5_000_000
 Run = Callable[..., CompletedProcess[str]]
 
@@ -78,7 +81,10 @@ def table_of_ten_nodes() -> str:
     for before, after in (
         ("2048 MPI ranks (64 nodes)", f"{NODES} MPI ranks ({NODES} nodes)"),
         ("13 nodes running Network", "2 nodes running Network"),
-        ("51 nodes running Congestion Tests (min 12 nodes", "8 nodes running Congestion Tests (min 2 nodes"),
+        (
+            "51 nodes running Congestion Tests (min 12 nodes",
+            "8 nodes running Congestion Tests (min 2 nodes",
+        ),
     ):
         assert text.count(before) == 1
         text = text.replace(before, after)
@@ -96,8 +102,8 @@ class Machine:
         """One run of the leaf: what ReFrame said, and the case as stored."""
         (self.top / "table.txt").write_text(table)
         values = f"env_vars=STAND_IN_BYTES:{sent},STAND_IN_TABLE:{self.top / 'table.txt'}"
-        name = "^GpcnetCongestion.*%ppn=1%"
-        options = ("-r", "--system=torus", "-n", name, "-P", "pinning=default", "-S", "repeats=1", "-S", values)
+        words = "-r --system=torus -n ^GpcnetCongestion.*%ppn=1% -P pinning=default -S repeats=1 -S"
+        options = (*words.split(), values)
         done = self.reframe(*options, top=self.top, only="parallel_transfer.py")
         database = self.top / "results" / "results.db"
         assert database.exists(), done.stdout + done.stderr
@@ -108,12 +114,22 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Run) -> Machine:
-    trial = ["unshare", "--user", "--map-root-user", "--net", "--uts", "sh", "-c", "hostname c0 && ip link set lo up"]
-    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True, check=False).returncode:
-        pytest.skip("[namespaces] no network and host name of one's own can be made here (unshare --net --uts, ip)")
-    own, stack = tmp_path / "own", tmp_path / "environments" / "torusmpi"
-    extras = {"fabrics": {"net": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "lo"}]}}, "node_counts": [NODES]}
-    nodes: dict[str, Any] = {"name": "nodes", "scheduler": "local", "launcher": "galley", "processor": describe(1, 2)}
+    trial = ["unshare", "--user", "--map-root-user", "--net", "--uts", "sh", "-c"]
+    trial.append("hostname c0 && ip link set lo up")
+    if not shutil.which("unshare") or subprocess.run(trial, capture_output=True).returncode:
+        pytest.skip("[namespaces] no network and host name of one's own can be made here")
+    own = tmp_path / "own"
+    stack = tmp_path / "environments" / "torusmpi"
+    extras = {
+        "fabrics": {"net": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "lo"}]}},
+        "node_counts": [NODES],
+    }
+    nodes: dict[str, Any] = {
+        "name": "nodes",
+        "scheduler": "local",
+        "launcher": "galley",
+        "processor": describe(1, 2),
+    }
     nodes["extras"] = {**extras, "remote": True}
     site = {"name": "torus", "descr": "ten nodes", "hostnames": ["nowhere"], "partitions": [nodes]}
     started = '"$@" &\n'
@@ -133,8 +149,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Run) -
     shutil.copy(ROOT / "reframe_tests/parallel_transfer.py", tmp_path / "reframe_tests")
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(own))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    library = synthetic.compile_c(TORUS_LIBRARY, stack / "lib/libtorus.so.7", "-shared", "-fPIC", "-Wl,-soname,libtorus.so.7")
-    program = synthetic.compile_c(STAND_IN, stack / "bin/network_load_test", str(library), f"-Wl,-rpath,{library.parent}")
+    library = synthetic.compile_c(
+        TORUS_LIBRARY, stack / "lib/libtorus.so.7", "-shared", "-fPIC", "-Wl,-soname,libtorus.so.7"
+    )
+    program = synthetic.compile_c(
+        STAND_IN, stack / "bin/network_load_test", str(library), f"-Wl,-rpath,{library.parent}"
+    )
     torus_stack(
         stack,
         library=str(library),
@@ -154,21 +174,23 @@ def test_latency_alone_and_under_load_is_proven(machine: Machine) -> None:
     done, case = machine.run(table_of_ten_nodes())
     assert done.returncode == 0, f"{done.stdout}\n{sentences(case)}"
     assert (case.result, case.evidence, case.nodes) == ("pass", "proven", NODES)
-    values: dict[tuple[str, str, str], Any] = {(one.benchmark, one.variant, one.quantity): one.measured for one in case.samples}
-    assert values["RR_Two-sided_Lat", "isolated", "latency_us"] and values["RR_Two-sided_Lat", "congested", "latency_us"]
+    values: dict[tuple[str, str, str], Any] = {
+        (one.benchmark, one.variant, one.quantity): one.measured for one in case.samples
+    }
+    assert (
+        values["RR_Two-sided_Lat", "isolated", "latency_us"]
+        and values["RR_Two-sided_Lat", "congested", "latency_us"]
+    )
     [impact] = values["Multiple_Allreduce_impact", "", "impact"]
     assert impact == pytest.approx(20.3 / 20.2)
     assert case.proof is not None and len({row["host"] for row in case.proof.ranks}) == NODES
 
 
-@pytest.mark.parametrize(
-    "end", ["Network Tests running with Congestion Tests  ", "Network Tests running with Congestion Tests - Key Results"]
-)
-def test_without_the_loaded_half_it_fails(machine: Machine, end: str) -> None:
-    """The victims alone, then nothing: as where the congestors, or the program, were ended; and all but the factors."""
-    table = table_of_ten_nodes()
-    lines = table.splitlines(keepends=True)
-    [at] = [number for number, line in enumerate(lines) if f" {end}" in line]
+def test_without_the_loaded_half_it_fails(machine: Machine) -> None:
+    """The victims alone, then nothing: as where the congestors, or the program, were ended."""
+    end = " Network Tests running with Congestion Tests  "
+    lines = table_of_ten_nodes().splitlines(keepends=True)
+    [at] = [number for number, line in enumerate(lines) if end in line]
     done, case = machine.run("".join(lines[: at - 1]))
     assert (done.returncode, case.result, case.evidence) == (1, "fail", "missing"), done.stdout
     assert "it ends before its last table does; the output was cut off" in sentences(case)
@@ -176,7 +198,9 @@ def test_without_the_loaded_half_it_fails(machine: Machine, end: str) -> None:
 
 
 def test_bytes_that_went_elsewhere_fail(machine: Machine) -> None:
-    """The table is whole, and the network of the nodes carried a tenth of what the tests must have sent."""
+    """The table is whole, and the network of the nodes carried a
+    tenth of what the tests must have sent.
+    """
     done, case = machine.run(table_of_ten_nodes(), BYTES // 10)
     assert (done.returncode, case.evidence) == (1, "contradicted"), done.stdout
     assert "went elsewhere: lo carried" in sentences(case)

@@ -20,9 +20,15 @@ def test_reframes_junit_is_read_by_others(
     launcher.write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
     launcher.chmod(0o755)
     junit = tmp_path / "night.xml"
-    environ = {"MPIBENCH_STACKS": str(path), "RFM_PREFIX": str(tmp_path), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
+    environ = {
+        "MPIBENCH_STACKS": str(path),
+        "RFM_PREFIX": str(tmp_path),
+        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+    }
     options = ("-S", "level=smoke", "--system=generic", f"--report-junit={junit}")
-    done = run_reframe("-r", "-n", ONE, "-p", "colour-system", *options, environ=environ, only="point_to_point.py")
+    done = run_reframe(
+        "-r", "-n", ONE, "-p", "colour-system", *options, environ=environ, only="point_to_point.py"
+    )
     assert done.returncode == 1, done.stdout[-2000:]
     found = ElementTree.parse(junit).getroot().findall(".//failure")
     assert len(found) == 1

@@ -24,7 +24,9 @@ QUERIES = (
 )
 
 
-def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tiny: TinySite, root: Path) -> None:
+def test_the_queries_of_reframe_work_with_the_settings_as_they_are(
+    tiny: TinySite, root: Path
+) -> None:
     """The literal commands with the bundled ``settings.py``, on a database of our own."""
     settings = {
         "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
@@ -45,13 +47,16 @@ def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tiny: TinySit
 
 
 def test_settings_leave_the_search_path_as_reframe_expects(root: Path) -> None:
-    """``temp_sys_path`` of ReFrame 4.10: what it appended must still be at the same position afterwards."""
+    """``temp_sys_path`` of ReFrame 4.10: what it appended must
+    still be at the same position afterwards.
+    """
     code = (
         "import runpy, sys\n"
         f"sys.path[:] = [p for p in sys.path if p != {str(root)!r}]\n"
         "before = list(sys.path)\n"
         "import reframe.core.logging as log, reframe.core.config as config\n"
-        "site = config.load_config('<builtin>'); site.select_subconfig('generic'); log.configure_logging(site)\n"
+        "site = config.load_config('<builtin>'); site.select_subconfig('generic'); "
+        "log.configure_logging(site)\n"
         f"runpy.run_path({str(root / 'site_configs' / 'settings.py')!r})\n"
         "assert sys.path[:len(before)] == before, sys.path\n"
     )

@@ -24,12 +24,27 @@ Run = Callable[..., CompletedProcess[str]]
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}
 TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 #: Not measured each night.
-MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", "Guidelines", "CollectiveAlgorithms"}
-TESTS |= MAINTENANCE
+MAINTENANCE = {
+    "ImbMessageSources",
+    "ImbNonblockingPure",
+    "ImbLocalCompletion",
+    "Guidelines",
+    "CollectiveAlgorithms",
+}
+#: What the core list has, under one pinning and at full ppn.
+CORE = {"ImbAllreduceAlltoall", "OsuAllreduceAlltoall"}
+TESTS |= MAINTENANCE | {"ImbAllreduceAlltoall"}
 #: Those of nodes, with parameters of their own.
 OF_NODES = {"Stream", "NodeSharing"}
 #: Those between two nodes; this machine is one.
-BELOW_MPI = {"WireTcp", "WireRdma", "WireTcpMap", "WireRdmaMap", "TransportUcx", "TransportLibfabric"}
+BELOW_MPI = {
+    "WireTcp",
+    "WireRdma",
+    "WireTcpMap",
+    "WireRdmaMap",
+    "TransportUcx",
+    "TransportLibfabric",
+}
 
 
 def several_numa_nodes() -> bool:
@@ -45,30 +60,47 @@ def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
 
 @pytest.mark.parametrize("partition", ["eth1g", "shm"])
 def test_one_partition_alone_loads_every_test(run_reframe: Run, partition: str) -> None:
-    """A partition without shared memory, or without a network, leaves some tests without a case and none without values."""
+    """A partition without shared memory, or without a network, leaves some
+    tests without a case and none without values.
+    """
     result = run_reframe("-l", f"--system=minicluster:{partition}")
     assert result.returncode == 0, result.stdout[-3000:]
-    assert "skipping test" not in result.stdout and int(re.search(r"^Found (\d+) check", result.stdout, re.MULTILINE)[1]) > 0
+    assert (
+        "skipping test" not in result.stdout
+        and int(re.search(r"^Found (\d+) check", result.stdout, re.MULTILINE)[1]) > 0
+    )
 
 
-def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
-    """Known when the tests are loaded, whatever the stack: equal placements, more ranks than cores, benchmarks of pairs."""
+def test_what_cannot_be_measured_is_left_out_and_said(
+    run_reframe: Run, stacks: dict[str, Stack]
+) -> None:
+    """Known when the tests are loaded, whatever the stack: equal
+    placements, more ranks than cores, benchmarks of pairs.
+    """
     if len(stacks) < 3:
         pytest.skip("[stacks] not all wheels stacks are built here")
     result = run_reframe("-lC", "-v")
     cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
-    first = re.findall(r"left out: (\w+ %.*?)(?: and (\d+) more)? @generic:default: (.*)", result.stdout)
+    first = re.findall(
+        r"left out: (\w+ %.*?)(?: and (\d+) more)? @generic:default: (.*)", result.stdout
+    )
     left_out = {name: reason for name, _, reason in first}
     assert cases and left_out and not cases & set(left_out)
     counted = Counter(name.split()[0] for name in cases)
     for name, more, _ in first:
         counted[name.split()[0]] += 1 + int(more or 0)
     conditions = " ".join((*cases, *left_out))
-    values = {key: set(re.findall(rf"%{key}=(\w+)", conditions)) for key in ("fabric", "nodes", "ppn", "pinning")}
+    values = {
+        key: set(re.findall(rf"%{key}=(\w+)", conditions))
+        for key in ("fabric", "nodes", "ppn", "pinning")
+    }
     # Each test under each condition is here or there, those of maintenance under one pinning.
     whole = math.prod(map(len, values.values()))
     once = whole // len(values["pinning"])
-    alone = {"Guidelines": len(values["fabric"]), **dict.fromkeys(("PairMap", "PairTurn"), once // len(values["ppn"]))}
+    alone = {
+        "Guidelines": len(values["fabric"]),
+        **dict.fromkeys(("PairMap", "PairTurn", *CORE), once // len(values["ppn"])),
+    }
     for name in counted.keys() - OF_NODES - BELOW_MPI - {"CollectiveAlgorithms"}:
         usual = {once} if name in MAINTENANCE else {whole} if name in TESTS else {once, whole}
         assert counted[name] in ({alone[name]} if name in alone else usual), name
@@ -89,36 +121,24 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     assert ran and int(ran[2]) * 10 <= int(ran[1]), dry.stdout[-2000:]
 
 
-def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
-    described = json.loads(run_reframe("--describe", "-n", "Imb(PointToPoint|Nonblocking|OneSided|Threads|RandomPairs)").stdout)
-    tags = {(check["@class"], check["ppn"], check["pinning"]): set(check["tags"]) for check in described}
-    assert all("maintenance" in row for row in tags.values())
-    assert all("production" in row for (name, _, _), row in tags.items() if name == "ImbPointToPoint")
-    nightly = {
-        name: {pinning for (test, _, pinning), row in tags.items() if test == name and "production" in row}
-        for name, _, _ in tags
-    }
-    assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly["ImbOneSided"] == {"bunch"}
-    assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
-    described = json.loads(run_reframe("--describe", "-n", "|".join(MAINTENANCE)).stdout)
-    assert {check["@class"] for check in described} == MAINTENANCE
-    assert all("maintenance" in check["tags"] and not {"production", "smoke"} & set(check["tags"]) for check in described)
-    assert {check["pinning"] for check in described} == {"bunch"}
-    assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"ImbPointToPoint"}, "two minutes at most"
+#: Systems of papers have stacks that cannot be built here;
+#: test_published_systems.py describes them.
+SYSTEMS = [
+    path.parent.name for path in site.system_files() if not (path.parent / "published").exists()
+]
 
-
-#: Systems of papers have stacks that cannot be built here; test_published_systems.py describes them.
-SYSTEMS = [path.parent.name for path in site.system_files() if not (path.parent / "published").exists()]
-
-#: The whole matrix on each system; modes change level and gates, not what the job scripts are made of.
+#: The whole matrix on each system; modes change level and gates,
+#: not what the job scripts are made of.
 DRY_RUNS = [
     *([f"--system={system}", "--mode=nightly"] for system in SYSTEMS),
-    *(["--system=generic", f"--mode={mode['name']}", "-n", "ImbPointToPoint"] for mode in site.MODES),
+    ["--system=generic", f"--mode={site.MODES[0]['name']}", "-n", "ImbPointToPoint"],
 ]
 
 
 @pytest.mark.parametrize("options", DRY_RUNS, ids=" ".join)
-def test_dry_run_on_every_bundled_system(run_reframe: Run, stacks: dict[str, Stack], options: list[str]) -> None:
+def test_dry_run_on_every_bundled_system(
+    run_reframe: Run, stacks: dict[str, Stack], options: list[str]
+) -> None:
     if not stacks:
         pytest.skip("[stacks] no stack is built here")
     only = "point_to_point.py" if "ImbPointToPoint" in options else ""
@@ -126,23 +146,6 @@ def test_dry_run_on_every_bundled_system(run_reframe: Run, stacks: dict[str, Sta
     assert result.returncode == 0, result.stdout[-3000:]
     ran = re.search(r"Ran (\d+)/(\d+) test case", result.stdout)
     assert ran and int(ran[1]) > 0, "something must be left to run"
-
-
-@pytest.mark.parametrize("options", ["--repeat=2", "--distribute=all", "-vP nodes=1", "-P nodes=1"])
-def test_what_makes_further_variants_goes_past_those_that_can_be_measured_nowhere(
-    run_reframe: Run, require_stack, options: str
-) -> None:
-    require_stack("mpich-wheels")
-    result = run_reframe("-l", "--system=generic", "-n", "ImbPointToPoint", *options.split(), only="point_to_point.py")
-    assert result.returncode == 0, result.stdout[-2000:]
-    assert re.search(r"^Found [1-9]", result.stdout, re.MULTILINE)
-
-
-def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
-    described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2|memory=local").stdout
-    groups = {check["group"] for check in json.loads(described)}
-    assert groups <= set(catalogue.GROUPS)
-    assert len(groups) == len(TESTS | OF_NODES)
 
 
 def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack) -> None:
@@ -160,11 +163,16 @@ def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack
 def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
     run_here: Run, sandbox: Path, require_stack
 ) -> None:
-    """ReFrame looks for who uses a deprecated variable of its own in the whole stack, at each instance: most of its time."""
+    """ReFrame looks for who uses a deprecated variable of its own in the
+    whole stack, at each instance: most of its time.
+    """
     require_stack("mpich-wheels")
     test_file = sandbox / "reframe_tests" / "point_to_point.py"
     # From its last line on ReFrame makes instances.
-    refusal = "\nimport inspect\ndef refuse(*words):\n    raise RuntimeError('walks the stack')\ninspect.stack = refuse\n"
+    refusal = (
+        "\nimport inspect\ndef refuse(*words):\n    raise RuntimeError('walks the "
+        "stack')\ninspect.stack = refuse\n"
+    )
     test_file.write_text(test_file.read_text() + refusal)
     options = ("-n", NAME, "-p", "mpich-wheels", "-S", "variables=USERS_OWN:1")
     result = run_here("--dry-run", *options)
@@ -174,55 +182,36 @@ def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
     assert "export USERS_OWN=1\n" in script.read_text()
 
 
-def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
+    run_here: Run, sandbox: Path, require_stack
+) -> None:
     """Instances are what ReFrame takes its time for."""
     require_stack("mpich-wheels")
     test_file = sandbox / "reframe_tests" / "point_to_point.py"
-    count = "lambda: print('made', len(counted.LOADED), 'of', len(counted.LOADED) + len(counted.NOT_MADE))"
-    at_end = f"import atexit\nfrom reframe_tests.harness.sites import selected_tests as counted\natexit.register({count})\n"
+    count = (
+        "lambda: print('made', len(counted.LOADED), 'of', len(counted.LOADED) + "
+        "len(counted.NOT_MADE))"
+    )
+    at_end = (
+        "import atexit\nfrom reframe_tests.harness.sites import selected_tests as "
+        f"counted\natexit.register({count})\n"
+    )
     test_file.write_text(f"{test_file.read_text()}\n{at_end}")
     made = {}
     for options in ("-l", "-l -n Imb", "-l -n OsuPointToPoint", "-l -n NoSuchTest"):
         said = run_here(*options.split()).stdout
         found = re.search(r"^Found (\d+) check", said, re.MULTILINE)
-        made[options] = (int(found[1]) if found else -1, *map(int, re.findall(r"^made (\d+) of (\d+)$", said, re.MULTILINE)[0]))
+        made[options] = (
+            int(found[1]) if found else -1,
+            *map(int, re.findall(r"^made (\d+) of (\d+)$", said, re.MULTILINE)[0]),
+        )
     listed, few, every = made["-l"]
     assert 0 < listed == few < every
-    assert made["-l -n Imb"][1:] == (few, every)
+    assert 0 < made["-l -n Imb"][1] < few and made["-l -n Imb"][2] == every, (
+        "nor is what the options leave out"
+    )
     assert made["-l -n OsuPointToPoint"] == (0, every, every), "a sentence says why"
     assert made["-l -n NoSuchTest"] == (-1, every, every)
-
-
-def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
-    """The tutorial's example as a newcomer pastes it, with some words replaced."""
-    text = system_example()
-    for old, new in replacements.values():
-        assert old in text
-        text = text.replace(old, new)
-    folder = sandbox / "site_configs" / "mysystem"
-    folder.mkdir()
-    (folder / "system.py").write_text(text.replace('"/scratch/mpibench"', repr(str(sandbox / "scratch"))))
-
-
-def test_the_tutorials_example_pasted_lists_checks(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("mpich-wheels")
-    paste(sandbox)
-    result = run_here("-l", "--system=mysystem")
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert "extras.stacks" not in result.stdout
-    found = re.search(r"Found (\d+) check", result.stdout)
-    assert found and int(found[1]) > 10
-
-
-def test_where_no_stack_fits_the_listing_says_why(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("mpich-wheels")
-    paste(sandbox, stacks=('["*"]', '["*-spak"]'))
-    result = run_here("-l", "--system=mysystem")
-    assert "Found 0 check(s)" in result.stdout
-    said = [line for line in result.stdout.splitlines() if "extras.stacks" in line]
-    assert len(said) == 1, "one sentence"
-    assert "WARNING: mysystem:compute: '*-spak' in extras.stacks fits no stack" in said[0]
-    assert "registered are " in said[0] and "mpich-wheels" in said[0]
 
 
 def test_a_dry_run_finds_missing_references(run_here, sandbox, require_stack) -> None:
@@ -241,38 +230,122 @@ def test_an_unknown_topology_is_one_sentence(run_here, sandbox, require_stack) -
     assert "the topology of partition generic:default is unknown" in result.stdout
 
 
-def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(sandbox: Path, run_reframe: Run, require_stack) -> None:
+@pytest.mark.parametrize("options", ["--repeat=2", "--distribute=all", "-vP nodes=1"])
+def test_what_makes_further_variants_goes_past_those_that_can_be_measured_nowhere(
+    run_reframe: Run, require_stack, options: str
+) -> None:
     require_stack("mpich-wheels")
-    options = ["-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=6", "-p", "mpich-wheels"]
-    result = run_reframe("--dry-run", "--system=minicluster:eth1g", *options, top=sandbox, only="collectives.py")
+    words = ("-l", "--system=generic", "-n", "ImbPointToPoint", *options.split())
+    result = run_reframe(*words, only="point_to_point.py")
+    assert result.returncode == 0, result.stdout[-2000:]
+    assert re.search(r"^Found [1-9]", result.stdout, re.MULTILINE)
+
+
+def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
+    described = json.loads(
+        run_reframe(
+            "--describe", "-n", "Imb(PointToPoint|Nonblocking|OneSided|Threads|RandomPairs)"
+        ).stdout
+    )
+    tags = {
+        (check["@class"], check["ppn"], check["pinning"]): set(check["tags"]) for check in described
+    }
+    assert all("maintenance" in row for row in tags.values())
+    assert all(
+        "production" in row for (name, _, _), row in tags.items() if name == "ImbPointToPoint"
+    )
+    nightly = {
+        name: {
+            pinning
+            for (test, _, pinning), row in tags.items()
+            if test == name and "production" in row
+        }
+        for name, _, _ in tags
+    }
+    assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly[
+        "ImbOneSided"
+    ] == {"bunch"}
+    assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
+    described = json.loads(run_reframe("--describe", "-n", "|".join(MAINTENANCE)).stdout)
+    assert {check["@class"] for check in described} == MAINTENANCE
+    assert all(
+        "maintenance" in check["tags"] and not {"production", "smoke"} & set(check["tags"])
+        for check in described
+    )
+    assert {check["pinning"] for check in described} == {"bunch"}
+    assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"ImbPointToPoint"}, (
+        "two minutes at most"
+    )
+
+
+def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
+    described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2|memory=local").stdout
+    groups = {check["group"] for check in json.loads(described)}
+    assert groups <= set(catalogue.GROUPS)
+    assert len(groups) == len(TESTS | OF_NODES)
+
+
+@pytest.mark.parametrize("stacks_asked", ['["*"]', '["*-spak"]'])
+def test_the_tutorials_example_pasted_lists_checks(
+    run_here: Run, sandbox: Path, require_stack, stacks_asked: str
+) -> None:
+    """Or says why there are none."""
+    require_stack("mpich-wheels")
+    text = system_example().replace('"/scratch/mpibench"', repr(str(sandbox / "scratch")))
+    assert '["*"]' in text
+    folder = sandbox / "site_configs" / "mysystem"
+    folder.mkdir()
+    (folder / "system.py").write_text(text.replace('["*"]', stacks_asked))
+    result = run_here("-l", "--system=mysystem")
+    found = re.search(r"Found (\d+) check", result.stdout)
+    said = [line for line in result.stdout.splitlines() if "extras.stacks" in line]
+    if stacks_asked == '["*"]':
+        assert result.returncode == 0, result.stdout[-3000:]
+        assert int(found[1]) > 10 and not said
+    else:
+        assert int(found[1]) == 0
+        [sentence] = said
+        assert "WARNING: mysystem:compute: '*-spak' in extras.stacks fits no stack" in sentence
+
+
+@pytest.mark.parametrize(("asked", "nodes", "counts"), [("6", 6, "2,4,6"), ("all", 2, "2")])
+def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(
+    sandbox: Path, run_reframe: Run, require_stack, asked: str, nodes: int, counts: str
+) -> None:
+    """In a dry run nobody is asked which nodes are idle: as many as the largest count."""
+    require_stack("mpich-wheels")
+    words = f"--dry-run --system=minicluster:eth1g -P nodes={asked} -p mpich-wheels -n"
+    name = "WholeMachine%fabric=eth1g%.*%ppn=1%"
+    result = run_reframe(*words.split(), name, top=sandbox, only="collectives.py")
     assert result.returncode == 0, result.stdout[-3000:]
+    assert f"WholeMachine %fabric=eth1g %nodes={asked} %ppn=1 " in result.stdout
     [script] = (sandbox / "results").rglob("rfm_job.sh")
     text = script.read_text()
-    assert "instruments/growth.py --nodes 2,4,6 --ppn 1 --repetitions" in text
-    assert re.search(r"^#SBATCH --ntasks=6$", text, re.MULTILINE)
+    assert f"instruments/growth.py --nodes {counts} --ppn 1 --repetitions" in text
+    assert re.search(rf"^#SBATCH --ntasks={nodes}$", text, re.MULTILINE)
 
 
-def test_all_idle_nodes_in_a_dry_run_are_those_of_the_largest_count(sandbox: Path, run_reframe: Run, require_stack) -> None:
-    """Nobody is asked which nodes are idle; and what such a job measured would be no curve of other tests."""
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        # what such a job measured would be no curve of other tests
+        (
+            "--dry-run -v -P nodes=all -n ImbCollectives%fabric=eth1g",
+            1,
+            r"left out: ImbCollectives .*%nodes=all .*: the metrics of group collectives do not",
+        ),
+        ("-l -P nodes=every", 1, "-P nodes=every: 'every' is not a value of nodes"),
+        (
+            "-l -v --system=generic",
+            0,
+            r"left out: WholeMachine .*: no benchmark of group growth runs on \d+ ranks? of 1 node",
+        ),
+    ],
+)
+def test_what_is_no_whole_machine_is_said(
+    run_reframe: Run, require_stack, options: str, status: int, said: str
+) -> None:
     require_stack("mpich-wheels")
-    options = ["-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels"]
-    result = run_reframe("--dry-run", "--system=minicluster:eth1g", *options, top=sandbox, only="collectives.py")
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert "WholeMachine %fabric=eth1g %nodes=all %ppn=1 " in result.stdout
-    [script] = (sandbox / "results").rglob("rfm_job.sh")
-    assert "instruments/growth.py --nodes 2 --ppn 1 --repetitions" in script.read_text()
-    others = ["-n", "ImbCollectives%fabric=eth1g%.*%ppn=1%", *options[2:]]
-    result = run_reframe("-v", "--dry-run", "--system=minicluster:eth1g", *others, top=sandbox, only="collectives.py")
-    assert result.returncode == 1, result.stdout[-3000:]
-    assert re.search(r"left out: ImbCollectives .*%nodes=all .*: the metrics of group collectives do not say", result.stdout)
-    result = run_reframe("-l", "-P", "nodes=every", "--system=minicluster:eth1g", top=sandbox, only="collectives.py")
-    assert result.returncode == 1
-    assert "-P nodes=every: 'every' is not a value of nodes; there are 2, all or a number" in result.stdout
-
-
-def test_one_node_is_no_whole_machine_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
-    if not stacks:
-        pytest.skip("[stacks] no stack is built here")
-    result = run_reframe("-l", "-v", only="collectives.py")
-    assert re.search(r"left out: WholeMachine .*: no benchmark of group growth runs on \d+ ranks? of 1 node", result.stdout)
-    assert not re.search(r"^- WholeMachine", result.stdout, re.MULTILINE)
+    result = run_reframe("--system=minicluster:eth1g", *options.split(), only="collectives.py")
+    assert result.returncode == status, result.stdout[-3000:]
+    assert re.search(said, result.stdout)

@@ -1,7 +1,10 @@
-"""ReFrame ends red, in one sentence, where it would have ended green without loading or running what it was asked for."""
+"""ReFrame ends red, in one sentence, where it would have ended green
+without loading or running what it was asked for.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -23,105 +26,6 @@ class OfTheSite(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     executable = "true"
 """
-
-
-def errors(result: CompletedProcess[str]) -> list[str]:
-    return [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("ERROR")]
-
-
-@pytest.mark.parametrize("end", ["import sys\nsys.exit()\n", "exit(0)\n"])
-def test_a_file_of_tests_that_ends_the_program_is_red(run_reframe: Run, tmp_path: Path, end: str) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(f"{TEST}\n\n{end}")
-    result = run_reframe("-l", "-c", str(own), only="startup.py")
-    assert result.returncode == 1, result.stdout
-    [error] = errors(result)
-    assert f"{own}, line " in error and "ended ReFrame while the tests were loaded: take the exit out of it" in error
-
-
-def test_a_file_of_tests_that_never_ends_is_red(run_reframe: Run, tmp_path: Path) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(f"{TEST}\n\nimport time\nwhile True:\n    time.sleep(1)\n")
-    result = run_reframe("-l", "-c", str(own), only="startup.py", environ={selected_tests.LIMIT: "5"})
-    assert result.returncode == 1, result.stdout
-    [error] = errors(result)
-    assert "the tests were not loaded within 5 s; MPIBENCH_LOAD_LIMIT_S says how" in error and own.name in error
-
-
-def test_a_limit_that_is_none_is_one_sentence(run_reframe: Run) -> None:
-    result = run_reframe("-l", only="startup.py", environ={selected_tests.LIMIT: "soon"})
-    assert result.returncode == 1 and "LIMIT_S is 'soon', expected a number of seconds above 0." in result.stdout
-    with pytest.raises(BadInput):
-        selected_tests.limit_of({selected_tests.LIMIT: "-1"})
-    assert selected_tests.limit_of({}) == selected_tests.limit_of({selected_tests.LIMIT: ""}) == selected_tests.LIMIT_S
-
-
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        ("", None),
-        ("import os\nos._exit(0)\n", "ended with exit status 0: it lists nothing: a file of tests ends the program"),
-        ("import sys\nsys.exit()\n", "ended ReFrame while the tests were loaded"),
-        ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
-    ],
-)
-def test_doctor_says_which_tests_are_not_loaded(tmp_path: Path, root: Path, end: str, said: str | None) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(f"{TEST}\n\n{end}")
-    [finding] = doctor.check_loading([tmp_path, tmp_path / "absent"], "generic", root)
-    assert finding.state == (doctor.MISSING if said else doctor.OK), finding.detail
-    assert said in finding.detail if said else finding.detail == f"ReFrame loads 1 from {tmp_path}"
-
-
-#: Ends the class of a test that passes.
-PASSES = "\n    @sanity_function\n    def passes(self):\n        return True\n"
-GROUP = '    group = "p2p"\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (TEST, None),
-        (TEST.replace("@rfm.simple_test\n", ""), None),
-        (
-            TEST.replace("@rfm.simple_test\n", "") + GROUP,
-            "class OfTheSite of {} names a group and is no test: write @rfm.simple_test",
-        ),
-        (TEST.replace("@rfm.simple_test\nclass OfTheSite", "class Base") + GROUP + "\n\nclass Other(Base):\n    pass\n", None),
-        (TEST.replace("import reframe as rfm", "from ours import rfm"), None),
-        (
-            TEST.replace("import reframe as rfm", "from ours import rfm, simple_test").replace("@rfm.", "@"),
-            "{} imports nothing of reframe, so it is not taken for a file of tests: import reframe in it",
-        ),
-        ("def broken(:", None),
-    ],
-)
-def test_what_reframe_passes_over_is_named(tmp_path: Path, text: str, sentence: str | None) -> None:
-    """It says nothing of it at any verbosity that anybody uses, or loads the file and no test of it."""
-    own = tmp_path / "own.py"
-    own.write_text(text)
-    for path in (own, tmp_path):
-        found = list(selected_tests.overlooked([str(path)]))
-        assert found == [] if sentence is None else len(found) == 1 and found[0].startswith(sentence.format(own))
-
-
-def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "own.py").write_text(TEST)
-    [sentence] = selected_tests.overlooked([str(tmp_path)])
-    assert sentence == f"{tmp_path} holds no test itself, and ReFrame does not look below it: give -c {tmp_path}/tests"
-    assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
-    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
-    assert list(selected_tests.overlooked([str(tmp_path)])) == [f"{tmp_path}/gone.py is a link to nothing"]
-
-
-def test_a_folder_with_its_tests_one_below_is_refused_by_reframe(run_reframe: Run, tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "own.py").write_text(TEST)
-    result = run_reframe("-l", "-c", str(tmp_path), only="startup.py")
-    assert result.returncode == 1, result.stdout
-    [error] = errors(result)
-    assert f"give -c {tmp_path}/tests;" in error and "nothing is measured without it" in error
 
 
 class Stats:
@@ -154,21 +58,129 @@ def test_a_session_without_all_of_its_cases_is_none(stats: Stats, dry: bool, sai
     assert selected_tests.lost_cases(stats, 2, dry=dry) == said
 
 
-def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe: Run, tmp_path: Path) -> None:
+def test_a_limit_that_is_none_is_refused() -> None:
+    for value in ("soon", "-1"):
+        with pytest.raises(BadInput):
+            selected_tests.limit_of({selected_tests.LIMIT: value})
+    for environ in ({}, {selected_tests.LIMIT: ""}):
+        assert selected_tests.limit_of(environ) == selected_tests.LIMIT_S
+
+
+@pytest.fixture
+def red(run_reframe: Run, tmp_path: Path) -> Callable[..., str]:
+    """The one error of a run of a file of tests, which ends red."""
+
+    def run(own: str, *options: str, **environ: str) -> str:
+        path = tmp_path / "own.py"
+        path.write_text(TEST + own)
+        words = options or ("-l", "-c", str(path))
+        result = run_reframe(*words, only="startup.py", environ=environ)
+        assert result.returncode == 1, result.stdout
+        said = (result.stdout + result.stderr).splitlines()
+        [error] = [line for line in said if line.startswith("ERROR")]
+        return error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("\n\nimport sys\nsys.exit()\n", "own.py, line "),
+        ("\n\nexit(0)\n", "ended ReFrame while the tests were loaded: take the exit out of it"),
+        ("\n\nimport time\nwhile True:\n    time.sleep(1)\n", "were not loaded within 8 s"),
+    ],
+)
+def test_a_file_of_tests_that_ends_the_program_or_never_ends_is_red(
+    red: Callable[..., str], end: str, said: str
+) -> None:
+    error = red(end, **{selected_tests.LIMIT: "8"} if "sleep" in end else {})
+    assert said in error and "own.py" in error
+
+
+def test_a_folder_with_its_tests_one_below_is_refused(
+    red: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "above" / "tests").mkdir(parents=True)
+    (tmp_path / "above" / "tests" / "own.py").write_text(TEST)
+    error = red("", "-l", "-c", str(tmp_path / "above"))
+    assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured without it" in error
+
+
+def test_a_session_that_is_not_stored_ends_with_another_status(
+    run_reframe: Run, red: Callable[..., str], tmp_path: Path
+) -> None:
     own = tmp_path / "own.py"
-    own.write_text(TEST + PASSES)
+    passes = "\n    @sanity_function\n    def passes(self):\n        return True\n"
+    own.write_text(TEST + passes)
     words = ("-r", "-c", str(own), "-n", "OfTheSite")
     assert run_reframe(*words, only="startup.py").returncode == 0
-    result = run_reframe(*words, f"--report-junit={tmp_path}/absent/night.xml", only="startup.py")
-    assert result.returncode == 1, result.stdout
-    [error] = errors(result)
+    error = red(passes, *words, f"--report-junit={tmp_path}/absent/night.xml")
     assert "this is no success: " in error and "No such file" in error
 
 
-def test_a_session_whose_cases_were_all_skipped_is_red_and_stored(run_reframe: Run, tmp_path: Path) -> None:
+def test_a_session_whose_cases_were_all_skipped_is_red(
+    red: Callable[..., str], tmp_path: Path
+) -> None:
+    skips = '\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n'
+    words = ("-r", "-c", str(tmp_path / "own.py"), "-n", "OfTheSite")
+    assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("", None),
+        ("import os\nos._exit(0)\n", "it lists nothing: a file of tests ends the program"),
+        ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
+    ],
+)
+def test_doctor_says_which_tests_are_not_loaded(
+    tmp_path: Path, root: Path, end: str, said: str | None
+) -> None:
+    (tmp_path / "own.py").write_text(f"{TEST}\n\n{end}")
+    [finding] = doctor.check_loading([tmp_path, tmp_path / "absent"], "generic", root)
+    assert finding.state == (doctor.MISSING if said else doctor.OK), finding.detail
+    assert (said or f"ReFrame loads 1 from {tmp_path}") in finding.detail
+
+
+UNMARKED = TEST.replace("@rfm.simple_test\n", "")
+GROUP = '    group = "p2p"\n'
+OURS = TEST.replace("import reframe as rfm", "from ours import rfm, simple_test")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (TEST, None),
+        (UNMARKED, None),
+        (UNMARKED + GROUP, "class OfTheSite of {} names a group and is no test"),
+        (
+            UNMARKED.replace("OfTheSite", "Base") + GROUP + "\n\nclass Other(Base):\n    pass\n",
+            None,
+        ),
+        (OURS.replace("@rfm.", "@"), "{} imports nothing of reframe"),
+        ("def broken(:", None),
+    ],
+)
+def test_what_reframe_passes_over_is_named(tmp_path: Path, text: str, sentence: str | None) -> None:
+    """It says nothing of it at any verbosity that anybody uses,
+    or loads the file and no test of it.
+    """
     own = tmp_path / "own.py"
-    own.write_text(f'{TEST}\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n')
-    result = run_reframe("-r", "-c", str(own), "-n", "OfTheSite", only="startup.py")
-    assert result.returncode == 1, result.stdout
-    [error] = errors(result)
-    assert "nothing was measured: all 4 cases were skipped" in error and "Current session stored" in result.stdout
+    own.write_text(text)
+    for path in (own, tmp_path):
+        found = list(selected_tests.overlooked([str(path)]))
+        assert len(found) == (sentence is not None)
+        assert all(one.startswith(sentence.format(own)) for one in found)
+
+
+def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "own.py").write_text(TEST)
+    [sentence] = selected_tests.overlooked([str(tmp_path)])
+    assert sentence.endswith(f"ReFrame does not look below it: give -c {tmp_path}/tests")
+    assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    [sentence] = selected_tests.overlooked([str(tmp_path)])
+    assert sentence == f"{tmp_path}/gone.py is a link to nothing"

@@ -1,4 +1,6 @@
-"""Launches on this machine whose ReFrame was killed: found by what they carry, ended, and nobody else's touched."""
+"""Launches on this machine whose ReFrame was killed: found by what
+they carry, ended, and nobody else's touched.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.cluster.state import Process
 from mpibench.commands.listings import orphans
 from reframe_tests.harness.cases.job import script
+from reframe_tests.harness.process_stat import Process
 
 HOST = socket.gethostname()
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -28,7 +30,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def run(owner: str, *words: str) -> subprocess.Popen[bytes]:
         environ = {**os.environ, **({script.OWNER_VARIABLE: owner} if owner else {})}
-        process = subprocess.Popen(words or ("sleep", "600"), cwd=tmp_path, env=environ, start_new_session=True)
+        process = subprocess.Popen(
+            words or ("sleep", "600"), cwd=tmp_path, env=environ, start_new_session=True
+        )
         started.append(process)
         # Between fork and exec a process still has its parent's environment.
         until = time.monotonic() + 30
@@ -46,7 +50,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture
 def dead() -> str:
     """An owner that has ended; nobody else has its number and its start."""
-    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return f"{HOST}:{int(done.stdout)}:1"
 
 
@@ -54,31 +63,19 @@ def found() -> set[int]:
     return {launch.process.pid for launch in orphans.read_processes(HOST) if not launch.owner.alive}
 
 
-def test_orphans_are_those_whose_own_reframe_is_gone(start: Start, dead: str) -> None:
-    orphan = start(dead)
-    others = [
-        start(script.Owner.this_process().text),
-        start(dead.replace(HOST, "elsewhere", 1)),
-        start("nonsense"),
-        start(f"{HOST}:x:1"),
-        start(""),
-    ]
+def test_orphans_are_those_whose_own_reframe_is_gone(
+    start: Start, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that another process has now is no owner; processes of others are left out."""
+    mine = script.Owner.this_process()
+    orphans_of_ours = {start(dead).pid, start(f"{HOST}:{mine.pid}:{mine.start_ticks - 1}").pid}
+    owners = (mine.text, dead.replace(HOST, "elsewhere", 1), "nonsense", f"{HOST}:x:1", "")
+    others = {start(owner).pid for owner in owners}
     pids = found()
-    assert orphan.pid in pids
-    assert not pids & {process.pid for process in others}
-
-
-def test_a_number_that_another_process_has_now_is_no_owner(start: Start) -> None:
-    owner = script.Owner.this_process()
-    orphan = start(f"{HOST}:{owner.pid}:{owner.start_ticks - 1}")
-    assert orphan.pid in found()
-
-
-def test_processes_of_others_are_left_out(start: Start, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    orphan = start(dead)
+    assert orphans_of_ours <= pids and not pids & others
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
-    assert orphan.pid not in found()
+    assert not orphans_of_ours & found()
 
 
 def test_processes_of_another_pid_namespace_are_left_out(tmp_path: Path) -> None:
@@ -90,12 +87,18 @@ def test_processes_of_another_pid_namespace_are_left_out(tmp_path: Path) -> None
     assert orphans.read_processes(HOST, tmp_path) == []
 
 
-def test_orphans_are_named_and_ended(start: Start, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphans_are_named_and_ended(
+    start: Start, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(orphans.shutil, "which", lambda name: None)
     monkeypatch.setattr(orphans, "_GRACE_S", 1)
     # Only those of this test: another session on this machine may have left some.
     everything = orphans.read_processes
-    monkeypatch.setattr(orphans, "read_processes", lambda host: [x for x in everything(host) if x.directory == str(tmp_path)])
+    monkeypatch.setattr(
+        orphans,
+        "read_processes",
+        lambda host: [x for x in everything(host) if x.directory == str(tmp_path)],
+    )
     gentle = start(dead)
     deaf = start(dead, "sh", "-c", "trap '' TERM; touch ready; while :; do sleep 0.1; done")
     living = start(script.Owner.this_process().text)

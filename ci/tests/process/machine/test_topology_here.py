@@ -19,7 +19,13 @@ def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
     from reframe.utility.cpuinfo import cpuinfo
 
     detected = Topology.from_processor(cpuinfo())
-    said = from_lscpu(subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], capture_output=True, text=True, check=True).stdout)
+    said = from_lscpu(
+        subprocess.run(
+            ["lscpu", "-p=CPU,CORE,SOCKET,NODE"], capture_output=True, text=True, check=True
+        ).stdout
+    )
     assert set(os.sched_getaffinity(0)) <= set(said.cpus)
     for what in ("core", "socket", "numa"):
-        assert sorted(cpus_by(detected, what).values()) == sorted(cpus_by(said, what).values()), what
+        assert sorted(cpus_by(detected, what).values()) == sorted(cpus_by(said, what).values()), (
+            what
+        )

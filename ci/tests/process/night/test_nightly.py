@@ -1,37 +1,40 @@
-"""``ci/nightly``: one session from ReFrame to the answer, red for whatever went wrong on the way."""
+"""``ci/nightly``: one session from ReFrame to the answer, red
+for whatever went wrong on the way.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import shutil
 import signal
 import sqlite3
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from mpibench.cluster.state import Process
 from mpibench.commands import nightly
 from mpibench.night import remeasuring
 from mpibench.night import settings as night_settings
 from mpibench.store import sessions
+from mpibench.store.sessions import Session
 from night_project import NightProject
+from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import STACKS, case
+from waiting import wait_for
 
-#: A job that goes on measuring, and a process of it that hears no SIGTERM and has left its process group.
-ENDLESS = "setsid sh -c 'trap : TERM; while :; do sleep 1; done' & echo $! >>{top}/pids; echo $$ >>{top}/pids; sleep 300"
+#: A job that goes on measuring, and a process of it that hears no
+#: SIGTERM and has left its process group.
+ENDLESS = (
+    "setsid sh -c 'trap : TERM; while :; do sleep 1; done' & echo $! >>{top}/pids; echo $$ "
+    ">>{top}/pids; sleep 300"
+)
 
 
 @pytest.fixture
@@ -39,94 +42,86 @@ def project(tmp_path: Path) -> NightProject:
     return NightProject(tmp_path)
 
 
-def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_leaves_that(project: NightProject) -> None:
+def night_of(project: NightProject) -> Session:
+    return sessions.read_session(project.results / "results.db", project.session)
+
+
+def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_leaves_that(
+    project: NightProject,
+) -> None:
     status, said = project.run("--report-junit=results/tonight/nightly.xml")
-    assert status == 0, said
+    assert status == 0 and "PARTIAL" not in said, said
     uuid = project.session
-    session = sessions.read_session(project.results / "results.db", uuid)
+    session = night_of(project)
     assert session.labels == {"run": "nightly"} and len(session.cases) == 2
-    assert (project.results / "site" / "index.html").is_file()
     for page in ("reports/" + uuid, "report", "tonight/report"):
         assert uuid in (project.results / f"{page}.html").read_text()
         assert (project.results / f"{page}.md").exists()
     assert (project.results / "tonight" / "nightly.xml").exists()
-    assert f"session {uuid} (run=nightly)" in said and "outputs of 1 sessions" in said and "are free" in said
-    assert "PARTIAL" not in said
     page = (project.results / "reports" / f"{uuid}.html").read_text()
-    assert project.run(LABEL="second")[0] == 0
+    assert project.run(LABEL="second", RFM_TIMESTAMP_DIRS="fixed")[0] == 0
     assert project.session != uuid
     assert (project.results / "reports" / f"{uuid}.html").read_text() == page
     assert project.session in (project.results / "report.html").read_text()
+    assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
 
 
 @pytest.mark.parametrize(
-    "label", ["a,b", "../x", "a/b", "..", "a..b", "", "a b", "a=b", "a\nb", "-x", ".x", "\t", "é", "x" * 65, "$(id)", "'"]
-)
-def test_a_bad_label_is_refused_before_anything_is_done(project: NightProject, label: str) -> None:
-    status, said = project.run(LABEL=label)
-    assert status == 2
-    assert said.count("\n") == 1 and "is refused: use 1 to 64 letters, digits" in said
-    assert not (project.top / "set-up").exists() and not project.results.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "environ", "wanted"),
+    ("options", "environ"),
     [
-        ((), {"LABEL": "a,b"}, "is refused: use 1 to 64 letters"),
-        (("--timestamp=now",), {}, "does not take --timestamp"),
-        ((), {"MODE": "x"}, "MODE=x is not a mode; there are smoke, nightly, acceptance"),
+        ((), {"LABEL": "a,b"}),
+        ((), {"LABEL": "../x"}),
+        ((), {"LABEL": "a\nb"}),
+        ((), {"LABEL": "$(id)"}),
+        (("--timestamp=now",), {}),
+        ((), {"MODE": "x"}),
     ],
 )
-def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightProject, options, environ, wanted) -> None:
+def test_a_refused_night_leaves_nothing_that_passes_for_its_own(
+    project: NightProject, options: tuple[str, ...], environ: dict[str, str]
+) -> None:
     project.write("results/session-id", "an-earlier-night\n")
     project.write("results/tonight/gate.txt", "PASS\n")
     status, said = project.run(*options, **environ)
-    assert status == 2 and wanted in said, said
+    assert status == 2, said
     assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
-
-
-def test_help_does_nothing_else(project: NightProject) -> None:
-    project.write("results/session-id", "an-earlier-night\n")
-    status, said = project.run("--help")
-    assert status == 0 and "MODE=smoke|nightly|acceptance" in said and "set -euo" not in said
-    assert project.session == "an-earlier-night" and not (project.top / "set-up").exists()
+    assert (project.top / "set-up").exists() is not ("LABEL" in environ)
 
 
 @pytest.mark.parametrize(
-    ("option", "wanted"),
+    "option",
     [
-        ("--timestamp=now", "folders of its own"),
-        ("--mode=smoke", "set MODE="),
-        ("--report-file=x", "run report"),
-        ("--skip-performance-check", "held against its references"),
-        ("--skip-perf", "does not take --skip-performance-check: a night is held against its references"),
-        ("--mod=smoke", "does not take --mode: set MODE="),
-        ("--disable-hook=set_metrics", "held against its references"),
-        ("--skip-sanity-check", "proves its conditions"),
-        ("--session-extras=firmware", "is not NAME=VALUE"),
-        ("--skip-san", "proves its conditions"),
-        ("--session-e=firmware", "is not NAME=VALUE"),
+        "--timestamp=now",
+        "--mod=smoke",
+        "--report-file=x",
+        "--skip-perf",
+        "--disable-hook=set_metrics",
+        "--skip-san",
+        "--session-e=firmware",
     ],
 )
-def test_options_that_would_lose_the_session_are_refused(option: str, wanted: str) -> None:
-    with pytest.raises(BadInput, match=wanted):
+def test_options_that_would_lose_the_session_are_refused(option: str) -> None:
+    with pytest.raises(BadInput):
         night_settings.check([option])
     night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
 
 
-def test_a_database_that_cannot_be_written_is_refused_before_measuring(project: NightProject) -> None:
+def test_a_database_that_cannot_be_written_is_refused_before_measuring(
+    project: NightProject,
+) -> None:
     project.write("results/report.html", "of an earlier session")
     (project.results / ".db.lock").mkdir()
     status, said = project.run()
-    assert status == 2
-    assert f"{project.results}/results.db cannot be written (" in said and "[ReFrame Setup]" not in said
-    assert not project.session
+    assert status == 2 and f"{project.results}/results.db cannot be written (" in said
+    assert not project.session and "[ReFrame Setup]" not in said
     assert (project.results / "report.html").read_text() == "of an earlier session"
 
 
 def test_the_run_report_of_an_earlier_session_is_not_tonights(project: NightProject) -> None:
     assert project.run()[0] == 0
-    report = shutil.copy(project.results / "tonight" / "run-report.json", project.top / "earlier.json")
+    report = shutil.copy(
+        project.results / "tonight" / "run-report.json", project.top / "earlier.json"
+    )
     replay = f'for word; do [[ $word != --report-file=* ]] || cp {report} "${{word#*=}}"; done'
     project.write("bin/reframe", f"#!/bin/bash\n{replay}\n", executable=True)
     status, said = project.run()
@@ -139,10 +134,8 @@ def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> N
     project.write("results/report.html", "of an earlier session")
     lock = project.results / ".db.lock"
     status, said = project.run(NIGHT_DURING=f"rm -f {lock}; mkdir -p {lock}")
-    assert status == 1
-    assert "was measured and is not in" in said and "Is a directory" in said
+    assert status == 1 and "was measured and is not in" in said
     assert not project.session
-    assert "earlier session" in said
     assert (project.results / "report.html").read_text() == "of an earlier session"
     assert not (project.results / "dataset" / "cases").exists(), "nothing is exported or reported"
     assert not (project.results / "tonight" / "report.html").exists()
@@ -159,15 +152,14 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.parametrize("mode", [0o444, 0o000])
-def test_a_database_without_the_right_to_write_is_refused(open_folder: Path, mode: int) -> None:
+def test_a_database_without_the_right_to_write_is_refused(open_folder: Path) -> None:
     """To root every file is writable, so another user asks."""
     database = open_folder / "results.db"
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("create table sessions(uuid text)")
     remeasuring.check_database(database)
     (open_folder / ".db.lock").chmod(0o666)
-    database.chmod(mode)
+    database.chmod(0o444)
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -181,68 +173,71 @@ def test_a_database_without_the_right_to_write_is_refused(open_folder: Path, mod
     os.close(writer)
     os.waitpid(child, 0)
     with os.fdopen(reader) as said:
-        assert re.fullmatch(rf"{database} cannot be written \(.*\), .*: correct its rights .*\.", said.read())
-    database.chmod(0o644)
+        assert f"{database} cannot be written (" in said.read()
     with closing(sqlite3.connect(database)) as db:
-        assert db.execute("select name from sqlite_master").fetchall() == [("sessions",)], "nothing is left of the attempt"
+        left = db.execute("select name from sqlite_master").fetchall()
+    assert left == [("sessions",)], "nothing is left of the attempt"
 
 
-def test_nothing_selected_is_no_session(project: NightProject) -> None:
-    status, said = project.run("-n", "Nonsuch")
-    assert status == 1 and "no session: ReFrame selected no case" in said
-    assert not project.session
+def test_options_that_select_nothing_are_refused_and_no_night_is_recorded(
+    project: NightProject,
+) -> None:
+    """As a slip over a good night: no day of it turns red."""
+    assert project.run()[0] == 0
+    answers = project.results / "dataset" / "answers"
+    kept = sorted(answers.iterdir())
+    for option, variables, name in (
+        (["-nNonsuch"], {}, "Nonsuch"),
+        (["--system=nosuch"], {}, "nosuch"),
+        ([], {"RFM_SYSTEM": "tiny:nosuch"}, "there is no 'nosuch'"),
+    ):
+        status, said = project.run(*option, MODE="smoke", **variables)
+        assert status == 2 and name in said, said
+        assert not project.session and sorted(answers.iterdir()) == kept
 
 
-@pytest.mark.parametrize("broken", ["lib/libmpi.so.12", "stack.json"])
-def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(project: NightProject, broken: str) -> None:
+@pytest.mark.parametrize(
+    ("broken", "text"), [("lib/libmpi.so.12", None), ("stack.json", "{")], ids=["gone", "damaged"]
+)
+def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(
+    project: NightProject, broken: str, text: str | None
+) -> None:
     project.register(*STACKS)
     path = project.top / "environments" / "wheels" / "openmpi-wheels" / broken
     path.unlink()
-    if broken == "stack.json":
-        path.write_text("{")
+    if text:
+        path.write_text(text)
     status, said = project.run()
-    assert status == 1
     reasons = said.split("NOT accepted")[1]
-    assert f"stack 'openmpi-wheels' is left out: {path}" in reasons or "is not JSON" in reasons
-    assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
+    assert status == 1 and (f"is left out: {path}" in reasons or "is not JSON" in reasons)
+    assert len(night_of(project).cases) == 2
 
 
 def test_a_test_file_that_cannot_be_loaded_is_red(project: NightProject) -> None:
     """A first night has nothing to miss the tests by."""
-    text = (project.top / "reframe_tests/replay_plan.py").read_text().replace("class Replay", "class Further")
-    project.write("reframe_tests/further.py", text + "\nSUM = not_defined\n")
+    text = (project.top / "reframe_tests/replay_plan.py").read_text()
+    text = text.replace("class Replay", "class Further") + "\nSUM = not_defined\n"
+    project.write("reframe_tests/further.py", text)
     status, said = project.run()
     assert status == 1, said
-    reason = "skipping test file 'reframe_tests/further.py': name error: name 'not_defined' is not defined;"
-    assert f"not every test was loaded, and nothing is measured without it: {reason}" in said, said
+    assert "not every test was loaded, and nothing is measured without it: skipping test" in said
 
 
 def test_all_skipped_is_red(project: NightProject) -> None:
-    project.plan([case(name, end="skip", reason="no such thing here") for name in ("mpich-wheels", "openmpi-wheels")])
+    skipped = {"end": "skip", "reason": "no such thing here"}
+    project.plan([case(name, **skipped) for name in ("mpich-wheels", "openmpi-wheels")])
     status, said = project.run()
     assert status == 1 and "no case was measured: every one was skipped" in said
 
 
 def test_a_stack_that_could_not_be_installed_is_red(project: NightProject) -> None:
-    """Status 3 of the set-up; the others are measured."""
+    """Status 3 of the set-up; the others are measured. Where all of it fails no earlier
+    session stands for tonight's.
+    """
     project.write("ci/setup", "#!/bin/bash\nexit 3\n", executable=True)
     status, said = project.run()
     assert status == 1 and "a stack could not be installed" in said.split("NOT accepted")[1]
-    assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
-
-
-def test_what_spack_has_installed_is_not_set_up_again(project: NightProject) -> None:
-    """As the environment that Spack loads says; everything is on PATH then."""
-    (project.top / ".venv" / "bin" / "activate").unlink()
-    path = f"{project.top}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environ = {"MPIBENCH_SET_UP": "spack", "PATH": path, "PYTHONPATH": f"{project.top}/ci:{project.top}"}
-    status, said = project.run(**environ)
-    assert status == 0, said
-    assert not (project.top / "set-up").exists() and project.session
-
-
-def test_a_set_up_that_fails_leaves_no_earlier_session(project: NightProject) -> None:
-    project.write("results/session-id", "an-earlier-night\n")
+    assert len(night_of(project).cases) == 2
     project.write("ci/setup", "#!/bin/bash\nexit 1\n", executable=True)
     assert project.run()[0] == 1
     assert not project.session
@@ -261,7 +256,8 @@ def test_fewer_cases_stored_than_selected_are_red() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "wanted"), [("dataset", "tonight's session is not in the dataset"), ("reports", "there is no report")]
+    ("folder", "wanted"),
+    [("dataset", "tonight's session is not in the dataset"), ("reports", "there is no report")],
 )
 def test_a_failed_export_or_report_is_red(project: NightProject, folder: str, wanted: str) -> None:
     project.results.mkdir()
@@ -274,67 +270,33 @@ def test_a_failed_export_or_report_is_red(project: NightProject, folder: str, wa
 
 
 def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
-    """And so is what nobody could look for."""
+    """And what nobody could look for is measured by nobody."""
     file = project.write("site_configs/tiny/expected.yaml", "cases: {")
-    exited, said = project.run()
-    assert exited == 1
-    reasons = said.split("NOT accepted")[1]
-    unchecked = "whether all that is expected is there could not be checked: `mpibench gate --only completeness --session "
-    assert unchecked in reasons, said
-    assert "ended with exit status 2." in reasons
+    status, said = project.run()
+    assert status == 2 and f"{file.relative_to(project.top)}, line 1 is not YAML" in said, said
+    assert not project.session and not (project.results / "results.db").exists()
     file.unlink()
     project.register(*STACKS)
-    exited, said = project.run()
-    assert exited == 1
-    reasons = said.split("NOT accepted")[1]
-    assert "something expected is missing (cases left out when the tests were loaded: 'left out' in " in reasons, said
-    assert "ended with exit status 1." in reasons
-
-
-def test_an_older_session_that_cannot_be_read_is_reported_in_a_green_answer(project: NightProject) -> None:
-    assert project.run()[0] == 0
-    first = project.session
-    shutil.rmtree(project.results / "dataset")
-    with closing(sqlite3.connect(project.results / "results.db")) as db, db:
-        db.execute("update sessions set json_blob = substr(json_blob, 1, 500)")
     status, said = project.run()
-    assert status == 0, said
-    assert f"not in the dataset: session {first}" in said and "damaged" in said
+    assert status == 1 and "something expected is missing (" in said.split("NOT accepted")[1], said
 
 
-@pytest.mark.parametrize("options", [("-p", "mpich-wheels"), ("-n", "Replay.*mpich")])
-def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: tuple[str, ...]) -> None:
-    status, said = project.run(*options)
+def test_a_part_says_that_it_is_one_and_of_what(project: NightProject) -> None:
+    status, said = project.run("-p", "mpich-wheels")
     assert status == 0, said
-    session = sessions.read_session(project.results / "results.db", project.session)
-    assert [one.stack for one in session.cases] == ["mpich-wheels"], "also beside a mode, where ReFrame 4.10 forgets -p"
+    # also beside a mode, where ReFrame 4.10 forgets -p
+    assert [one.stack for one in night_of(project).cases] == ["mpich-wheels"]
     [line] = [line for line in said.splitlines() if "PARTIAL" in line]
-    assert f"({shlex.join(options)})" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
-    said_of_it = json.loads((project.results / "dataset" / "answers" / f"{session.uuid}.gate.json").read_text())
-    assert said_of_it["finding"] == "measured in part", "no pass of a night"
+    assert "(-p mpich-wheels)" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
 
 
-def test_what_is_refused_before_the_set_up(project: NightProject) -> None:
-    status, said = project.run("--mode=smoke")
-    assert (status, said) == (2, "nightly: ci/nightly does not take --mode: set MODE=, as in MODE=smoke ci/nightly.\n")
+def test_results_that_cannot_be_written_are_refused_before_the_set_up(
+    project: NightProject,
+) -> None:
     project.results.write_text("")  # root may write everywhere, so a file stands in their place
     status, said = project.run()
-    wanted = f"{project.results} is no folder that can be written; correct its rights, or use a checkout of your own."
-    assert (status, said) == (2, f"nightly: {wanted}\n")
+    assert status == 2 and f"nightly: {project.results} is no folder that can be written" in said
     assert not (project.top / "set-up").exists()
-
-
-def test_a_folder_named_in_the_environment_is_not_that_of_each_night(project: NightProject) -> None:
-    for _ in range(2):
-        status, said = project.run(RFM_TIMESTAMP_DIRS="fixed")
-        assert status == 0, said
-    assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
-
-
-def test_other_variables_are_reported(project: NightProject) -> None:
-    status, said = project.run("-S", "repeats=1")
-    assert status == 0, said
-    assert "measured otherwise than a night is (-S repeats=1): 2 cases measured" in said
 
 
 @pytest.mark.parametrize(
@@ -343,8 +305,6 @@ def test_other_variables_are_reported(project: NightProject) -> None:
         (["--report-junit=x", "-v", "--system", "a:b", "-J", "p=q", "--session-extras=why=x"], []),
         (["--report-junit", "x", "-t", "smoke"], ["-t", "smoke"]),
         (["-S", "repeats=9"], ["-S", "repeats=9"]),
-        (["--maxfail=1"], ["--maxfail=1"]),
-        (["--na=x"], ["--na=x"]),
         (["--performance-report=now-1d:now/last:+result", "--performance-report"], []),
         (["-vn", "Replay"], ["-vn", "Replay"]),
     ],
@@ -353,38 +313,39 @@ def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:
     assert night_settings.changing(options) == left
 
 
-def _wait_for(path: Path, lines: int) -> list[str]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if path.exists() and len(found := path.read_text().split()) >= lines:
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"{path} has no {lines} lines")
+def lines_of(path: Path, count: int) -> list[str]:
+    """Its words, once it has so many."""
+    assert wait_for(lambda: path.exists() and len(path.read_text().split()) >= count, 120)
+    return path.read_text().split()
 
 
 def test_two_nights_at_once(project: NightProject) -> None:
-    first = project.begin(NIGHT_DURING=f"echo here >>{project.top}/pids; while [ ! -e {project.top}/go ]; do sleep 0.2; done")
+    pids = project.top / "pids"
+    go = project.top / "go"
+    during = f"echo here >>{pids}; while [ ! -e {go} ]; do sleep 0.2; done"
+    first = project.begin(NIGHT_DURING=during)
     try:
-        _wait_for(project.top / "pids", 1)
+        lines_of(pids, 1)
         status, said = project.run()
-        assert status == 2 and "another ci/nightly (process " in said and said.count("\n") == 1
-        (project.top / "go").touch()
+        assert status == 2 and "another ci/nightly (process " in said
+        go.touch()
         output, _ = first.communicate(timeout=300)
     finally:
         first.kill()
     assert first.returncode == 0, output
-    assert len(sessions.list_sessions(project.results / "results.db")) == 1
-    assert sessions.read_session(project.results / "results.db", project.session)
+    [only] = sessions.list_sessions(project.results / "results.db")
+    assert only == project.session
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightProject, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
+def test_a_signal_ends_what_measures_and_leaves_earlier_results(
+    project: NightProject, number: signal.Signals
+) -> None:
     project.write("results/report.html", "of an earlier session")
     project.write("results/session-id", "of-an-earlier-night\n")
-    junit = project.results / "tonight" / "nightly.xml"
-    night = project.begin(f"--report-junit={junit}", NIGHT_DURING=ENDLESS.format(top=project.top))
+    night = project.begin(NIGHT_DURING=ENDLESS.format(top=project.top))
     try:
-        measuring = [Process.observe(int(pid)) for pid in _wait_for(project.top / "pids", 2)]
+        measuring = [Process.observe(int(pid)) for pid in lines_of(project.top / "pids", 2)]
         assert all(measuring)
         night.send_signal(number)
         said, _ = night.communicate(timeout=120)
@@ -398,54 +359,16 @@ def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightPr
     assert not (project.results / "dataset" / "cases").exists(), "nothing is exported"
     [stored] = sessions.list_sessions(project.results / "results.db")
     assert f"what was measured is stored as session {stored}" in said
-    # What the night sends its ReFrame: SIGINT, and SIGTERM to one that went on, as ReFrame does after a KeyboardInterrupt that
-    # came in a place which swallows it.
-    [sent] = {"SIGINT", "SIGTERM or SIGHUP"} & set(re.findall(r"interrupted: 2 of 2 cases did not run \((.*?)\)", said))
-    lost = f"interrupted: 2 of 2 cases did not run ({sent})"
-    assert (project.results / "tonight" / "gate.txt").read_text() == f"FAIL: ci/nightly got {number.name}: {lost}\n"
-    [suite] = ElementTree.parse(junit).iter("testsuite")
-    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("2", "2", "0")
-    for case_of_it in suite.iter("testcase"):
-        [mark] = case_of_it
-        assert (
-            mark.tag == "error" and mark.get("type") == "interrupted" and f"was interrupted ({sent})" in mark.get("message", "")
-        )
-
-
-def test_what_a_job_leaves_behind_ends_with_the_night(project: NightProject) -> None:
-    during = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' & echo $! >>{project.top}/pids; echo"
-    status, said = project.run(NIGHT_DURING=during)
-    assert status == 0, said
-    for pid in _wait_for(project.top / "pids", 2):
-        assert Process.observe(int(pid)) is None
+    # What the night sends its ReFrame: SIGINT, and SIGTERM to one that went on, as ReFrame does
+    # after a KeyboardInterrupt that came in a place which swallows it.
+    answer = (project.results / "tonight" / "gate.txt").read_text()
+    assert answer.startswith(f"FAIL: ci/nightly got {number.name}: interrupted: 2 of 2 cases did")
 
 
 def test_a_pattern_that_fits_no_stack_makes_the_night_red(project: NightProject) -> None:
     """What it was meant for is never measured; without this the night would be green every time."""
     path = project.top / "site_configs" / "tiny" / "system.py"
-    path.write_text(f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['stacks'] = ['*', '*-spak']\n")
+    pattern = "system['partitions'][0]['extras']['stacks'] = ['*', '*-spak']\n"
+    path.write_text(f"{path.read_text()}\n{pattern}")
     status, said = project.run()
-    assert status == 1
-    assert "'*-spak' in extras.stacks fits no stack, so nothing is measured for it; registered are " in said
-    assert "NOT accepted; reasons: 1" in said
-
-
-def test_what_is_no_success_is_none_in_the_junit_file(project: NightProject) -> None:
-    """ReFrame's own marks failures only."""
-    plan = [case("mpich-wheels", end="skip", reason="no such thing here"), case("openmpi-wheels", proof={})]
-    project.register(*STACKS)
-    project.plan([*plan, case("intelmpi-wheels"), case("intelmpi-wheels", ppn=4, end="sanity", reason="bad")])
-    status, said = project.run("--report-junit=results/tonight/nightly.xml")
-    assert status == 1, said
-    [suite] = ElementTree.parse(project.results / "tonight" / "nightly.xml").iter("testsuite")
-    assert [suite.get(name) for name in ("tests", "skipped", "errors", "failures")] == ["4", "1", "0", "2"]
-    marks = {one.get("name", "").partition("/")[0].strip(): [mark.tag for mark in one] for one in suite.iter("testcase")}
-    assert sorted(marks.values()) == [[], ["failure"], ["failure"], ["skipped"]]
-    assert {mark.get("message") for mark in suite.iter("skipped")} == {"no such thing here"}
-    assert any("no proof of its condition was stored" in mark.get("message", "") for mark in suite.iter("failure"))
-
-
-def test_a_junit_file_that_could_not_be_written_is_red(project: NightProject) -> None:
-    (project.top / "night.xml").mkdir()
-    status, said = project.run("--report-junit=night.xml")
-    assert status == 1 and "the JUnit file night.xml cannot be read (" in said.split("NOT accepted")[1]
+    assert status == 1 and "'*-spak' in extras.stacks fits no stack" in said, said

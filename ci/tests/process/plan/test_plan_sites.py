@@ -1,12 +1,14 @@
-"""Nights planned for two whole sites, whose cases ReFrame itself lists: what a night holds, and what a week covers."""
+"""Nights planned for two whole sites, whose cases ReFrame itself
+lists: what a night holds, and what a week covers.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -14,8 +16,8 @@ import pytest
 
 import planned_sites
 from mpibench.judge.plan import making
-from mpibench.judge.plan.making import NightPlan
-from mpibench.judge.plan.record import ListedCase, Listing, ask
+from mpibench.judge.plan.making import NightPlan, PlanRequest
+from mpibench.judge.plan.record import ListedCase, ask
 from mpibench.night import settings as night_settings
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -31,132 +33,138 @@ class Listed:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
-        words = night_settings.request("1m", "nightly", "nightly", self.options, top / "set", root=top).words
-        self.listing: Listing = ask(words, self.environ, top)
-        self.smoke: tuple[ListedCase, ...] = ask([*words, "-t", "smoke"], self.environ, top).cases
+        self.listings = {
+            mode: ask(self.request("1m", mode).words, self.environ, top)
+            for mode in ("nightly", "wide")
+        }
 
-    options = ("--system=mysystem",)
-
-    def plan(self, budget: str, **asked: str) -> NightPlan:
-        request = night_settings.request(
-            budget, "nightly", "nightly", self.options, self.top / "set", day=DAY, root=self.top, **asked
+    def request(self, budget: str, mode: str, **asked: str) -> PlanRequest:
+        return night_settings.request(
+            budget,
+            mode,
+            mode,
+            ["--system=mysystem"],
+            self.top / "set",
+            day=DAY,
+            root=self.top,
+            **asked,
         )
-        return making.make(request, self.listing, self.smoke)
+
+    def plan(self, budget: str, mode: str = "nightly", **asked: str) -> NightPlan:
+        return making.make(self.request(budget, mode, **asked), self.listings[mode])
 
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Listed:
-    return Listed(planned_sites.write(tmp_path_factory.mktemp("newcomer"), planned_sites.newcomer()))
+    return Listed(
+        planned_sites.write(tmp_path_factory.mktemp("newcomer"), planned_sites.newcomer())
+    )
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Listed:
-    return Listed(planned_sites.write(tmp_path_factory.mktemp("large"), planned_sites.large()))
+def centre(tmp_path_factory: pytest.TempPathFactory) -> Listed:
+    top = tmp_path_factory.mktemp("centre")
+    return Listed(planned_sites.write(top, planned_sites.centre(), planned_sites.FIVE_STACKS))
 
 
-@pytest.fixture(params=["newcomer", "large"])
-def listed(request: pytest.FixtureRequest) -> Listed:
-    found: Listed = request.getfixturevalue(request.param)
-    return found
+def run(site: Listed, words: str) -> tuple[int, str]:
+    """The command, on a made-up site."""
+    program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
+    given = f"plan --system=mysystem --dataset {site.top}/set {words}"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *given.split()],
+        env={**site.environ, "MPIBENCH_SITES": str(site.top / "site_configs")},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=site.top,
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path: Path) -> None:
     """What two ranks measure takes the smallest count; ``-P nodes=`` asks for others."""
     top = planned_sites.write(tmp_path, planned_sites.three_partitions())
     environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
+    tests = "^(ImbCollectives|ImbPointToPoint)%fabric=hdr200"
 
-    def counts(*more: str) -> dict[tuple[str, str], set[str]]:
-        tests = "^(ImbCollectives|ImbPointToPoint)%fabric=hdr200"
+    def counts(*more: str) -> set[tuple[str, str, str]]:
         words = ["--system=mysystem", "-p", "openmpi-spack", "-n", tests, *more]
-        found: dict[tuple[str, str], set[str]] = {}
-        for case in ask(words, environ, top).cases:
-            found.setdefault((case.test, case.partition), set()).add(case.parameters["nodes"])
-        return found
+        listed = ask(words, environ, top).cases
+        return {(case.test, case.partition, case.parameters["nodes"]) for case in listed}
 
-    places = [(test, partition) for test in ("ImbCollectives", "ImbPointToPoint") for partition in ("cpu", "gpu", "gpu-mpirun")]
-    assert counts() == {**{place: {"2"} for place in places}, ("ImbCollectives", "cpu"): {"2", "16"}}
-    assert counts("-P", "nodes=16") == {place: {"16"} for place in places}
-
-
-def budget_of(listed: Listed, share: float) -> str:
-    """The core, and a share of all the rest."""
-    whole = listed.plan("1000000nodeh")
-    core = whole.tonight.core
-    return f"{core + share * (whole.tonight.spent - core):.3f}nodeh"
+    partitions = ("cpu", "gpu", "gpu-mpirun")
+    names = ("ImbCollectives", "ImbPointToPoint")
+    smallest = set(itertools.product(names, partitions, ["2"]))
+    assert counts() == smallest | {("ImbCollectives", "cpu", "16")}
+    assert counts("-P", "nodes=16") == set(itertools.product(names, partitions, ["16"]))
 
 
-def test_with_room_for_all_a_night_is_the_whole_matrix(listed: Listed) -> None:
-    plan = listed.plan("1000000nodeh")
-    assert plan.record.planned == set(listed.listing.cases) and len(plan.record.planned) > 500
-    assert plan.record.broken == () and plan.record.pairs_tonight == plan.record.pairs
-
-
-def test_a_planned_night_keeps_its_budget_and_what_it_promises(listed: Listed) -> None:
-    plan = listed.plan(budget_of(listed, 0.1))
+def test_a_centre_has_ten_minute_nights(centre: Listed) -> None:
+    """Three partitions, three networks and five stacks: the core list in a
+    week, a partition busy for 10 minutes at most.
+    """
+    plan = centre.plan("10m")
+    cases = plan.candidates.cases
     assert plan.record.broken == (), making.lines(plan)
-    assert plan.tonight.spent <= plan.candidates.room + 1e-6
-    smoke = {one for one in listed.smoke if one.nodes in (1, 2)}
-    assert smoke <= plan.record.planned < set(listed.listing.cases) and len(smoke) > 50
-    assert smoke < set(listed.smoke) or listed.top.name.startswith("newcomer"), "those on more nodes are not of each night"
-    week = {pair for night in plan.ahead for one in night.reasons for pair in plan.candidates.pairs.of[one]}
-    assert len(plan.ahead) == 7 and week == set(range(plan.record.pairs)), "every pair in a week"
-    assert all(night.spent <= plan.candidates.room + 1e-6 for night in plan.ahead)
-    assert re.fullmatch(
-        r"\d+ jobs, \d+ launches, [\d.]+ node-hours, [\d.]+ min \(budget [\d.]+nodeh\); no planned night before: "
-        r"0 of \d+ costs are measured, the others are those of a model",
-        making.headline(plan),
-    )
+    assert len(centre.listings["wide"].cases) > 6000 and len(cases) < 200 and plan.within == 7
+    assert all(8.0 < spent <= 10.0 for spent in plan.candidates.spent(plan.tonight).values())
+    assert plan.record.predicted.minutes <= 10.0 and plan.record.predicted.node_hours < 15
+    questions = {"ImbPointToPoint", "ImbParallelTransfer", "ImbAllreduceAlltoall"}
+    for partition, fabrics in {"cpu": 4, "gpu": 3, "old": 2}.items():
+        here = [case for case in cases if case.partition == partition]
+        assert {case.test for case in here} == questions
+        assert {case.stack for case in here} == set(planned_sites.FIVE_STACKS)
+        assert len({case.parameters["fabric"] for case in here}) == fabrics
 
 
-def test_a_plan_is_the_same_whenever_it_is_made(newcomer: Listed) -> None:
-    budget = budget_of(newcomer, 0.2)
-    assert newcomer.plan(budget).record.text == newcomer.plan(budget).record.text
+def test_with_room_for_all_a_night_is_the_whole_matrix(newcomer: Listed) -> None:
+    plan = newcomer.plan("1000000nodeh", "wide")
+    assert plan.record.planned == set(newcomer.listings["wide"].cases)
+    assert len(plan.record.planned) > 500
+    assert plan.record.broken == () and plan.record.every == "tonight"
 
 
-def test_a_budget_that_is_too_small_says_what_it_would_take(newcomer: Listed) -> None:
-    plan = newcomer.plan("0.01nodeh")
-    needed = plan.tonight.core
-    [sentence] = plan.record.broken
-    assert sentence == plan.misfit
-    assert f"{len(newcomer.smoke)} cases take {needed:.1f} node-hours; left out would be" in sentence
-    late = newcomer.plan(f"{needed * 1.0001:.4f}nodeh", nights="2")
-    [sentence] = late.record.broken
-    found = re.search(
-        r"\d+ of \d+ pairs of values, such as \w+=\S+ with \w+=\S+, are not measured within 2 nights \(in 1 night\): a "
-        r"budget of about ([\d.]+) node-hours would do",
-        sentence,
-    )
-    assert found and float(found[1]) > needed
+def test_a_planned_night_keeps_its_budget_and_says_when_the_rest_comes(newcomer: Listed) -> None:
+    plan = newcomer.plan("5m")
+    assert plan.record.broken == () and plan.record.every == f"within {plan.within} nights"
+    assert "min (budget 5m); no planned night before: 0 of " in making.headline(plan)
+    assert newcomer.plan("5m").record.text == plan.record.text
+    [sentence] = newcomer.plan("5m", nights="1").record.broken
+    assert f"every case comes within {plan.within} nights, and not within 1: a budget" in sentence
+
+
+def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer: Listed) -> None:
+    longest = max(cost.seconds / 60 for cost in newcomer.plan("1h").cost)
+    small = newcomer.plan("1m")
+    [sentence] = small.record.broken
+    assert small.tonight and "never come, because each takes more than the whole" in sentence
+    assert sentence.endswith(f"a budget of {longest:.1f} min has room for each")
+    none = newcomer.plan("0.01m")
+    assert not none.tonight and none.record.broken == (none.misfit,)
 
 
 def test_a_case_is_explained(newcomer: Listed) -> None:
-    plan = newcomer.plan(budget_of(newcomer, 0.1))
-    smoke = newcomer.smoke[0]
-    lines = making.explain(plan, f"^{re.escape(str(smoke).replace(' ', ''))}$")
-    assert lines[0] == f"{smoke}: in: smoke" and "by the model" in lines[1] and lines[2].startswith("  never measured")
-    out = next(one.case for one in plan.record.cases if not one.planned)
-    lines = making.explain(plan, f"^{re.escape(str(out))}$")
-    assert lines[0] == f"{out}: out: no room tonight" and re.search(r"comes next on 20\d\d-\d\d-\d\d", lines[-1])
-
-
-@pytest.mark.parametrize(
-    ("pattern", "said"), [("ImbPointTwoPoint", "fits none of"), ("Imb", "say more of the name"), ("(", "not a regular")]
-)
-def test_a_question_that_means_no_case_is_refused(newcomer: Listed, pattern: str, said: str) -> None:
-    plan = newcomer.plan(budget_of(newcomer, 0.1))
-    with pytest.raises(BadInput, match=said):
-        making.explain(plan, pattern)
+    plan = newcomer.plan("5m")
+    rows = {row.planned: row.case for row in plan.record.cases}
+    for planned, why, last in (
+        (True, "in: its turn", "never measured"),
+        (False, "out: no room tonight", "comes next on 20"),
+    ):
+        lines = making.explain(plan, f"^{re.escape(str(rows[planned]).replace(' ', ''))}$")
+        assert lines[0] == f"{rows[planned]}: {why}" and any(last in line for line in lines)
+    for pattern in ("ImbPointTwoPoint", "Imb", "("):
+        with pytest.raises(BadInput):
+            making.explain(plan, pattern)
 
 
 def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_path: Path) -> None:
     """With the plan's file in the environment ReFrame lists what was planned, and nothing else."""
-    plan = newcomer.plan(budget_of(newcomer, 0.3))
+    plan = newcomer.plan("5m")
     file = plan.record.write(tmp_path)
-    program = str(Path(sys.executable).with_name("reframe"))
-    settings = str(newcomer.top / "site_configs" / "settings.py")
     done = subprocess.run(
-        [program, "--nocolor", "-c", "reframe_tests", "-lC", *plan.request.words],
-        env={**os.environ, "MPIBENCH_PLAN": str(file), "RFM_CONFIG_FILES": settings},
+        [f"{sys.prefix}/bin/reframe", "-c", "reframe_tests", "-lC", *plan.request.words],
+        env={**newcomer.environ, "MPIBENCH_PLAN": str(file), "RFM_COLORIZE": "no"},
         cwd=newcomer.top,
         capture_output=True,
         text=True,
@@ -167,56 +175,24 @@ def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_pat
     assert {ListedCase("compute", stack, name) for name, stack in listed} == plan.record.planned
 
 
-def test_reframes_own_sentence_is_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "reframe"
-    program.write_text('#!/bin/sh\necho "ERROR: -n Nothing fits no test: there are Two."\nexit 1\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    with pytest.raises(BadInput, match=r"^ReFrame cannot list the cases: -n Nothing fits no test: there are Two\.$"):
-        ask(["-n", "Nothing"], root=tmp_path)
-
-
-def run(top: Path, *words: str, **environ: str) -> tuple[int, str]:
-    code = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "plan", *words]
-    done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False, cwd=top)
-    return done.returncode, done.stdout + done.stderr
-
-
-@pytest.fixture
-def settings(newcomer: Listed) -> Callable[..., tuple[int, str]]:
-    """The command, on the made-up site."""
-    return lambda *words: run(
-        newcomer.top,
-        "--system=mysystem",
-        *words,
-        "--dataset",
-        str(newcomer.top / "set"),
-        RFM_CONFIG_FILES=str(newcomer.top / "site_configs" / "settings.py"),
-    )
-
-
-def test_the_command_plans_and_its_exit_status_says_whether_it_fits(settings: Callable[..., tuple[int, str]]) -> None:
-    status, said = settings("--budget", "1000nodeh", "--date", "2026-11-23")
+def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer: Listed) -> None:
+    status, said = run(newcomer, "--date 2026-11-23")
     assert status == 0 and said.startswith("2026-11-23, mysystem, run=nightly: "), said
-    status, said = settings("--budget", "0.001nodeh", "--date", "2026-11-23")
+    status, said = run(newcomer, "--budget 0.001nodeh --date 2026-11-23")
     assert status == 1 and "NOT KEPT: a budget of 0.001nodeh is too small" in said, said
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (("--budget", "much"), "mpibench: a budget of 'much' is none: write minutes"),
-        (("--budget", "30m", "--date", "tomorrow"), "mpibench: --date tomorrow is no day"),
-        (("--budget", "30m", "--date", "9999-12-31"), "mpibench: --date 9999-12-31 is no day"),
-        (("--budget", "30m", "--nights", "0"), "is no number of nights"),
-        (("--budget", "30m", "--nights", "61"), "61 nights is not possible: give 1 to 60"),
-        (("--budget", "30m", "--mode", "often"), "mpibench: MODE=often is not a mode"),
-        (("--budget", "30m", "--", "--system=mysystem", "-n", "Nothing"), "cannot list the cases: -n Nothing fits no test"),
-        (("--budget", "30m", "--", "--mode=smoke"), "mpibench: ci/nightly does not take --mode"),
+        "--budget much",
+        "--budget 30m --date 9999-12-31",
+        "--budget 30m --nights 61",
+        "--budget 30m -- -n Nothing",
+        "--budget 30m -- --mode=smoke",
+        "--mode smoke",
     ],
 )
-def test_bad_input_is_one_sentence(newcomer: Listed, words: tuple[str, ...], said: str) -> None:
-    environ = {"RFM_CONFIG_FILES": str(newcomer.top / "site_configs" / "settings.py")}
-    status, text_said = run(newcomer.top, *words, **environ)
-    assert status == 2 and said in text_said and "Traceback" not in text_said, text_said
+def test_bad_input_is_one_sentence(newcomer: Listed, words: str) -> None:
+    status, said = run(newcomer, words)
+    assert status == 2 and "mpibench: " in said and "Traceback" not in said, said

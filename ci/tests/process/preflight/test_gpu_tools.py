@@ -13,10 +13,15 @@ from synthetic_node import NVIDIA, gpu, make_node
 
 Run = Callable[..., CompletedProcess[str]]
 SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
+AMD = "Arcturus GL-XL [Instinct MI100]"
 
 
 def ask(
-    node: Path, monkeypatch: pytest.MonkeyPatch, script: str, tool: str = "nvidia-smi", links: str = ""
+    node: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    tool: str = "nvidia-smi",
+    links: str = "",
 ) -> dict[str, dict[str, object]]:
     """GPUs of a node whose vendor's tool is a script."""
     program = node / "bin" / tool
@@ -30,29 +35,30 @@ def ask(
 @pytest.mark.parametrize(
     ("name", "addresses", "facts"),
     [
-        ("nvidia-590.48.01-h100.csv", ["0000:00:09.0"], ["NVIDIA H100 80GB HBM3", "Disabled", "Enabled", "Enabled"]),
-        ("nvidia-590.48.01-h200-mig.csv", ["0000:83:00.0"], ["NVIDIA H200", "Enabled", "Enabled", "Enabled"]),
-        ("nvidia-595.80-l40s.csv", ["0000:01:00.0"], ["NVIDIA L40S", "[N/A]", "Enabled", "Disabled"]),
-        (
-            "rocm-5.7.1-mi100.json",
-            [f"0000:{bus}:00.0" for bus in ("1e", "22", "3f", "43", "46", "49")],
-            [AMD := "Arcturus GL-XL [Instinct MI100]"],
-        ),
-        ("rocm-6.0.2-mi100.json", [f"0000:{bus}3:00.0" for bus in "8ace"], [AMD]),
+        ("nvidia-590.48.01-h100.csv", "00:09", "NVIDIA H100 80GB HBM3,Disabled,Enabled,Enabled"),
+        ("nvidia-590.48.01-h200-mig.csv", "83:00", "NVIDIA H200,Enabled,Enabled,Enabled"),
+        ("nvidia-595.80-l40s.csv", "01:00", "NVIDIA L40S,[N/A],Enabled,Disabled"),
+        ("rocm-5.7.1-mi100.json", "1e:00 22:00 3f:00 43:00 46:00 49:00", AMD),
+        ("rocm-6.0.2-mi100.json", "83:00 a3:00 c3:00 e3:00", AMD),
     ],
 )
 def test_tools_of_the_vendors_are_read_whole_or_refused(
-    name: str, addresses: list[str], facts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, addresses: str, facts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amd, text = name.startswith("rocm"), (SMI / name).read_text()
-    tool, read = ("rocm-smi", node_facts.read_rocm) if amd else ("nvidia-smi", node_facts.read_nvidia)
-    node = make_node(tmp_path, *(gpu(address, "amdgpu" if amd else "nvidia") for address in addresses))
-    found = ask(node, monkeypatch, f"cat {SMI / name}", tool, f"{SMI / name}".replace(".csv", "-nvlink.txt"))
+    amd = name.startswith("rocm")
+    text = (SMI / name).read_text()
+    read = node_facts.read_rocm if amd else node_facts.read_nvidia
+    cards = [f"0000:{address}.0" for address in addresses.split()]
+    node = make_node(tmp_path, *(gpu(card, "amdgpu" if amd else "nvidia") for card in cards))
+    links = f"{SMI / name}".replace(".csv", "-nvlink.txt")
+    found = ask(node, monkeypatch, f"cat {SMI / name}", name.partition("-")[0] + "-smi", links)
     assert found["gpu_answers"] == {"": "complete"}
-    for address in addresses:
-        shown = [found[fact][address] for fact in ("gpu_model", "mig_mode", "ecc_mode", "persistence_mode") if fact in found]
-        assert shown == facts
-    assert read(text.replace("Card series", "Card Series") + "\n") == read(text), "as later releases of ROCm have it"
+    known = ("gpu_model", "mig_mode", "ecc_mode", "persistence_mode")
+    for card in cards:
+        shown = [str(found[fact][card]) for fact in known if fact in found]
+        assert ",".join(shown) == facts
+    later = text.replace("Card series", "Card Series") + "\n"
+    assert read(later) == read(text), "as later releases of ROCm have it"
     for end in range(len(text) - 1):
         with pytest.raises(ValueError, match="prints '"):
             read(text[:end])
@@ -64,7 +70,12 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
         ("590.48.01-h100", "", "", "18 x 26.562 GB/s"),
         ("590.48.01-h200-mig", "", "", "not shown with MIG"),
         ("595.80-l40s", "", "", "none"),
-        ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: <inactive>", "17 x 26.562 GB/s, 1 x down"),
+        (
+            "590.48.01-h100",
+            "Link 3: 26.562 GB/s",
+            "Link 3: <inactive>",
+            "17 x 26.562 GB/s, 1 x down",
+        ),
         ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: 26.5", ""),
         ("590.48.01-h100", "GPU 0", "GPU 1", ""),
         ("590.48.01-h100", "H100", "H200", ""),
@@ -85,7 +96,10 @@ def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, 
 
 @pytest.mark.parametrize(
     ("links", "answers", "nvlinks"),
-    [("", "complete", {"0000:01:00.0": "none"}), ("Link", "nvidia-smi nvlink -s prints 'Link'", None)],
+    [
+        ("", "complete", {"0000:01:00.0": "none"}),
+        ("Link", "nvidia-smi nvlink -s prints 'Link'", None),
+    ],
 )
 def test_what_it_says_of_models_counts_whatever_it_says_of_links(
     links: str, answers: str, nvlinks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +120,10 @@ def test_what_it_says_of_models_counts_whatever_it_says_of_links(
             "ended with status 18: Failed to init",
         ),
         (f"cat {SMI}/nvidia-595.80-l40s.csv", "does not list 0000:00:09.0 of 1 GPUs"),
-        (f"sed s/Disabled/[Unknown.Error]/ {SMI}/nvidia-590.48.01-h100.csv", "prints '00000000:00:09.0, NVIDIA H100"),
+        (
+            f"sed s/Disabled/[Unknown.Error]/ {SMI}/nvidia-590.48.01-h100.csv",
+            "prints '00000000:00:09.0, NVIDIA H100",
+        ),
         (f"sed '2p' {SMI}/nvidia-590.48.01-h100.csv", "prints 'pci.bus_id, name"),
         ("", "prints ''"),
         ("exec sleep 60", "did not answer in 0.2 s"),
@@ -123,10 +140,13 @@ def test_what_a_tool_does_not_say_is_no_good_node(
 
 def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:
     described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
+    text = described.read_text()
     gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
-    resources = '"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}], "scheduler"'
-    described.write_text(described.read_text().replace('"fabrics": {', gpus).replace('"scheduler"', resources))
-    result = run_here("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight", only="preflight.py")
+    cards = '"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}], '
+    text = text.replace('"fabrics": {', gpus).replace('"scheduler"', f'{cards}"scheduler"')
+    described.write_text(text)
+    words = ("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight")
+    result = run_here(*words, only="preflight.py")
     assert result.returncode == 0, result.stdout[-3000:]
     [script] = sandbox.rglob("rfm_job.sh")
     text = script.read_text()

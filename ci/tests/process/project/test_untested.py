@@ -1,4 +1,6 @@
-"""What was not tested is reported in one table, and fails the run of continuous integration unless allowed by name."""
+"""What was not tested is reported in one table, and fails the run of
+continuous integration unless allowed by name.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,19 @@ def test_that_passes(): ...
 
 
 def reasons() -> list[tuple[str, str]]:
-    """Reasons as the tests give them: place, and the beginning of the text, up to what is put in when they run."""
+    """Reasons as the tests give them: place, and the beginning of the
+    text, up to what is put in when they run.
+    """
     found = []
     for path in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("pytest.skip", "pytest.mark.skipif"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "pytest.skip",
+                "pytest.mark.skipif",
+            ):
                 named = [each.value for each in node.keywords if each.arg == "reason"]
-                found.append((f"{path.name}:{node.lineno}", ast.unparse((named or node.args)[0]).lstrip("f\"'")))
+                text = ast.unparse((named or node.args)[0]).lstrip("f\"'")
+                found.append((f"{path.name}:{node.lineno}", text))
     return found
 
 
@@ -54,22 +62,17 @@ def test_each_reason_begins_with_a_need_and_each_need_is_that_of_some_test() -> 
 
 def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
     (folder / "test_module.py").write_text(module)
-    clean = {name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)}
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "untested",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(folder),
-        str(folder),
-    ]
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)
+    }
+    words = ["-q", "-p", "untested", "-p", "no:cacheprovider", "--rootdir", folder, folder]
     done = subprocess.run(
-        words, cwd=folder, env={**clean, "PYTHONPATH": str(SUPPORT), **environ}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "pytest", *words],
+        cwd=folder,
+        env={**clean, "PYTHONPATH": str(SUPPORT), **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     return done.returncode, done.stdout + done.stderr
 

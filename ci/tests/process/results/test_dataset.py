@@ -1,4 +1,6 @@
-"""Sessions from a real ReFrame database to Parquet and back: nothing lost, nothing doubled, nothing broken let through."""
+"""Sessions from a real ReFrame database to Parquet and back: nothing
+lost, nothing doubled, nothing broken let through.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,6 @@ from mpibench.store.store import Store
 from reframe_tests.harness import samples
 from synthetic_report import refused, session_of
 
-#: Columns the project promises to whoever reads the dataset.
-PROMISED = (
-    *("session", "started", "labels", "system", "partition", "stack", "mpi", "mpi_version", "origin", "lock_hash"),
-    *("fabric", "nodes", "ppn", "pinning", "suite", "benchmark", "group", "ranks", "message_bytes", "quantity", "unit"),
-    *("direction", "repeat", "value", "evidence", "job_id", "nodelist"),
-)
-
 
 @pytest.fixture(scope="module")
 def plan() -> list[dict[str, Any]]:
@@ -53,89 +48,6 @@ def everything(out: Path) -> pl.DataFrame:
     return Store(out).values(evidence=samples.STATUSES).collect()
 
 
-def test_columns_and_types(exported: Path) -> None:
-    frame = Store(exported).scan("samples").collect()
-    assert set(PROMISED) <= set(frame.columns)
-    assert frame.schema == pl.Schema({**dataset_layout.SAMPLES_SCHEMA, **dataset_layout.PARTITION_SCHEMA})
-    assert Store(exported).scan("cases").collect().schema == pl.Schema(
-        {**dataset_layout.CASES_SCHEMA, **dataset_layout.PARTITION_SCHEMA}
-    )
-
-
-def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
-    asked = {
-        (case["name"], row["benchmark"], row["quantity"], row["message_bytes"], repeat): value
-        for case in plan
-        if case["end"] in ("pass", "sanity")
-        for row in case["samples"]
-        for repeat, value in enumerate(row["values"], start=1)
-    }
-    frame = Store(exported).scan("samples").join(Store(exported).scan("cases").select("case", "name"), on="case").collect()
-    got = {
-        (row["name"].split("=", 1)[1], row["benchmark"], row["quantity"], row["message_bytes"], row["repeat"]): row["value"]
-        for row in frame.iter_rows(named=True)
-    }
-    assert got == asked
-    assert frame.height == len(asked)
-
-
-def test_one_row_in_full(exported: Path, db: Path, plan: list[dict[str, Any]]) -> None:
-    session = sessions.read_session(db)
-    case = session.cases[0]
-    row = everything(exported).filter(
-        pl.col("case") == case.uuid, benchmark="PingPong", quantity="bandwidth_mb_per_s", message_bytes=4096, repeat=2
-    )
-    wanted = next(
-        row for row in plan[0]["samples"] if (row["benchmark"], row["message_bytes"], row["unit"]) == ("PingPong", 4096, "MB/s")
-    )
-    assert row.row(0, named=True) == {
-        "session": session.uuid,
-        "started": session.started.replace(microsecond=session.started.microsecond // 1000 * 1000),
-        "labels": '{"run": "nightly", "why": "new firmware"}',
-        "case": f"{session.uuid}:0:0",
-        "run": 0,
-        "system": "testbed",
-        "date": session.started.date(),
-        "partition": "node",
-        "stack": "intelmpi-wheels",
-        "mpi": "intelmpi",
-        "mpi_version": "2021.18.1",
-        "origin": "wheels",
-        "lock_hash": "sha256:intelmpi0123456789abcdef",
-        "fabric": "shm",
-        "nodes": 1,
-        "ppn": 2,
-        "ppn_symbol": "2",
-        "pinning": "bunch",
-        "group": "p2p",
-        "result": "pass",
-        "evidence": "proven",
-        "job_id": case.entry["jobid"],
-        "nodelist": case.entry["job_nodelist"][0],
-        "outputdir": case.entry["outputdir"],
-        "suite": "imb",
-        "benchmark": "PingPong",
-        "variant": "",
-        "ranks": 2,
-        "groups": 1,
-        "message_bytes": 4096,
-        "repetitions": 1000,
-        "quantity": "bandwidth_mb_per_s",
-        "unit": "MB/s",
-        "direction": "higher",
-        "repeat": 2,
-        "value": wanted["values"][1],
-    }
-    assert row.height == 1
-    assert Path(row["outputdir"][0], "benchmark.txt").exists()
-
-
-def test_benchmarks_without_size_have_none(exported: Path) -> None:
-    sizes = everything(exported).filter(benchmark="Barrier")["message_bytes"]
-    assert len(sizes) > 0
-    assert sizes.null_count() == len(sizes)
-
-
 def test_statistics_see_only_what_is_proven(exported: Path) -> None:
     assert set(Store(exported).values().collect()["evidence"]) == {"proven"}
     kept = everything(exported)
@@ -146,79 +58,37 @@ def test_statistics_see_only_what_is_proven(exported: Path) -> None:
 
 
 def test_a_repeat_without_value_keeps_its_place(exported: Path) -> None:
-    rows = Store(exported).scan("samples").filter(pinning="none", quantity="latency_us", message_bytes=0).collect()
+    rows = (
+        Store(exported)
+        .scan("samples")
+        .filter(pinning="none", quantity="latency_us", message_bytes=0)
+        .collect()
+    )
     first = rows.filter(benchmark="PingPong").sort("repeat")
     assert first["repeat"].to_list() == [1, 2, 3]
     assert [value is None for value in first["value"]] == [False, True, False]
     assert everything(exported)["value"].null_count() == 0
 
 
-def test_every_case_is_in_the_table_of_cases(exported: Path, plan: list[dict[str, Any]]) -> None:
-    cases = Store(exported).scan("cases").collect()
-    assert cases.height == len(plan)
-    rows = {row["name"].split("=", 1)[1]: row for row in cases.iter_rows(named=True)}
-    skipped = rows["p2p_lo_2_bunch_mpich"]
-    assert (skipped["result"], skipped["reason"], skipped["evidence"], skipped["samples"]) == (
-        *("skip", "transport tcp is not known for this device", None, 0),
-    )
-    assert (skipped["fabric"], skipped["ppn"], skipped["pinning"], skipped["stack"]) == ("lo", 2, "bunch", "mpich-wheels")
-    broken = rows["p2p_lo_2_bunch_openmpi"]
-    assert (broken["result"], broken["fail_phase"], broken["evidence"]) == ("fail", "setup", "missing")
-    assert "no topology" in broken["reason"]
-    wrong = rows["p2p_lo_2_bunch_intelmpi"]
-    assert (wrong["fail_phase"], wrong["evidence"], wrong["sentences"]) == ("sanity", "contradicted", [synthetic.CONTRADICTED])
-    assert rows["transfer_shm_4_bunch_intelmpi"]["evidence"] == "missing"
-    slow = rows["transfer_shm_4_bunch_openmpi"]
-    assert (slow["result"], slow["fail_phase"], slow["evidence"]) == ("fail", "performance", "proven")
-    assert slow["gates"] == [synthetic.gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")]
-    assert json.loads(slow["condition"])["launcher"] == "mpirun -n 4"
-
-
 def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
     session = sessions.read_session(db)
-    files = [path.relative_to(exported).as_posix() for path in sorted(exported.rglob("*")) if path.is_file()]
+    files = [
+        path.relative_to(exported).as_posix()
+        for path in sorted(exported.rglob("*"))
+        if path.is_file()
+    ]
     day = f"{datetime.fromtimestamp(session.info['time_start_unix'], timezone.utc):%Y-%m-%d}"
-    assert files == [f"{table}/system=testbed/date={day}/{session.uuid}.parquet" for table in ("cases", "reports", "samples")]
+    assert files == [
+        f"{table}/system=testbed/date={day}/{session.uuid}.parquet"
+        for table in ("cases", "reports", "samples")
+    ]
     assert "system" not in pl.read_parquet_schema(exported / files[2])
     assert set(pl.read_parquet(exported / "samples")["system"]) == {"testbed"}
 
 
-def test_exporting_again_changes_nothing(db: Path, tmp_path: Path) -> None:
-    first = dataset.export(db, tmp_path)
-    before = everything(tmp_path)
-    assert dataset.export(db, tmp_path) == first
-    assert everything(tmp_path).equals(before)
-    assert len(list(tmp_path.rglob("*.*"))) == 3
-
-
-def test_a_session_is_never_there_twice(db: Path, tmp_path: Path) -> None:
-    dataset.export(db, tmp_path)
-    here = next(tmp_path.glob("samples/system=*/date=*/*.parquet"))
-    elsewhere = tmp_path / "samples" / "system=testbed" / "date=2001-01-01" / here.name
-    elsewhere.parent.mkdir()
-    here.rename(elsewhere)
-    dataset.export(db, tmp_path)
-    assert [path.parent.name for path in tmp_path.glob("samples/system=*/date=*/*.parquet")] == [here.parent.name]
-
-
-def test_summary_counts(db: Path, tmp_path: Path, plan: list[dict[str, Any]]) -> None:
-    summary = dataset.export(db, tmp_path)
-    frame = Store(tmp_path).scan("samples").collect()
-    assert (summary.sessions, summary.cases, summary.rows) == (1, len(plan), frame.height)
-    assert summary.unproven_rows == frame.filter(pl.col("evidence") != "proven").height > 0
-    assert f"{frame.height} values" in str(summary)
-
-
-def test_only_the_sessions_asked_for(db: Path, tmp_path: Path) -> None:
-    uuid = sessions.list_sessions(db)[0]
-    assert dataset.export(db, tmp_path, [uuid[:10]]).sessions == 1
-    assert Store(tmp_path).values(sessions=["another"]).collect().is_empty()
-    assert Store(tmp_path).values("another").collect().is_empty()
-    assert Store(tmp_path).values("testbed", sessions=[uuid]).collect().height > 0
-    refused(lambda: dataset.export(db, tmp_path, ["ffffffff-none"]), "ffffffff-none", str(db))
-
-
-def test_an_interrupted_export_leaves_nothing(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_export_leaves_nothing(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = whole_file.write_parquet
 
     def stop(path: Path, frame: pl.DataFrame, **options: Any) -> None:
@@ -236,7 +106,8 @@ def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second table of a session has no room."""
-    write, written = whole_file.write_parquet, []
+    write = whole_file.write_parquet
+    written = []
 
     def full(path: Path, frame: pl.DataFrame, **how: Any) -> None:
         written.append(path)
@@ -245,14 +116,21 @@ def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
         write(path, frame, **how)
 
     monkeypatch.setattr(whole_file, "write_parquet", full)
-    refused(lambda: dataset.export(db, tmp_path), "cannot write the dataset", "No space left on device")
+    refused(
+        lambda: dataset.export(db, tmp_path), "cannot write the dataset", "No space left on device"
+    )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_files_are_seen_only_when_they_are_whole(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, places = whole_file.write_parquet, []
+def test_files_are_seen_only_when_they_are_whole(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = whole_file.write_parquet
+    places = []
     monkeypatch.setattr(
-        whole_file, "write_parquet", lambda path, frame, **rest: (places.append(path), write(path, frame, **rest))
+        whole_file,
+        "write_parquet",
+        lambda path, frame, **rest: (places.append(path), write(path, frame, **rest)),
     )
     dataset.export(db, tmp_path)
     assert len(places) == 3
@@ -293,57 +171,27 @@ def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
 
 def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     """Kernel settings, drivers and firmware of all nodes, each saying once."""
-    nodes = [{"release": "6.1", "driver of eth0": "ice 1.9 firmware 4.2"}, {"release": "6.2", "firmware of mlx5_0": None}]
+    nodes = [
+        {"release": "6.1", "driver of eth0": "ice 1.9 firmware 4.2"},
+        {"release": "6.2", "firmware of mlx5_0": None},
+    ]
     entry = {"uuid": "u", "result": "pass", "system": "s"}
     stored = {"verdict": "contradicted", "kernel": nodes}
     case = sessions.Case("u", 0, entry, {}, (), samples.read_evidence(stored, "case"), ())
     said = {"kernel release": ["6.1", "6.2"], "driver of eth0": ["ice 1.9 firmware 4.2"]}
     assert dataset._machine(case) == {"machine": said}
-    links = [{"node": f"n{n}", "link": "eth0", "mtu_bytes": mtu, "state": "up"} for n, mtu in ((1, 9000), (2, 1500), (3, 9000))]
+    links = [
+        {"node": f"n{n}", "link": "eth0", "mtu_bytes": mtu, "state": "up"}
+        for n, mtu in ((1, 9000), (2, 1500), (3, 9000))
+    ]
     proof = samples.read_evidence({**stored, "links": links}, "case")
     said["link eth0"] = ["MTU 1500, state up", "MTU 9000, state up"]
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
-def test_the_level_and_what_it_was_measured_with_are_kept() -> None:
-    entry = {"uuid": "u", "result": "pass", "system": "s", "level": "smoke", "measured_with": {"commit": "12ab"}}
-    session = session_of(synthetic.case())
-    rows = dataset._case_rows(session, [sessions.Case("u", 0, entry, {"fabric": "lo"}, (), None, ())])
-    assert json.loads(rows[0]["condition"]) == {"depth": "smoke", "fabric": "lo", "measured_with": {"commit": "12ab"}}
-
-
-def test_files_say_their_layout(exported: Path) -> None:
-    for path in exported.glob("*/system=*/date=*/*.parquet"):
-        assert pl.read_parquet_metadata(path)[dataset_layout.VERSION_KEY] == dataset_layout.LAYOUT
-
-
-@pytest.mark.parametrize("change", ["version", "column", "type", "rows", "no day", "gone", "twice", "copied"])
-def test_a_file_that_is_not_as_written_is_named_and_stops(exported: Path, tmp_path: Path, change: str) -> None:
-    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    path = next(tmp_path.glob("cases/system=*/date=*/*.parquet"))
-    whole = pl.read_parquet(path, hive_partitioning=False)
-    changed = {
-        "column": whole.drop("cmdline"),
-        "type": whole.with_columns(pl.col("samples").cast(pl.String)),
-        "rows": pl.concat([whole, whole]),
-    }.get(change, whole)
-    version = "1.0" if change == "version" else dataset_layout.LAYOUT
-    changed.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version, dataset_layout.ROWS_KEY: str(whole.height)})
-    copy = path.parents[1] / ("date=x" if change == "no day" else "date=2001-01-01") / path.name
-    if change in ("no day", "twice"):
-        copy.parent.mkdir()
-        shutil.copy(path, copy)
-    if change == "gone":
-        path.unlink()
-    if change == "copied":
-        shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-        for table in ("samples", "cases"):
-            (of_table,) = tmp_path.glob(f"{table}/system=*/date=*/*.parquet")
-            copy = Path(shutil.copy(of_table, of_table.with_name("another.parquet")))
-    refused(lambda: Store(tmp_path).scan("cases"), str(copy if change in ("no day", "copied") else path), "export")
-
-
-def test_a_session_comes_back_as_reframe_reported_it(exported: Path, db: Path, tmp_path: Path) -> None:
+def test_a_session_comes_back_as_reframe_reported_it(
+    exported: Path, db: Path, tmp_path: Path
+) -> None:
     stored = sessions.read_session(db)
     for named in ("latest", stored.uuid, stored.uuid[:8]):
         assert Store(exported).session(named) == stored
@@ -362,17 +210,16 @@ def test_a_session_comes_back_as_reframe_reported_it(exported: Path, db: Path, t
     assert Store(tmp_path).session() == stored
 
 
-def test_a_session_that_is_named_twice_is_one_and_an_empty_name_is_none(db: Path, tmp_path: Path) -> None:
-    (uuid,) = sessions.list_sessions(db)
-    assert dataset.export(db, tmp_path, [uuid, uuid[:8]]).sessions == 1
-    refused(lambda: dataset.export(db, tmp_path, [""]), "names no session")
-
-
-def test_what_another_database_could_not_export_is_not_forgotten_for_it(db: Path, tmp_path: Path) -> None:
+def test_what_another_database_could_not_export_is_not_forgotten_for_it(
+    db: Path, tmp_path: Path
+) -> None:
     """Two machines, one dataset: what one of them does not know is the other's."""
-    theirs, out = Path(shutil.copy(db, tmp_path / "theirs.db")), tmp_path / "out"
+    theirs = Path(shutil.copy(db, tmp_path / "theirs.db"))
+    out = tmp_path / "out"
     with closing(sqlite3.connect(theirs)) as connection:
-        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 100), uuid = 'b2b2'")
+        connection.execute(
+            "UPDATE sessions SET json_blob = substr(json_blob, 1, 100), uuid = 'b2b2'"
+        )
         connection.commit()
     refused(lambda: dataset.export(theirs, out), "b2b2")
     store = Store(out)
@@ -395,3 +242,198 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
         connection.commit()
     dataset.export(mine, tmp_path / "out")
     assert Store(tmp_path / "out").lost() == ()
+
+
+def test_columns_and_types(exported: Path) -> None:
+    schemas = {"samples": dataset_layout.SAMPLES_SCHEMA, "cases": dataset_layout.CASES_SCHEMA}
+    for table, schema in schemas.items():
+        found = Store(exported).scan(table).collect().schema
+        assert found == pl.Schema({**schema, **dataset_layout.PARTITION_SCHEMA})
+
+
+def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
+    keys = ("benchmark", "quantity", "message_bytes")
+    asked = {
+        (case["name"], *(row[key] for key in keys), repeat): value
+        for case in plan
+        if case["end"] in ("pass", "sanity")
+        for row in case["samples"]
+        for repeat, value in enumerate(row["values"], start=1)
+    }
+    names = Store(exported).scan("cases").select("case", name=pl.col("name").str.split("=").list[1])
+    frame = Store(exported).scan("samples").join(names, on="case").collect()
+    got = {row[:-1]: row[-1] for row in frame.select("name", *keys, "repeat", "value").rows()}
+    assert got == asked
+    assert frame.height == len(asked)
+
+
+def test_one_row_in_full(exported: Path, db: Path) -> None:
+    """All that the project promises to whoever reads the dataset."""
+    session = sessions.read_session(db)
+    case = session.cases[0]
+    rows = everything(exported).filter(
+        pl.col("case") == case.uuid,
+        benchmark="PingPong",
+        quantity="bandwidth_mb_per_s",
+        message_bytes=4096,
+        repeat=2,
+    )
+    [row] = rows.rows(named=True)
+    started = session.started.replace(microsecond=session.started.microsecond // 1000 * 1000)
+    outputdir = row.pop("outputdir")
+    assert Path(outputdir, "benchmark.txt").exists()
+    assert row.pop("value") > 0
+    assert row == {
+        **{"session": session.uuid, "started": started, "date": session.started.date()},
+        "labels": '{"run": "nightly", "why": "new firmware"}',
+        "case": f"{session.uuid}:0:0",
+        "run": 0,
+        "system": "testbed",
+        "partition": "node",
+        "stack": "intelmpi-wheels",
+        "mpi": "intelmpi",
+        "mpi_version": "2021.18.1",
+        "origin": "wheels",
+        "lock_hash": "sha256:intelmpi0123456789abcdef",
+        "fabric": "shm",
+        "nodes": 1,
+        "ppn": 2,
+        "ppn_symbol": "2",
+        "pinning": "bunch",
+        "group": "p2p",
+        "result": "pass",
+        "evidence": "proven",
+        "job_id": case.entry["jobid"],
+        "nodelist": case.entry["job_nodelist"][0],
+        "suite": "imb",
+        "benchmark": "PingPong",
+        "variant": "",
+        "ranks": 2,
+        "groups": 1,
+        "message_bytes": 4096,
+        "repetitions": 1000,
+        "quantity": "bandwidth_mb_per_s",
+        "unit": "MB/s",
+        "direction": "higher",
+        "repeat": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        (
+            "p2p_lo_2_bunch_mpich",
+            {
+                "result": "skip",
+                "reason": "transport tcp is not known for this device",
+                "evidence": None,
+                "samples": 0,
+                "fabric": "lo",
+                "stack": "mpich-wheels",
+            },
+        ),
+        (
+            "p2p_lo_2_bunch_openmpi",
+            {"result": "fail", "fail_phase": "setup", "evidence": "missing"},
+        ),
+        (
+            "p2p_lo_2_bunch_intelmpi",
+            {
+                "fail_phase": "sanity",
+                "evidence": "contradicted",
+                "sentences": [synthetic.CONTRADICTED],
+            },
+        ),
+        (
+            "transfer_shm_4_bunch_openmpi",
+            {
+                "result": "fail",
+                "fail_phase": "performance",
+                "evidence": "proven",
+                "gates": [synthetic.gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")],
+            },
+        ),
+    ],
+)
+def test_every_case_is_in_the_table_of_cases(
+    exported: Path, plan: list[dict[str, Any]], name: str, wanted: dict[str, Any]
+) -> None:
+    cases = Store(exported).scan("cases").collect()
+    assert cases.height == len(plan)
+    [row] = cases.filter(pl.col("name").str.ends_with(f"={name}")).rows(named=True)
+    assert {key: row[key] for key in wanted} == wanted
+
+
+def test_a_session_is_never_there_twice(
+    db: Path, tmp_path: Path, plan: list[dict[str, Any]]
+) -> None:
+    """Nor where it was exported before to another day; named twice, by its beginning, or not."""
+    first = dataset.export(db, tmp_path)
+    before = everything(tmp_path)
+    frame = Store(tmp_path).scan("samples").collect()
+    assert (first.sessions, first.cases, first.rows) == (1, len(plan), frame.height)
+    assert first.unproven_rows == frame.filter(pl.col("evidence") != "proven").height > 0
+    [here] = tmp_path.glob("samples/system=*/date=*/*.parquet")
+    elsewhere = here.parents[1] / "date=2001-01-01" / here.name
+    elsewhere.parent.mkdir()
+    here.rename(elsewhere)
+    (uuid,) = sessions.list_sessions(db)
+    assert dataset.export(db, tmp_path, [uuid, uuid[:8]]) == first
+    assert everything(tmp_path).equals(before)
+    assert [*tmp_path.glob("samples/system=*/date=*/*.parquet")] == [here]
+    for name in ("ffffffff-none", ""):
+        refused(lambda name=name: dataset.export(db, tmp_path, [name]), name)
+    assert Store(tmp_path).values(sessions=["another"]).collect().is_empty()
+    assert Store(tmp_path).values("another").collect().is_empty()
+    assert Store(tmp_path).values("testbed", sessions=[uuid]).collect().height > 0
+
+
+@pytest.mark.parametrize("change", ["version", "column", "type", "rows"])
+def test_a_file_that_is_not_as_written_is_named_and_stops(
+    exported: Path, tmp_path: Path, change: str
+) -> None:
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    [path] = tmp_path.glob("cases/system=*/date=*/*.parquet")
+    whole = pl.read_parquet(path, hive_partitioning=False)
+    changed = {
+        "version": whole,
+        "column": whole.drop("cmdline"),
+        "type": whole.with_columns(pl.col("samples").cast(pl.String)),
+        "rows": pl.concat([whole, whole]),
+    }
+    version = "1.0" if change == "version" else dataset_layout.LAYOUT
+    changed[change].write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
+    refused(lambda: Store(tmp_path).scan("cases"), str(path), "export")
+
+
+@pytest.mark.parametrize("place", ["date=x/{}", "date=2001-01-01/{}", "{}", ""])
+def test_a_file_that_is_not_where_it_was_written_is_named_and_stops(
+    exported: Path, tmp_path: Path, place: str
+) -> None:
+    """On another day or none; as another session in both tables; or nowhere."""
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    for table in ("samples", "cases"):
+        [path] = tmp_path.glob(f"{table}/system=*/date=*/*.parquet")
+        moved = path
+        if place == "":
+            path.unlink()
+        elif place == "{}":
+            moved = path.with_name("another.parquet")
+            shutil.copy(path, moved)
+        elif table == "cases":
+            moved = path.parents[1] / place.format(path.name)
+            moved.parent.mkdir()
+            shutil.copy(path, moved)
+        if place == "":
+            shutil.copytree(exported / "samples", tmp_path / "samples", dirs_exist_ok=True)
+    refused(lambda: Store(tmp_path).scan("cases"), str(moved), "export")
+
+
+def test_the_level_and_what_it_was_measured_with_are_kept() -> None:
+    with_ = {"commit": "12ab"}
+    entry = {"uuid": "u", "result": "pass", "system": "s", "level": "smoke", "measured_with": with_}
+    case = sessions.Case("u", 0, entry, {"fabric": "lo"}, (), None, ())
+    [row] = dataset._case_rows(session_of(synthetic.case()), [case])
+    wanted = {"depth": "smoke", "fabric": "lo", "measured_with": with_}
+    assert json.loads(row["condition"]) == wanted

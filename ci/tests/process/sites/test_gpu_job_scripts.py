@@ -1,4 +1,6 @@
-"""Job scripts of the template of GPU partitions, held point by point against what four systems document."""
+"""Job scripts of the template of GPU partitions, held point by
+point against what four systems document.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from typing import Any
 import pytest
 
 import published_stacks
+import synthetic_cabling
 from catalogue_launches import NCCL, OSU
 from job_scripts import fabric_of, listed
 from reframe_tests.harness.sites import site
+from synthetic_stack import sealed
 from tiny_site import write_site
 
 #: Stack: what it is in ``published_stacks.TODAY``, and the platform it was built for.
 STACKS = {"hpcx-224": "cuda", "openmpi-508": "cuda", "craympich-81": "cuda", "mpich-43": "rocm"}
-#: Partition: its stack, fabric, GPUs a node, and what its documentation says the script must have, each with where.
+#: Partition: its stack, fabric, GPUs a node, and what its documentation
+#: says the script must have, each with where.
 POINTS: dict[str, tuple[str, str, int, dict[str, str]]] = {
     "a100-infiniband": (
         "hpcx-224",
@@ -82,19 +87,18 @@ def write_stacks(folder: Path) -> str:
     rows = {name: published_stacks.TODAY[name] for name in STACKS}
     named = published_stacks.write_all(folder, rows=rows)
     for name, platform in STACKS.items():
-        path = folder / name / "stack.json"
-        programs = {}
+        stack = json.loads((folder / name / "stack.json").read_text())
+        stack["gpu"] = platform
         for program in (*OSU, *NCCL):
             there = folder / name / "bin" / program
             there.write_text("#!/bin/sh\n")
             there.chmod(0o755)
-            programs[program] = str(there)
-        stack = json.loads(path.read_text())
-        of_gpus = {"built_with": "its mpicc", "gpu": platform}
-        stack["suites"] |= {"osu": {"version": "7.5", **of_gpus}, "nccl_tests": {"version": "2.18.2", **of_gpus}}
-        stack["suites"]["mpi4py"] = {"version": "4.1.2", "built_with": "its mpicc"}
+            stack["binaries"][program] = str(there)
+        built = {"version": "7.5", "built_with": "its mpicc"}
+        stack["suites"] |= {key: {**built, "gpu": platform} for key in ("osu", "nccl_tests")}
+        stack["suites"]["mpi4py"] = built
         stack["commands"]["mpi4py.bench"] = [sys.executable, "-m", "mpi4py.bench"]
-        path.write_text(json.dumps({**stack, "gpu": platform, "binaries": {**stack["binaries"], **programs}}))
+        (folder / name / "stack.json").write_text(json.dumps(sealed(stack)))
     return named
 
 
@@ -103,71 +107,97 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_stacks(tmp_path_factory.mktemp("gpu") / "stacks")
 
 
+@pytest.fixture
+def run(stacks: str, run_reframe: Any, tmp_path: Path) -> Any:
+    """ReFrame on a partition of a filled system, with the stage kept; its output."""
+
+    def run(words: str, partition: str = "a100-infiniband", system: Any = None) -> str:
+        result = run_reframe(
+            *words.split(),
+            f"--system=mysystem:{partition}",
+            f"--stage={tmp_path / 'stage'}",
+            "--keep-stage-files",
+            config=write_site(tmp_path, system or filled()),
+            environ={"MPIBENCH_STACKS": stacks},
+        )
+        assert result.returncode == 0, result.stdout[-3000:] + result.stderr
+        return result.stdout
+
+    return run
+
+
 @pytest.mark.parametrize("partition", POINTS)
-def test_scripts_are_those_of_the_documentation(partition: str, stacks: str, run_reframe: Any, tmp_path: Path) -> None:
+def test_scripts_are_those_of_the_documentation(partition: str, run: Any, tmp_path: Path) -> None:
     stack, fabric, gpus, points = POINTS[partition]
-    stage = tmp_path / "stage"
-    where: dict[str, Any] = {"config": write_site(tmp_path, filled()), "environ": {"MPIBENCH_STACKS": stacks}}
-    result = run_reframe(
-        *("--dry-run", f"--system=mysystem:{partition}", "-S", "level=smoke", f"--stage={stage}", "--keep-stage-files"),
-        *("-p", stack, "-P", "nodes=2", "-P", f"ppn={gpus}", "-P", "pinning=gpu_local"),
-        *("-n", f"(OsuCollectives|NcclCollectives)%fabric={fabric}%"),
-        **where,
-    )
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr
-    scripts = {path.parent.name.rpartition("_")[0]: path for path in stage.rglob("rfm_job.sh")}
-    assert set(scripts) == {"OsuCollectives", "NcclCollectives"}, result.stdout[-3000:]
-    assert {fabric_of(path, result.stdout) for path in scripts.values()} == {fabric}
-    text = "\n".join(path.read_text() for path in scripts.values())
-    missing = {f"{point} ({source})" for point, source in points.items() if not re.search(point, text, re.MULTILINE)}
-    assert missing == set()
-    assert re.search(r"osu_allreduce .*-d (cuda|rocm)", text) and re.search(r"all_reduce_perf -b \d+ -e \d+ -f 2 -g 1 ", text)
+    words = f"--dry-run -S level=smoke -p {stack} -P nodes=2 -P ppn={gpus} -P pinning=gpu_local"
+    said = run(f"{words} -n (OsuCollectives|NcclCollectives)%fabric={fabric}%", partition)
+    scripts = list((tmp_path / "stage").rglob("rfm_job.sh"))
+    assert len(scripts) == 2 and {fabric_of(path, said) for path in scripts} == {fabric}
+    text = "\n".join(path.read_text() for path in scripts)
+    ours = {r"osu_allreduce .*-d (cuda|rocm)": "OSU", r"all_reduce_perf -b \d+ -e \d+ -f 2": "NCCL"}
+    sources = {**points, **ours}.items()
+    assert [row for row in sources if not re.search(row[0], text, re.MULTILINE)] == []
 
 
-def test_the_matrix_of_a_gpu_partition_is_listed(stacks: str, run_reframe: Any, tmp_path: Path) -> None:
+def test_the_matrix_of_a_gpu_partition_is_listed(run: Any) -> None:
     """Each memory is a fabric of its own, and what cannot have it is left out."""
-    where: dict[str, Any] = {"config": write_site(tmp_path, filled()), "environ": {"MPIBENCH_STACKS": stacks}}
-    result = run_reframe("-lC", "-v", "--system=mysystem:a100-infiniband", "-p", "hpcx-224", **where)
-    assert result.returncode == 0, result.stdout[-2000:]
-    listing = listed(result.stdout)
-    assert "measured nowhere" not in result.stdout, "each line has a reason"
-    tests = {
-        name: set(re.findall(rf"^(\w+) @ .*%fabric={name} ", listing, re.MULTILINE)) for name in ("hdr200", "hdr200_device")
-    }
-    assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= tests["hdr200_device"]
-    assert not {name for name in tests["hdr200_device"] if name.startswith(("Imb", "Wire", "Mpi4py", "Stream"))}
-    assert not {name for name in tests["hdr200"] if name.startswith("Nccl")}
-    of_pairs = " ".join(line for line in listing.splitlines() if line.startswith("Pair"))
-    maps = set(re.findall(r"%fabric=(\w+) %nodes=(\d+) %ppn=(\w+)", of_pairs))
-    assert ("nvlink", "1", "gpu") in maps and ("hdr200_device", "2", "1") in maps, maps
-    assert {(nodes, ppn) for _, nodes, ppn in maps} == {("1", "gpu"), ("2", "1")}, "one GPU a node, or those of one node"
-    assert "OsuOneSided" in tests["hdr200"] - tests["hdr200_device"]
-    assert "stack hpcx-224: its MPI does no one-sided operations in CUDA memory (device)" in result.stdout
-    assert {"CrossCheck", "OsuParallelTransfer"} <= tests["hdr200"] - tests["hdr200_device"]
-    assert "two suites are compared, and IMB does not measure CUDA memory (device)" in result.stdout
-    assert "no benchmark of group transfer_osu in this stack measures CUDA memory (device) and says so" in result.stdout
-    assert not re.search(r"^CrossCheck @ .*%nodes=2 %ppn=2", listing, re.MULTILINE), "two suites have one pair of ranks"
+    said = run("-lC -v -p hpcx-224")
+    listing = listed(said)
+    assert "measured nowhere" not in said, "each line has a reason"
+    host, device = (
+        set(re.findall(rf"^(\w+) @ .*%fabric={name} ", listing, re.MULTILINE))
+        for name in ("hdr200", "hdr200_device")
+    )
+    assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= device
+    assert not {name for name in device if name.startswith(("Imb", "Wire", "Mpi4py", "Stream"))}
+    assert not {name for name in host if name.startswith("Nccl")}
+    assert {"OsuOneSided", "CrossCheck", "OsuParallelTransfer"} <= host - device
+    pairs = " ".join(re.findall("^Pair.*", listing, re.MULTILINE))
+    maps = set(re.findall(r"%fabric=(\w+) %nodes=(\d+) %ppn=(\w+)", pairs))
+    assert {("nvlink", "1", "gpu"), ("hdr200_device", "2", "1")} <= maps
+    assert {row[1:] for row in maps} == {("1", "gpu"), ("2", "1")}, (
+        "one GPU a node, or those of one node"
+    )
+    assert "its MPI does no one-sided operations in CUDA memory (device)" in said
+    assert not re.search(r"^CrossCheck @ .*%nodes=2 %ppn=2", listing, re.MULTILINE), (
+        "two suites have one pair of ranks"
+    )
 
 
-def test_cpus_that_no_node_has_are_one_sentence(run_reframe: Any, tmp_path: Path) -> None:
-    system = filled()
-    system["partitions"][2]["extras"]["gpus"]["of_node"][0]["cpus"] = "900-907"
-    result = run_reframe("-l", "--system=mysystem:mi250x-slingshot", config=write_site(tmp_path, system))
-    assert result.returncode == 1 and "Traceback" not in result.stdout + result.stderr
-    assert "mysystem:mi250x-slingshot: no node has CPUs 900-907: correct cpus of 'gpus' in" in result.stdout + result.stderr
-
-
-def test_two_gpus_of_a_node_are_mapped_and_not_in_turn(stacks: str, run_reframe: Any, tmp_path: Path) -> None:
-    """``ppn=gpu`` is as many ranks as ``ppn=2`` there; probes without messages are in no memory of GPUs."""
+def test_two_gpus_of_a_node_are_mapped_and_not_in_turn(run: Any) -> None:
+    """``ppn=gpu`` is as many ranks as ``ppn=2`` there; probes
+    without messages are in no memory of GPUs.
+    """
     system = filled()
     (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")
     partition["devices"][0]["num_devices"] = 2
-    partition["extras"]["gpus"]["of_node"] = partition["extras"]["gpus"]["of_node"][:2]
-    where: dict[str, Any] = {"config": write_site(tmp_path, system), "environ": {"MPIBENCH_STACKS": stacks}}
-    words = ("--system=mysystem:a100-infiniband", "-p", "hpcx-224", "-n", "PairMap|PairTurn|Placement")
-    result = run_reframe("-lC", "-v", *words, **where)
-    assert result.returncode == 0, result.stdout[-2000:]
-    cases = set(re.findall(r"- (\w+) %fabric=(\w+) %nodes=1 %ppn=gpu", result.stdout))
-    assert ("PairMap", "nvlink") in cases
-    assert ("PairTurn", "nvlink") not in cases and "the one pair of a node's two GPUs" in result.stdout
-    assert not {fabric for _, fabric in re.findall(r"- (Placement) %fabric=(\w+)", result.stdout)} & {"nvlink", "hdr200_device"}
+    del partition["extras"]["gpus"]["of_node"][2:]
+    said = run("-lC -v -p hpcx-224 -n PairMap|PairTurn|Placement", system=system)
+    cases = set(re.findall(r"- (\w+) %fabric=(\w+) %nodes=1 %ppn=gpu", said))
+    assert ("PairMap", "nvlink") in cases and ("PairTurn", "nvlink") not in cases
+    assert "the one pair of a node's two GPUs" in said
+    assert not re.search("- Placement %fabric=(nvlink|hdr200_device)", said)
+
+
+@pytest.mark.parametrize(
+    ("count", "row"),
+    [(1, r"n0017 \S*spine\S*\.r2leaf2$"), (2, r"n0017 \S+\.the_leaf_of_n0017-0032$")],
+)
+def test_ranks_are_told_the_switches_of_the_rails(
+    count: int, row: str, run: Any, tmp_path: Path
+) -> None:
+    """A file of what was discovered, of which the partition's rails are a part."""
+    system = filled()
+    (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")
+    extras = partition["extras"]
+    extras["node_counts"] = [4]
+    for gpu in extras["gpus"]["of_node"]:
+        gpu.pop("nic", None)
+    fabric = extras["fabrics"]["hdr200"]
+    fabric["rails"] = fabric["rails"][2 : 2 + count]
+    (tmp_path / "net.txt").write_text(synthetic_cabling.fat_trees(32, 5).text())
+    words = f"--dry-run -p hpcx-224 -n PairMap%fabric=hdr200% -S switches={tmp_path}/net.txt"
+    run(words, system=system)
+    (script,) = (tmp_path / "stage").rglob("rfm_job.sh")
+    assert re.search(row, script.read_text(), re.MULTILINE)
+    assert "--switches switches.txt" in script.read_text()

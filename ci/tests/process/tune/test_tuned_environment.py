@@ -7,24 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.tune import settings
+from mpibench_tune import settings
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Wanted, write
-from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
+from reframe_tests.harness.sites.tuned_settings import TunedPlace, TunedSettings
 
 RULES = (AlgorithmRule("Allreduce", 0, 122, "2"), AlgorithmRule("Allreduce", 123, 4096, "3"))
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "intelmpi"])
-def test_a_script_in_bash_gets_the_variables_wherever_the_folder_lies(mpi: str, tmp_path: Path) -> None:
+def test_a_script_in_bash_gets_the_variables_wherever_the_folder_lies(
+    mpi: str, tmp_path: Path
+) -> None:
     tuning = registry.find(mpi).tuning
     assert tuning is not None
     files = write(tuning, Wanted(RULES, 24, version=(5, 0, 11)))
-    place = Place("generic", "stack", "shm", 1, 24, "none")
+    place = TunedPlace("generic", "stack", "shm", 1, 24, "none")
     made = TunedSettings(place, mpi, "5.0.11", "", "", files.env, {}, {}, RULES)
     folder = tmp_path / "all 'our' $HOME \"files\""
     settings.install(made, {**files.files, **files.further}, folder)
-    script = 'set -eu; . "$1"; shift; for name; do printf "%s\\n" "${!name}"; done; echo "${tuned_folder-gone}"'
+    script = (
+        'set -eu; . "$1"; shift; for name; do printf "%s\\n" "${!name}"; done; echo '
+        '"${tuned_folder-gone}"'
+    )
     words = ["bash", "-c", script, "job", str(folder / settings.ENVIRONMENT), *files.env]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/")
     assert done.stdout.splitlines() == [*made.environment(folder).values(), "gone"]

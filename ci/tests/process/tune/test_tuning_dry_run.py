@@ -1,4 +1,6 @@
-"""A tuning for a machine nobody has here: the job scripts of 64 ranks, 8 a node, for the site of a filled-in template."""
+"""A tuning for a machine nobody has here: the job scripts of 64 ranks, 8
+a node, for the site of a filled-in template.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,25 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.site import ROOT
 from tuning_project import TuningProject
 
-SITE, STACK = "lagoon", "mpich-43"
+SITE = "lagoon"
+STACK = "mpich-43"
 WORDS = (
-    f"tune --system {SITE}:hdr --stack {STACK} --fabric hdr200 --nodes 8 --ppn 8 --pinning none --collective Alltoallv "
-    "--dry-run"
+    f"tune --system {SITE}:hdr --stack {STACK} --fabric hdr200 --nodes 8 --ppn 8 --pinning none "
+    "--collective Alltoallv --dry-run"
 )
 NODE = 'describe(sockets=2, cores_per_socket=8), "extras": {'
 
 
 def fill_in(project: TuningProject, node: str = NODE) -> None:
     """The template, as its own text says."""
-    text = (ROOT / "site_configs" / "template" / "modern.py").read_text().replace('"mysystem"', f'"{SITE}"')
-    text = text.replace("\n_SHM", "\nfrom reframe_tests.harness.machine.topology import describe\n\n_SHM", 1)
+    text = (
+        (ROOT / "site_configs" / "template" / "modern.py")
+        .read_text()
+        .replace('"mysystem"', f'"{SITE}"')
+    )
+    text = text.replace(
+        "\n_SHM", "\nfrom reframe_tests.harness.machine.topology import describe\n\n_SHM", 1
+    )
     for word, ours in (
         ("FILL_IN: folder all nodes see", str(project.top / "results")),
         ("FILL_IN: regular expression of the login nodes' names", "login[0-9]+"),
@@ -41,7 +50,9 @@ def fill_in(project: TuningProject, node: str = NODE) -> None:
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     rows = {STACK: published_stacks.TODAY[STACK]}
-    return {"MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", mpi4py=True, rows=rows)}
+    return {
+        "MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", mpi4py=True, rows=rows)
+    }
 
 
 @pytest.fixture
@@ -49,25 +60,40 @@ def project(tmp_path: Path) -> TuningProject:
     return TuningProject(tmp_path / "project")
 
 
-def test_a_site_that_says_too_little_gets_no_job_and_the_reason(project: TuningProject, environ: dict[str, str]) -> None:
+def test_a_site_that_says_too_little_gets_no_job_and_the_reason(
+    project: TuningProject, environ: dict[str, str]
+) -> None:
     fill_in(project, node="")
     status, said = project.run(*WORDS.split(), environ=environ)
-    assert status == 2 and "no job can be written: the topology of partition lagoon:hdr is unknown" in said, said
+    assert (
+        status == 2
+        and "no job can be written: the topology of partition lagoon:hdr is unknown" in said
+    ), said
 
 
-def test_a_dry_run_writes_the_jobs_of_64_ranks(project: TuningProject, environ: dict[str, str]) -> None:
+def test_a_dry_run_writes_the_jobs_of_64_ranks(
+    project: TuningProject, environ: dict[str, str]
+) -> None:
     fill_in(project)
     status, said = project.run(*WORDS.split(), environ=environ)
     assert status == 0, said
     tuning = registry.find("mpich").tuning
     assert tuning is not None
     known = [each.word for each in tuning.find("Alltoallv").algorithms]
-    assert f"Alltoallv: {len(known)} algorithms" in said and re.search(r"about \d+ s on 8 nodes for the first round", said)
+    assert f"Alltoallv: {len(known)} algorithms" in said and re.search(
+        r"about \d+ s on 8 nodes for the first round", said
+    )
     [path] = re.findall(r"^job: (.*)$", said, re.M)
     text = Path(path).read_text()
-    assert re.search(r"^#SBATCH --ntasks=64$", text, re.M) and re.search(r"^#SBATCH --ntasks-per-node=8$", text, re.M), text
+    assert re.search(r"^#SBATCH --ntasks=64$", text, re.M) and re.search(
+        r"^#SBATCH --ntasks-per-node=8$", text, re.M
+    ), text
     for word in known:
         [launch] = re.findall(rf"launch alltoallv_{word} .*?Alltoallv\n", text, re.S)
-        assert all(f"{name}={value}" in launch for name, value in tuning.force("Alltoallv", word).items()), launch
+        assert all(
+            f"{name}={value}" in launch for name, value in tuning.force("Alltoallv", word).items()
+        ), launch
         assert f"--algorithm {word} " in launch and ",1048576 " in launch
-    assert not list(project.folder(SITE, STACK).rglob("state.json")), "nothing is remembered of what was not measured"
+    assert not list(project.folder(SITE, STACK).rglob("state.json")), (
+        "nothing is remembered of what was not measured"
+    )

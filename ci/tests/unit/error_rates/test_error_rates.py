@@ -6,30 +6,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy import stats
 
 from mpibench.judge import engine
-from mpibench.judge.engine import Outcome
-from refusals import refused_as
+from mpibench.judge.engine import RowOutcome
 from studies import error_rates
 from synthetic_verdicts import write_session
 
 FILES = [error_rates.RECORDED / f"{name}.parquet" for name in ("repeats", "another_day")]
-
-
-def table(jobs: int = 20, spread: float = 0.01) -> pl.DataFrame:
-    """Noise of a curve of latencies and one of bandwidths."""
-    rng = np.random.default_rng(1)
-    rows = [
-        ("shm", name, quantity, size, job, repeat, float(np.exp(spread * rng.standard_normal())))
-        for name, quantity in (("PingPong", "latency_us"), ("Uniband", "bandwidth_mb_per_s"))
-        for size in (8, 4096)
-        for job in range(jobs)
-        for repeat in range(3)
-    ]
-    return pl.DataFrame(rows, schema=list(error_rates.COLUMNS), orient="row")
 
 
 def test_a_rate_is_what_counting_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,10 +24,12 @@ def test_a_rate_is_what_counting_gives(tmp_path: Path, monkeypatch: pytest.Monke
     assert error_rates.main([*words, "--page", str(tmp_path / "page.md")]) == 0
     rows = json.loads((tmp_path / "rates.json").read_text())
     [row] = [row for row in rows if row["asked"] == "called"]
-    noise, called, limit = error_rates.made_up("t2"), 0, 0
+    noise = error_rates.made_up("t2")
+    called = 0
+    limit = 0
     for number in range(60):
         nights = noise.drawn(16, number, np.random.default_rng([1, 0, number]))[:, :-1]
-        called += Outcome.SLOWER in engine.tonight(nights, noise.rows).outcome
+        called += RowOutcome.SLOWER in engine.tonight(nights, noise.rows).outcome
         limit += bool((nights[:, -1] > np.median(nights[:, :-1], axis=1) + np.log(1.1)).any())
     assert 0 < called < 30
     assert (row["share"], row["draws"], row["case"]) == (called / 60, 60, "15 nights before")
@@ -79,12 +66,12 @@ def test_recorded_jobs_stay_whole() -> None:
 
 def test_student_is_welch_and_of_one_night_a_prediction() -> None:
     rng = np.random.default_rng(2)
-    before, now = rng.normal(size=(24, 9)), rng.normal(size=(24, 3)) + np.arange(24)[:, None] / 5
+    before = rng.normal(size=(24, 9))
+    now = rng.normal(size=(24, 3)) + np.arange(24)[:, None] / 5
     welch = stats.ttest_ind(now, before, axis=1, equal_var=False, alternative="greater").pvalue
     expected = stats.false_discovery_control(welch) <= 0.01
     assert np.array_equal(error_rates.student(before, now), expected) and expected.any()
-    flat = np.zeros((3, 9)), np.array([[0.0], [0.0], [9.0]])
-    assert not error_rates.student(*flat)[:2].any()
+    assert not error_rates.student(np.zeros((3, 9)), np.array([[0.0], [0.0], [9.0]]))[:2].any()
 
 
 @pytest.mark.parametrize("kind", ["t2", "disturbed", "bimodal"])
@@ -99,31 +86,6 @@ def test_a_sites_own_nights(tmp_path: Path) -> None:
     for number in range(16):
         write_session(tmp_path, number, sizes=(8, 65536), noise=0.01)
     random, in_order = error_rates.recorded(error_rates.own_history(tmp_path, "testbed"))
-    assert (random.name, random.drawn(3, 0, np.random.default_rng(1)).shape) == (
-        "testbed, as measured, at random",
-        (4, 4),
-    )
+    assert random.drawn(3, 0, np.random.default_rng(1)).shape == (4, 4)
     assert 0.001 < random.spread < 0.02
     assert random.rows.margins == pytest.approx(in_order.rows.margins)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda rows: rows.drop("job"), "job"),
-        (lambda rows: rows.with_columns(value=pl.lit(-1.0)), "is -1.0, expected a known"),
-        (lambda rows: rows.with_columns(quantity=pl.lit("speed")), "expected a known quantity"),
-        (lambda rows: rows.filter(pl.col("job") < 9), "shm has 9 jobs of 4 metrics, expected 15"),
-        (lambda rows: rows.with_columns(value=pl.lit(1.0)), "that differ"),
-    ],
-)
-def test_bad_noise_is_one_sentence(change, sentence: str, tmp_path: Path) -> None:
-    change(table()).write_csv(tmp_path / "noise.csv")
-    with refused_as("noise-unusable", match=sentence):
-        [list(error_rates.recorded(one)) for one in error_rates.read_file(tmp_path / "noise.csv")]
-
-
-def test_bad_questions_are_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for words in (["--only", "pink"], ["--draws", "1"], ["--noise", str(tmp_path / "none.csv")]):
-        assert error_rates.main(words) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1

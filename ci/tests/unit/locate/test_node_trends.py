@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 
 from mpibench.locate import answers, nights
-from mpibench.locate.findings import Answer
+from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
 from synthetic_pair_map import pair_map, sends_slowly
@@ -16,10 +16,12 @@ from synthetic_pair_map import pair_map, sends_slowly
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
 
 
-def night(number: int, times: float) -> Answer:
+def night(number: int, times: float) -> MapJudgement:
     answer = answers.judge_map(pair_map(12, sends_slowly("c5", times), seed=number))
     when = BEGAN + timedelta(days=number)
-    return replace(answer, session=f"s{number}", started=when, stack="mpich-wheels", fabric="eth100m")
+    return replace(
+        answer, session=f"s{number}", started=when, stack="mpich-wheels", fabric="eth100m"
+    )
 
 
 def test_a_node_that_gets_slower() -> None:

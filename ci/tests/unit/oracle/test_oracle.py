@@ -1,8 +1,10 @@
-"""The oracle: what the commands answer to recorded sessions. A change of the code changes an answer on purpose only.
+"""The oracle: what the commands answer to recorded sessions. A change
+of the code changes an answer on purpose only.
 
-``ci/tests/data/oracle/README.md`` says what the sessions were. ``answers/NAME.json`` is a command of ``commands.yaml`` with its
-exit status, what it printed and the files it wrote. ``MPIBENCH_FREEZE=yes pytest ci/tests/unit/oracle`` writes the answers
-anew: read their diff, and say in the commit which changed and why.
+``ci/tests/data/oracle/README.md`` says what the sessions were. ``answers/NAME.json`` is a command
+of ``commands.yaml`` with its exit status, what it printed and the files it wrote.
+``MPIBENCH_FREEZE=yes pytest ci/tests/unit/oracle`` writes the answers anew: read their diff, and
+say in the commit which changed and why.
 """
 
 from __future__ import annotations
@@ -50,12 +52,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _merged(rows: list[Any]) -> list[Any]:
-    """Records that differ in one field only from those before them, as one with all values of that field."""
+    """Records that differ in one field only from those before them,
+    as one with all values of that field.
+    """
     merged: list[Any] = []
     for row in rows:
         *_, last = merged or [None]
-        unlike = [key for key in row if row[key] != last.get(key)] if isinstance(row, dict) and isinstance(last, dict) else []
-        if len(unlike) == 1 and row.keys() == last.keys() - {MERGED} and last.get(MERGED, unlike) == unlike:
+        unlike = (
+            [key for key in row if row[key] != last.get(key)]
+            if isinstance(row, dict) and isinstance(last, dict)
+            else []
+        )
+        if (
+            len(unlike) == 1
+            and row.keys() == last.keys() - {MERGED}
+            and last.get(MERGED, unlike) == unlike
+        ):
             last[MERGED], values = unlike, last[unlike[0]] if MERGED in last else [last[unlike[0]]]
             last[unlike[0]] = [*values, row[unlike[0]]]
         else:
@@ -64,16 +76,25 @@ def _merged(rows: list[Any]) -> list[Any]:
 
 
 def _lines(text: str, place: Path) -> list[str]:
-    """An answer as it is compared: of JSON a line for each key and for each row of a list, of JUnit's XML one for each case;
-    rows and cases that differ in one field, or in their name, are one line with all of these."""
+    """An answer as it is compared: of JSON a line for each key and for each row of a list, of
+    JUnit's XML one for each case; rows and cases that differ in one field, or in their name, are
+    one line with all of these.
+    """
     if text.lstrip()[:1] in ("{", "["):
-        whole = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))  # as any processor adds them up
+        # as any processor adds them up
+        whole = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))
         rows: list[Any] = []
         for key, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
-            rows += [{key: row} for row in _merged(value)] if isinstance(value, list) else [{key: value}]
+            rows += (
+                [{key: row} for row in _merged(value)]
+                if isinstance(value, list)
+                else [{key: value}]
+            )
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     text = re.sub(r"(?<=>)\n *(?=<(?:skipped|failure|/testcase))", "", text)
-    alike = re.compile(r"^( *<testcase classname=\"[^\"]*\" name=\")([^\"]*)(\".*)\n\1([^\"]*)\3$", re.M)
+    alike = re.compile(
+        r"^( *<testcase classname=\"[^\"]*\" name=\")([^\"]*)(\".*)\n\1([^\"]*)\3$", re.M
+    )
     while alike.search(text):
         text = alike.sub(r"\1\2 | \4\3", text)
     text = text.replace(str(place), "PLACE")
@@ -96,7 +117,10 @@ def test_an_answer_is_as_it_was(
     printed = capsys.readouterr()
     for command, kind in answers.ANSWERS.items():
         if {*command.split()} <= {*COMMANDS[name].split()} and "--only" not in COMMANDS[name]:
-            msgspec.json.decode(printed.out if "--json" in command else (place / name / "accept.json").read_bytes(), type=kind)
+            msgspec.json.decode(
+                printed.out if "--json" in command else (place / name / "accept.json").read_bytes(),
+                type=kind,
+            )
     files = sorted(path for path in place.glob(f"{name}*/**/*") if path.suffix in READ_BY_PROGRAMS)
     files += sorted(path for path in place.glob(f"{name}.*") if path.suffix in READ_BY_PROGRAMS)
     found: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def own(root: Path, text: str) -> None:
 def test_every_rule_is_about_a_fact_that_nodes_show(tmp_path: Path) -> None:
     """A rule with a misspelt fact would never find anything."""
     node = node_facts.Node(make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET))
-    shown = set(node_facts.collect(node)) | {"driver", "driver_version", "clock_synchronised", "busy_cores"}
-    assert {rule.fact for rule in rules.load("generic")} <= shown | node_facts.GPU_FACTS
+    more = "driver driver_version clock_synchronised busy_cores shared_subnet"
+    shown = {*node_facts.collect(node), *more.split(), *node_facts.GPU_FACTS}
+    assert {rule.fact for rule in rules.load("generic")} <= shown
 
 
 def test_gpus_that_are_divided_on_all_nodes_fail(copy: Path) -> None:
@@ -39,75 +41,50 @@ def test_gpus_that_are_divided_on_all_nodes_fail(copy: Path) -> None:
 
 
 def test_a_systems_own_rules_replace_single_ones(copy: Path) -> None:
-    own(copy, f"kernel: {OWN}, expected: 5.14}}\nturbo: null\nboard: {OWN}, same: {{within: 2}}, instances: 'mlx5*'}}\n")
+    board = f"board: {OWN}, same: {{within: 2}}, instances: 'mlx5*'}}"
+    own(copy, f"kernel: {OWN}, expected: 5.14}}\nturbo: null\n{board}\n")
     found = {rule.fact: rule for rule in rules.load("mine", copy)}
     assert found["kernel"].allowed == (5.14,) and not found["kernel"].same
-    assert "turbo" not in found and found["governor"].same
-    assert (
-        found["board"].within == 2
-        and found["board"].concerns("any", "mlx5_1:1")
-        and not found["board"].concerns("any", "hfi1_0:1")
-    )
+    assert "turbo" not in found and found["governor"].same and found["board"].within == 2
+    assert found["board"].concerns("any", "mlx5_1:1")
+    assert not found["board"].concerns("any", "hfi1_0:1")
     assert {rule.fact for rule in rules.load("other", copy)} > {"turbo", "kernel"}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kernel: [", "is not YAML"),
         ("- kernel", "is a list at its top"),
         (f"Kernel: {OWN}, same: true}}", "does not match"),
         (f"kernel: {OWN}}}", "key 'kernel"),
-        (f"nvlinks: {OWN}, same: true, among: gpus}}", "key 'nvlinks.among': gpus is no such fact; write 'gpu'"),
         (f"kernel: {OWN}, same: true, expected: a}}", "key 'kernel"),
-        (f"kernel: {OWN}, same: false}}", "key 'kernel"),
         (f"kernel: {OWN}, at_least: high}}", "key 'kernel"),
-        (f"kernel: {OWN}, expected: []}}", "key 'kernel"),
-        ("kernel: {why: because, same: true}", "key 'kernel"),
-        (f"kernel: {OWN}, same: true, fails: no}}", "key 'kernel"),
-    ],
-)
-def test_what_is_no_rule_is_refused_with_its_place(copy: Path, text: str, said: str) -> None:
-    own(copy, text)
-    with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
-        rules.load("mine", copy)
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (f"kernal: {OWN}, same: true}}", "key 'kernal': no node shows such a fact; write 'kernel', or remove it."),
+        (f"nvlinks: {OWN}, same: true, among: gpus}}", "gpus is no such fact; write 'gpu'"),
+        (f"kernal: {OWN}, same: true}}", "no node shows such a fact; write 'kernel', or remove"),
         ("tubro: null", "key 'tubro': no node shows such a fact; write 'turbo', or remove it."),
-        ("zzz: null", "key 'zzz': no node shows such a fact; known: addresses, board, booted_unix_s, "),
-        (
-            f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}",
-            "key 'kernel.partitions': 'dnr2' is no partition of the system",
-        ),
-        (
-            f"kernel: {OWN}, same: true, instances: 'mlx5*'}}",
-            "key 'kernel.instances': kernel is one fact of the node as a whole",
-        ),
+        (f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}", "'dnr2' is no partition of the"),
+        (f"kernel: {OWN}, same: true, instances: 'mlx5*'}}", "kernel is one fact of the node as a"),
     ],
 )
-def test_a_rule_that_could_never_find_anything_is_refused(copy: Path, text: str, said: str) -> None:
+def test_what_is_no_rule_or_could_never_find_anything_is_refused(
+    copy: Path, text: str, said: str
+) -> None:
     own(copy, text)
-    with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
+    with pytest.raises(BadInput, match=rf"mine/preflight\.yaml.*{re.escape(said)}"):
         rules.load("mine", copy, ["ndr", "eth"])
-    assert said in str(refused.value)
 
 
 def test_with_rdma_memory_must_be_lockable(copy: Path) -> None:
     """Or all nodes could be alike in what keeps an MPI from using the fabric."""
 
-    def locked(rdma: bool) -> rules.Rule | None:
-        return next((rule for rule in rules.load("mine", copy, rdma=rdma) if rule.fact == "locked_memory_kib"), None)
+    def locked(rdma: bool = True) -> rules.Rule | None:
+        loaded = {rule.fact: rule for rule in rules.load("mine", copy, rdma=rdma)}
+        return loaded.get("locked_memory_kib")
 
-    without, rule = locked(False), locked(True)
-    assert without and without.same and not without.allowed
-    assert rule and not rule.same and rule.permits("unlimited") and not rule.permits(65536)
+    assert locked(rdma=False).same and not locked(rdma=False).allowed
+    rule = locked()
+    assert not rule.same and rule.permits("unlimited") and not rule.permits(65536)
     own(copy, f"locked_memory_kib: {OWN}, same: true}}\n")
-    mine = locked(True)
-    assert mine and mine.same, "a site that knows better says so"
+    assert locked().same, "a site that knows better says so"
     own(copy, "locked_memory_kib: null\n")
-    assert locked(True) is None
+    assert locked() is None

@@ -1,39 +1,50 @@
-"""README and docs: short where they are to be, whole in their links, and every command they show is one that exists."""
+"""README and docs: short where they are to be, whole in their links,
+and every command they show is one that exists.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
-import pytest
 import typer
+from reframe.frontend import cli
 
 import documentation
+from folders import OF_TOOLS, PRODUCT
 from mpibench.cli import app
+from reframe_tests.harness import command_line
 from reframe_tests.harness.sites import references
-from reframe_tests.harness.vocabulary import ROOT
+from reframe_tests.harness.vocabulary import ROOT, Refusal
 
 COMMAND = typer.main.get_command(app)
 
 
 def shown_code(text: str) -> Iterator[str]:
-    """Lines of code blocks, joined where they end in a backslash, and code within sentences, of a page of Markdown."""
+    """Lines of code blocks, joined where they end in a backslash, and
+    code within sentences, of a page of Markdown.
+    """
     fences = re.split(r"^```.*$", text, flags=re.MULTILINE)
     blocks = [*fences[1::2]]
     for prose in fences[::2]:
         indented = re.findall(r"(?:^    .*\n?)+", prose, re.MULTILINE)
         blocks += ["\n".join(line[4:] for line in block.splitlines()) for block in indented]
-        yield from re.findall(r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^    .*$", "", prose, flags=re.MULTILINE))
+        yield from re.findall(
+            r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^    .*$", "", prose, flags=re.MULTILINE)
+        )
     for block in blocks:
         yield from block.replace("\\\n", " ").splitlines()
 
 
 def commands(text: str, program: str) -> list[list[str]]:
-    """The words behind a program's name, of each command of it that a page shows; comments, synopsis brackets and ``...``
-    are left out."""
+    """The words behind a program's name, of each command of it that a page shows; comments,
+    synopsis brackets and ``...`` are left out.
+    """
     shown = []
     for line in shown_code(text):
         code = re.sub(r"(^|\s)#.*$", "", line).strip().removeprefix("$ ")
@@ -63,40 +74,136 @@ def fault_of(words: list[str]) -> str:
         if name not in node.commands:
             return "" if name.isupper() else f"there is no command {name!r}"
         node = node.commands[name]
-    options = {"--help", "-h", *(word for parameter in node.params for word in (*parameter.opts, *parameter.secondary_opts))}
-    unknown = [word for word in rest if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in options]
+    if node.hidden:  # of a tool that is not installed
+        return ""
+    options = {
+        "--help",
+        "-h",
+        *(
+            word
+            for parameter in node.params
+            for word in (*parameter.opts, *parameter.secondary_opts)
+        ),
+    }
+    unknown = [
+        word
+        for word in rest
+        if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in options
+    ]
     return f"{node.name} has no {unknown[0]}" if unknown else ""
 
 
 SHOWN = [
-    pytest.param(words, id=f"{documentation.name_of(path)}: {' '.join(words)[:60]}")
+    (documentation.name_of(path), words)
     for path in (*documentation.PAGES, *documentation.BESIDE)
     for words in commands(path.read_text(), "mpibench")
 ]
 
 
-@pytest.mark.parametrize("words", SHOWN)
-def test_each_shown_command_exists_with_its_options(words: list[str]) -> None:
-    assert fault_of(words) == ""
+def test_each_shown_command_exists_with_its_options() -> None:
+    assert len(SHOWN) > 80
+    assert [(page, words) for page, words in SHOWN if fault_of(words)] == []
 
 
 def test_commands_are_read_and_one_that_does_not_exist_is_seen() -> None:
-    assert len(SHOWN) > 80
     block = "    A=1 mpibench gait \\\n        --x SEL   # why\n"
     text = f"Use `mpibench gate --jsn`.\n\n{block}\n```text\n$ mpibench locate [X]\n```\n"
     shown = sorted(commands(text, "mpibench"))
     assert shown == [["gait", "--x", "SEL"], ["gate", "--jsn"], ["locate", "X"]]
-    assert [fault_of(words) for words in shown] == ["there is no command 'gait'", "gate has no --jsn", ""]
+    assert [bool(fault_of(words)) for words in shown] == [True, True, False]
+
+
+def said(path: Path) -> Iterator[str]:
+    """Texts of a source file that may reach a user: all but docstrings,
+    of which those of commands are their help.
+
+    What is put into a text when it is said is a capital letter, but
+    for the beginning of ReFrame's commands.
+    """
+    tree = ast.parse(path.read_text())
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    left_out = {id(part) for node in made for part in ast.walk(node)}
+    if path.parent.name != "commands":
+        bodies = (
+            next(iter(node.body), None)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        )
+        left_out |= {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
+    for text in made:
+        parts = ((part, ast.unparse(part)) for part in text.values)
+        yield "".join(
+            str(part.value)
+            if isinstance(part, ast.Constant)
+            else command_line.REFRAME
+            if "REFRAME" in source
+            else " X "
+            for part, source in parts
+        )
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in left_out
+        ):
+            yield node.value
+
+
+def pasted(program: str) -> list[tuple[str, list[str]]]:
+    """Commands in quotes or backticks in what the product says: file,
+    and the words behind the program's name.
+    """
+    quoted = re.compile(rf"""(?<!\w)(['`])({program}(?:\s[^'`]*)?)\1""")
+    paths = [path for top in PRODUCT for path in sorted(top.rglob("*.py"))]
+    found = [
+        (path, match[2])
+        for path in paths
+        for text in said(path)
+        for match in quoted.finditer(" ".join(text.split()))
+    ]
+    return [
+        (str(path.relative_to(ROOT)), _words(re.sub(r"[|>].*", "", code))) for path, code in found
+    ]
+
+
+def test_each_command_that_a_sentence_gives_to_be_pasted_is_one() -> None:
+    """ReFrame lists and runs nothing without ``-c``: its search
+    path is the folder it is started in.
+    """
+    faults = {(path, fault) for path, words in pasted("mpibench") if (fault := fault_of(words))}
+    options = set(re.findall(r"\'(--?[A-Za-z][\w-]*)\'", Path(cli.__file__).read_text()))
+    hints = pasted("reframe")
+    assert len(hints) > 8
+    for path, words in hints:
+        given = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
+        faults |= {
+            (path, f"ReFrame has no {word}")
+            for word in given
+            if word not in options and word[:2] not in options
+        }
+        if not {"-c", "--checkpath", "--detect-host-topology"} & set(given) and given:
+            faults.add((path, f"reframe {' '.join(words)} has no -c"))
+    assert faults == set()
 
 
 def test_each_shown_test_exists() -> None:
-    """``-n`` of ReFrame: some test has a name in which the part in front of the parameters is to be found."""
+    """``-n`` of ReFrame: some test has a name in which the part in
+    front of the parameters is to be found.
+    """
     names = {*references.tests(), "NodePreflight", "MysuiteRing"}
     wrong = []
     for path in documentation.PAGES:
         for words in commands(path.read_text(), "reframe"):
-            wanted = [words[at + 1].partition("%")[0] for at, word in enumerate(words[:-1]) if word == "-n"]
-            wrong += [(path.name, one) for one in wanted if not any(re.search(one, name) for name in names) and one != "TEST"]
+            wanted = [
+                words[at + 1].partition("%")[0]
+                for at, word in enumerate(words[:-1])
+                if word == "-n"
+            ]
+            wrong += [
+                (path.name, one)
+                for one in wanted
+                if not any(re.search(one, name) for name in names) and one != "TEST"
+            ]
     assert wrong == []
 
 
@@ -104,33 +211,31 @@ def test_each_shown_script_and_study_exists() -> None:
     wrong = []
     for path in (*documentation.PAGES, *documentation.BESIDE):
         text = path.read_text()
-        scripts = {script for line in shown_code(text) for script in re.findall(r"(?<![\w/.-])(ci/[\w-]+)(?![\w/.-])", line)}
+        scripts = {
+            script
+            for line in shown_code(text)
+            for script in re.findall(r"(?<![\w/.-])(ci/[\w-]+)(?![\w/.-])", line)
+        }
         studies = set(re.findall(r"studies\.(\w+)", text))
-        wrong += [f"{path.name}: {name}" for name in scripts if not (ROOT / name).exists()]
-        wrong += [f"{path.name}: {name}" for name in studies if importlib.util.find_spec(f"studies.{name}") is None]
+        known = {f"ci/{tool}" for tool in OF_TOOLS}  # also where it is not installed
+        wrong += [f"{path.name}: {name}" for name in scripts - known if not (ROOT / name).exists()]
+        wrong += [
+            f"{path.name}: {name}"
+            for name in studies
+            if importlib.util.find_spec(f"studies.{name}") is None
+        ]
     assert wrong == []
-
-
-def test_sentences_that_are_explained_are_said_somewhere() -> None:
-    """In a row of red.md ``...`` stands for names and numbers; the words between stand in one string of the programs."""
-    files = [
-        path
-        for folder in ("reframe_tests", "ci/mpibench")
-        for path in (ROOT / folder).rglob("*.*")
-        if path.suffix in (".py", ".sh")
-    ]
-    said = "\n".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in files)
-    rows = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/how-to/red.md").read_text(), re.MULTILINE)
-    assert len(rows) > 20
-    assert [row for row in rows if any(words.strip() not in said for words in row.split("..."))] == []
-
-
-def test_the_readme_is_a_first_page() -> None:
-    assert len(documentation.README.read_text().splitlines()) <= 150
 
 
 def test_the_links_of_the_readme_lead_to_pages() -> None:
     """Those of the pages themselves are checked when the site is built."""
-    links = re.findall(r"\]\(([^)#]+)", documentation.README.read_text())
-    assert len(links) > 15
-    assert [link for link in links if "://" not in link and not Path(ROOT, link).is_file()] == []
+    text = documentation.README.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert len(links) > 10 and all(Path(ROOT, link).is_file() for link in links)
+    assert len(text.splitlines()) <= 150, "a first page"
+
+
+def test_every_kind_of_refusal_has_a_row() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text()
+    [_, table, _] = re.split("## Refusals|## Selectors", page)
+    assert re.findall(r"(?m)^\| `([a-z-]+)` \|", table) == list(get_args(Refusal))

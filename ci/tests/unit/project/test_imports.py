@@ -1,16 +1,22 @@
-"""What imports what, read from the syntax: no circle of modules or rooms, and the tests know nothing of the command."""
+"""What imports what, by the syntax: no circle of modules or rooms;
+tests know nothing of commands, the core of tools.
+"""
 
 from __future__ import annotations
 
 import ast
 import graphlib
+import importlib.util
 from collections.abc import Callable, Iterator
 
-from reframe_tests.harness.vocabulary import ROOT
+from folders import OF_TOOLS, PRODUCT
 
-PACKAGES = {"reframe_tests": ROOT / "reframe_tests", "mpibench": ROOT / "ci" / "mpibench"}
+PACKAGES = {folder.name: folder for folder in PRODUCT}
+CORE = {"reframe_tests", "mpibench"}
 FILES = {
-    ".".join((package, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"): path
+    ".".join((package, *path.relative_to(folder).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
     for package, folder in PACKAGES.items()
     for path in sorted(folder.rglob("*.py"))
 }
@@ -23,7 +29,9 @@ def imports(module: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            above = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             base = ".".join([*above, *filter(None, [node.module])])
             for alias in node.names:
                 whole = f"{base}.{alias.name}"
@@ -34,14 +42,18 @@ IMPORTS = {module: set(imports(module)) - {module} for module in FILES}
 
 
 def room_of(module: str) -> str:
-    """Folder or file directly in ``harness/`` or ``mpibench/``; a leaf, or the package itself, is one of its own."""
+    """Folder or file directly in ``harness/`` or ``mpibench/``; a leaf,
+    or the package itself, is one of its own.
+    """
     return ".".join(module.split(".")[: 3 if module.startswith("reframe_tests.harness") else 2])
 
 
 def no_circle(name_of: Callable[[str], str]) -> None:
     graph: dict[str, set[str]] = {}
     for module, wanted in IMPORTS.items():
-        graph.setdefault(name_of(module), set()).update({name_of(one) for one in wanted} - {name_of(module)})
+        graph.setdefault(name_of(module), set()).update(
+            {name_of(one) for one in wanted} - {name_of(module)}
+        )
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
@@ -55,5 +67,40 @@ def test_no_rooms_import_each_other() -> None:
 
 def test_the_tests_know_nothing_of_the_command() -> None:
     assert len(FILES) > 100, "the walk finds the project"
-    wrong = {module: wanted for module, wanted in IMPORTS.items() if module.startswith("reframe_tests.")}
+    wrong = {
+        module: wanted for module, wanted in IMPORTS.items() if module.startswith("reframe_tests.")
+    }
     assert [one for wanted in wrong.values() for one in wanted if one.startswith("mpibench")] == []
+
+
+def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
+    assert PACKAGES.keys() == {*CORE, *filter(importlib.util.find_spec, OF_TOOLS)}
+    wrong = []
+    for module, wanted in IMPORTS.items():
+        allowed = {*CORE, module.partition(".")[0]}
+        wrong += [
+            f"{module} imports {one}" for one in wanted if one.partition(".")[0] not in allowed
+        ]
+    assert wrong == []
+
+
+def test_tools_import_what_is_public() -> None:
+    names = [
+        f"{module}: {alias.name}"
+        for module, path in FILES.items()
+        if module.partition(".")[0] in OF_TOOLS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in CORE
+        for alias in node.names
+    ]
+    assert [name for name in names if " _" in name] == []
+
+
+def test_a_name_means_one_class() -> None:
+    """Whoever reads ``Record`` need not ask which one."""
+    places: dict[str, list[str]] = {}
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -20,8 +20,9 @@ SCHEMAS = sorted(
     for path in (ROOT / folder).rglob("*.schema.json")
     if path.is_file()
 )
-#: What ends a pattern: Python's ``$`` alone also matches before a newline that ends the text (``re``), which ECMA 262, the
-#: language of JSON Schema's patterns, does not; with the look-ahead both mean the same.
+#: What ends a pattern: Python's ``$`` alone also matches before a newline that ends the text
+#: (``re``), which ECMA 262, the language of JSON Schema's patterns, does not; with the look-ahead
+#: both mean the same.
 END = "$(?!\\n)"
 
 
@@ -40,13 +41,23 @@ def patterns(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
             yield from patterns(inner, f"{place}/{number}")
 
 
-FOUND = [(f"{path.name}{place}", text) for path in SCHEMAS for place, text in patterns(json.loads(path.read_text()))]
+FOUND = [
+    (f"{path.name}{place}", text)
+    for path in SCHEMAS
+    for place, text in patterns(json.loads(path.read_text()))
+]
 ANCHORED = sorted({text for _, text in FOUND if text.endswith(("$", END))})
 
 
 def test_all_schemas_and_their_patterns_are_found() -> None:
     names = {path.name for path in SCHEMAS}
-    assert names >= {"system.schema.json", "policy.schema.json", "stack.schema.json", "stacks.schema.json", "spack.schema.json"}
+    assert names >= {
+        "system.schema.json",
+        "policy.schema.json",
+        "stack.schema.json",
+        "stacks.schema.json",
+        "spack.schema.json",
+    }
     assert len(FOUND) > 25
     assert len(ANCHORED) > 10
 

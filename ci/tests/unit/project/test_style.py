@@ -30,7 +30,11 @@ def own_files(folder: Path = ROOT) -> list[Path]:
     found = []
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
-            foreign = path.name in FOREIGN or path.name.endswith((".egg-info", "_cache")) or name_of(path) in FOREIGN_AT_TOP
+            foreign = (
+                path.name in FOREIGN
+                or path.name.endswith((".egg-info", "_cache"))
+                or name_of(path) in FOREIGN_AT_TOP
+            )
             found += [] if foreign else own_files(path)
         elif path.is_file():
             found.append(path)
@@ -40,7 +44,9 @@ def own_files(folder: Path = ROOT) -> list[Path]:
 def is_shell(path: Path) -> bool:
     with path.open("rb") as stream:
         first = stream.readline(200)
-    return path.suffix in (".sh", ".bash") or (first.startswith(b"#!") and first.strip().endswith((b"bash", b"/sh")))
+    return path.suffix in (".sh", ".bash") or (
+        first.startswith(b"#!") and first.strip().endswith((b"bash", b"/sh"))
+    )
 
 
 FILES = own_files()
@@ -55,7 +61,13 @@ def test_ruff(words: tuple[str, ...]) -> None:
 
 
 def test_ruff_reads_every_file() -> None:
-    listed = subprocess.run([BIN / "ruff", "check", "--show-files", ROOT], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [BIN / "ruff", "check", "--show-files", ROOT],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert {name_of(path) for path in FILES if path.suffix == ".py"} <= {
         name_of(Path(line)) for line in listed.stdout.splitlines()
     }
@@ -70,7 +82,9 @@ def test_types() -> None:
 
 @pytest.mark.parametrize("path", SHELL, ids=name_of)
 def test_shellcheck(path: Path) -> None:
-    done = subprocess.run([BIN / "shellcheck", "--external-sources", path], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [BIN / "shellcheck", "--external-sources", path], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -19,27 +19,27 @@ FRAME = pl.DataFrame({"value": random.Random(1).sample(range(1 << 40), 10_000)})
 
 
 def test_what_is_written_takes_its_place_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "session-id"
-    path.write_text("old")
-    with replacing(path) as partial:
-        partial.write_text("new")
-        assert path.read_text() == "old"
-    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
-
-
-def test_what_fails_half_way_changes_nothing(tmp_path: Path) -> None:
+    """What fails half way changes nothing; what a killed writer left is known."""
     path = tmp_path / "session-id"
     path.write_text("old")
     with pytest.raises(ZeroDivisionError), replacing(path) as partial:
         partial.write_text("ne")
         raise ZeroDivisionError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with replacing(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old" and whole_file.partials(path) == [partial]
+        assert whole_file.partials(tmp_path / "session") == []
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("room", [0, 3, 4096], ids="{} bytes".format)
 @pytest.mark.parametrize(
     "write",
-    [lambda path: path.write_text("new" * 50_000), lambda path: whole_file.write_parquet(path, FRAME)],
+    [
+        lambda path: path.write_text("new" * 50_000),
+        lambda path: whole_file.write_parquet(path, FRAME),
+    ],
     ids=["text", "table"],
 )
 def test_what_has_no_room_is_said_of_the_file_that_was_meant(
@@ -62,16 +62,14 @@ def test_what_has_no_room_is_said_of_the_file_that_was_meant(
 def test_a_place_that_cannot_be_taken_is_said_of_the_file_that_was_meant(tmp_path: Path) -> None:
     """As where a file is a mount of its own, or a folder has its name."""
     (tmp_path / "page" / "x").mkdir(parents=True)
-    with pytest.raises(OSError, match="Is a directory") as refused, replacing(tmp_path / "page") as partial:
+    with (
+        pytest.raises(OSError, match="Is a directory") as refused,
+        replacing(tmp_path / "page") as partial,
+    ):
         partial.write_text("new")
-    assert refused.value.filename == str(tmp_path / "page") and [path.name for path in tmp_path.iterdir()] == ["page"]
-
-
-def test_what_a_killed_writer_left_is_known(tmp_path: Path) -> None:
-    with replacing(tmp_path / "state.json") as partial:
-        partial.touch()
-        assert whole_file.partials(tmp_path / "state.json") == [partial]
-        assert whole_file.partials(tmp_path / "state") == [], "of a file whose name begins alike"
+    assert refused.value.filename == str(tmp_path / "page") and [
+        path.name for path in tmp_path.iterdir()
+    ] == ["page"]
 
 
 def test_a_page_half_of_which_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:

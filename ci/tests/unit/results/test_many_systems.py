@@ -35,5 +35,5 @@ def test_other_systems_files_are_not_looked_at(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-40])
     assert Store(tmp_path).select("system0", "latest").values.height
     assert drift.read(Store(tmp_path), "system0").nights.height == 1
-    with refused_as("session-unreadable", match="cut off"):
+    with refused_as("file-unreadable", match="cut off"):
         Store(tmp_path).select("system1", "latest")

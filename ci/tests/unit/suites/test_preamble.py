@@ -1,4 +1,6 @@
-"""Other programs' lines around a benchmark's output: harmless ones are set aside and counted, trouble is an error."""
+"""Other programs' lines around a benchmark's output: harmless ones are
+set aside and counted, trouble is an error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ RECORDED = DATA / "golden_transports"
 #: Recorded outputs of an MPI that says what it does: lines of it before the title.
 TALKATIVE = {
     "intelmpi-2021.18.1-lo.out.txt": {"Intel MPI": 23},
-    "intelmpi-2021.18.1-two-nodes.out.txt": {"Intel MPI": 25},
     "intelmpi-2021.18.1-lo-mpi4py.out.txt": {"Intel MPI": 23},
     "mpich-5.0.2-lo.out.txt": {"MPICH": 89},
 }
@@ -24,11 +25,13 @@ OUTPUTS = {
     "mpi4py": golden("mpi4py-pingpong-mpich-n2.txt"),
 }
 REMOVED = (
-    "[0] MPI startup(): I_MPI_DAPL_DIRECT_COPY_THRESHOLD variable has been removed from the product, its value is ignored\n"
+    "[0] MPI startup(): I_MPI_DAPL_DIRECT_COPY_THRESHOLD variable has been removed from the "
+    "product, its value is ignored\n"
 )
 KNOWN = {
     REMOVED: "Intel MPI",
-    "MPI startup(): Warning: I_MPI_PMI_LIBRARY will be ignored since the hydra process manager was found\n": "Intel MPI",
+    "MPI startup(): Warning: I_MPI_PMI_LIBRARY will be ignored since the hydra process manager "
+    "was found\n": "Intel MPI",
     "srun: job 4901 queued and waiting for resources\n": "Slurm",
     "srun: job 4901 has been allocated resources\n": "Slurm",
     "salloc: Granted job allocation 46116226\n": "Slurm",
@@ -44,40 +47,14 @@ KNOWN = {
     ":: dpcpp-ct -- latest\r\n": "setvars.sh",
     ":: oneAPI environment initialized ::\n": "setvars.sh",
 }
+
 NO_RESULT = (
-    "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable if it is not a singleton case.\n",
+    "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable if it is "
+    "not a singleton case.\n",
     "srun: error: Unable to create step for job 7: More processors requested than permitted\n",
     "srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1\n",
     "slurmstepd: error: *** STEP 7.0 ON c1 CANCELLED ***\n",
 )
-HARMLESS = "hello from the prologue\n"
-
-
-@pytest.mark.parametrize("name", TALKATIVE)
-def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
-    text = (RECORDED / name).read_text()
-    read = reader.read(text, source=name)
-    assert dict(read.set_aside) == TALKATIVE[name]
-    lines = text.splitlines(keepends=True)
-    assert read.records == reader.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
-
-
-def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
-    name = "mpich-5.0.2-lo-but-local.out.txt"
-    with refused_as("output-damaged", match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not a line of IMB"):
-        reader.parse((RECORDED / name).read_text(), source=name)
-
-
-@pytest.mark.parametrize("suite", OUTPUTS)
-@pytest.mark.parametrize("line", KNOWN, ids=lambda line: line.strip()[:40])
-def test_known_lines_before_the_title_are_counted_and_nothing_else_changes(suite: str, line: str) -> None:
-    text = OUTPUTS[suite]
-    whole = reader.read(text)
-    assert not whole.set_aside
-    read = reader.read(2 * line + text)
-    assert dict(read.set_aside) == {KNOWN[line]: 2}
-    assert read.records == whole.records
-
 
 #: In front of a job's output, as IBM Spectrum LSF 10.1 documents it.
 LSF_REPORT = """Sender: LSF System <lsfadmin@hostB>
@@ -107,28 +84,29 @@ The output (if any) follows:
 
 """
 
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("suite", OUTPUTS)
-def test_the_report_of_lsf_in_front_of_an_output_is_set_aside_whole(suite: str, end: str) -> None:
-    report = LSF_REPORT.replace("\n", end)
-    read = reader.read(report + OUTPUTS[suite])
-    assert dict(read.set_aside) == {"LSF": LSF_REPORT.count("\n") - 1}
-    assert read.records == reader.read(OUTPUTS[suite]).records
-    exited = report.replace("> Done", "> Exited").replace("Successfully completed.", "Exited with exit code 1.")
-    for other in (exited, report.replace("Successfully completed.", "Exited with exit code 1.")):
-        with pytest.raises(OutputError):
-            reader.read(other + OUTPUTS[suite])
+HARMLESS = "hello from the prologue\n"
 
 
-@pytest.mark.parametrize("suite", OUTPUTS)
-@pytest.mark.parametrize("line", NO_RESULT, ids=lambda line: line[:40])
-def test_a_line_that_says_that_something_failed_is_an_error_and_is_named(suite: str, line: str) -> None:
-    with pytest.raises(OutputError, match=r"job\.out, line 2"):
-        reader.parse(REMOVED + line + OUTPUTS[suite], source="job.out")
+@pytest.mark.parametrize("name", TALKATIVE)
+def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
+    text = (RECORDED / name).read_text()
+    read = reader.read(text, source=name)
+    assert dict(read.set_aside) == TALKATIVE[name]
+    lines = text.splitlines(keepends=True)
+    assert read.records == reader.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
 
 
-def test_lines_that_nobody_knows_are_set_aside_where_the_output_says_where_it_begins_and_ends() -> None:
+def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
+    name = "mpich-5.0.2-lo-but-local.out.txt"
+    with refused_as(
+        "output-damaged", match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not a line of IMB"
+    ):
+        reader.parse((RECORDED / name).read_text(), source=name)
+
+
+def test_lines_that_nobody_knows_are_set_aside_where_the_output_says_where_it_begins_and_ends() -> (
+    None
+):
     for suite in ("imb", "osu"):
         whole = reader.parse(OUTPUTS[suite])
         read = reader.read(REMOVED + HARMLESS + OUTPUTS[suite] + HARMLESS)
@@ -138,18 +116,33 @@ def test_lines_that_nobody_knows_are_set_aside_where_the_output_says_where_it_be
 
 
 @pytest.mark.parametrize("suite", OUTPUTS)
-@pytest.mark.parametrize("line", KNOWN, ids=lambda line: line.strip()[:40])
-def test_the_same_line_after_the_title_is_an_error(suite: str, line: str) -> None:
-    lines = OUTPUTS[suite].splitlines(keepends=True)
-    title = next(index for index, row in enumerate(lines) if row.strip("# \n").startswith(("Intel", "OSU", "MPI PingPong")))
-    last = next(index for index in reversed(range(len(lines))) if lines[index].strip())
-    for place in range(title + 1, last + 1):
+def test_known_lines_are_counted_before_the_title_and_refused_behind_it(suite: str) -> None:
+    text = OUTPUTS[suite]
+    whole = reader.read(text)
+    assert not whole.set_aside
+    rows, end, last = text.rstrip("\n").rpartition("\n")
+    for line, program in KNOWN.items():
+        read = reader.read(2 * line + text)
+        assert (read.records, dict(read.set_aside)) == (whole.records, {program: 2})
         with refused_as("output-damaged"):
-            reader.parse("".join([*lines[:place], line, *lines[place:]]))
+            reader.parse(f"{rows}{end}{line}{last}\n")
 
 
-def test_a_title_alone_says_where_the_preamble_ends() -> None:
-    text, counts = preamble.part(f"{REMOVED}keep\r\n{REMOVED}title\n{REMOVED}", len(REMOVED) * 2 + len("keep\r\n"))
-    assert text == f"\nkeep\r\n\ntitle\n{REMOVED}"
-    assert preamble.say(counts) == "2 lines of Intel MPI"
-    assert preamble.say({"Slurm": 1, "MPICH": 12}) == "1 line of Slurm, 12 lines of MPICH"
+@pytest.mark.parametrize("suite", OUTPUTS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_report_of_lsf_in_front_of_an_output_is_set_aside_whole(suite: str, end: str) -> None:
+    report = LSF_REPORT.replace("\n", end)
+    read = reader.read(report + OUTPUTS[suite])
+    assert dict(read.set_aside) == {"LSF": LSF_REPORT.count("\n") - 1}
+    assert read.records == reader.parse(OUTPUTS[suite])
+    failed = report.replace("Successfully completed.", "Exited with exit code 1.")
+    for other in (failed, failed.replace("> Done", "> Exited")):
+        with pytest.raises(OutputError):
+            reader.read(other + OUTPUTS[suite])
+
+
+@pytest.mark.parametrize("line", NO_RESULT, ids=lambda line: line[:40])
+def test_a_line_that_says_that_something_failed_is_an_error_and_is_named(line: str) -> None:
+    for text in OUTPUTS.values():
+        with pytest.raises(OutputError, match=r"job\.out, line 2"):
+            reader.parse(REMOVED + line + text, source="job.out")

@@ -1,15 +1,18 @@
-"""The lists that libraries print of their algorithms, as the programs of real installations print them."""
+"""The lists that libraries print of their algorithms, as the
+programs of real installations print them.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from mpibench.tune.measuring import Listed, parse_list
+from mpibench_tune.measuring import Listed, parse_list
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import Algorithm
 from refusals import refused_as
 
-#: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11; mpivars of MPICH 4.3.2. Cut to what counts.
+#: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11;
+#: mpivars of MPICH 4.3.2. Cut to what counts.
 INTEL = """I_MPI_ADJUST_ALLREDUCE
   MPI Datatype:
     MPI_CHAR
@@ -25,12 +28,14 @@ mca:coll:tuned:param:coll_tuned_alltoallv_algorithm:enumerator:value:2:pairwise
 mca:coll:tuned:param:coll_tuned_barrier_algorithm:enumerator:value:1:linear
 """
 MPICH = (
-    "\tMPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select\n"
+    "\tMPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable "
+    "to select\n"
     "auto - Internal algorithm selection\n"
     "brucks                    - Force brucks algorithm\n"
     "k_brucks                  - Force Force radix k brucks algorithm\n"
     "pairwise                  - Force pairwise algorithm\n"
-    "\tMPIR_CVAR_ALLTOALL_INTER_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select\n"
+    "\tMPIR_CVAR_ALLTOALL_INTER_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable "
+    "to select\n"
     "pairwise_exchange - Force pairwise exchange algorithm\n"
 )
 
@@ -44,12 +49,16 @@ MPICH = (
         ("mpich", "Bcast", MPICH, []),
     ],
 )
-def test_a_library_lists_its_algorithms(mpi: str, collective: str, text: str, words: list[str]) -> None:
+def test_a_library_lists_its_algorithms(
+    mpi: str, collective: str, text: str, words: list[str]
+) -> None:
     tuning = registry.find(mpi).tuning
     assert tuning is not None and tuning.listing is not None
     control = tuning.find(collective)
     variable = control.variable.removeprefix(tuning.listing.prefix)
-    found = parse_list(text, tuning.listing, variable, {each.word: each for each in control.algorithms})
+    found = parse_list(
+        text, tuning.listing, variable, {each.word: each for each in control.algorithms}
+    )
     assert [each.word for each in found] == words
 
 
@@ -65,12 +74,10 @@ mca:coll:han:param:coll_han_use_scatter_algorithm:enumerator:value:1:intra
 def test_algorithms_of_two_levels_are_listed_apart() -> None:
     tuning = registry.find("openmpi").tuning
     assert tuning is not None
-    control = tuning.find("Reduce")
-    assert control.levels is not None
-    found = parse_list(HAN, control.levels.listing, control.levels.variable.removeprefix("OMPI_MCA_"), {})
+    levels = tuning.find("Reduce").levels
+    assert levels is not None
+    found = parse_list(HAN, levels.listing, levels.variable.removeprefix("OMPI_MCA_"), {})
     assert [each.word for each in found] == ["intra", "simple", "reproducible"]
-    with refused_as("algorithm-unknown", match="those of two levels need several nodes with several ranks on each"):
-        Listed(control, control.algorithms, "ompi_info of it").pick(["han-simple"])
 
 
 def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
@@ -78,5 +85,6 @@ def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
     assert tuning is not None
     listed = Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
     assert listed.pick(["2"]) == ("2",)
-    with refused_as("algorithm-unknown", match="Alltoallv has no algorithm '7': ompi_info of it lists 1, 2"):
-        listed.pick(["7"])
+    for word in ("7", "han-simple"):
+        with refused_as("unknown-name"):
+            listed.pick([word])

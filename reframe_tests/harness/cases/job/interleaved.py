@@ -1,9 +1,11 @@
-"""A second stack in the same job: A B A B on the same nodes, so that both meet the same disturbances and can be paired.
+"""A second stack in the same job: A B A B on the same nodes, so that both meet the same
+disturbances and can be paired.
 
-``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job enters the test's own stack
-as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. What its modules set is set
-as it was recorded at its registration, and the job looks whether their files are still the same. Its evidence is judged like
-the other's, and the case passes only if both are proven.
+``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job
+enters the test's own stack as always; each launch of the paired stack undoes that for itself (``env
+-u``) and enters its own. What its modules set is set as it was recorded at its registration, and
+the job looks whether their files are still the same. Its evidence is judged like the other's, and
+the case passes only if both are proven.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from ...vocabulary import NotMeasured
 from . import script
 from .condition import Condition
 
-#: In front of the names of the paired stack's launches, and so of its files; stored sessions have it.
+#: In front of the names of the paired stack's launches, and so of
+#: its files; stored sessions have it.
 PREFIX = "rival_"
 
 
@@ -32,7 +35,10 @@ class PairedStack:
 
 
 def list_commands(
-    where: Condition, launches: Sequence[catalogue.Launch], launcher: Sequence[str], inside: Condition | None = None
+    where: Condition,
+    launches: Sequence[catalogue.Launch],
+    launcher: Sequence[str],
+    inside: Condition | None = None,
 ) -> list[script.Command]:
     return [
         script.Command(
@@ -62,7 +68,10 @@ def find(name: str, own: Stack) -> Stack:
     for stack in stacks:
         if stack.name == name:
             return stack
-    raise NotMeasured(f"paired_stack={name} is not a stack here; there are {', '.join(stack.name for stack in stacks)}")
+    raise NotMeasured(
+        f"paired_stack={name} is not a stack here; there are "
+        f"{', '.join(stack.name for stack in stacks)}"
+    )
 
 
 def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]) -> PairedStack:
@@ -72,22 +81,34 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
     """
     if own.core_list != theirs.core_list:
         raise NotMeasured(f"paired_stack={theirs.stack.name} would be placed on other cores")
-    mine, other = ({**condition.binding.files, **condition.bootstrap.scripts} for condition in (own, theirs))
+    mine, other = (
+        {**condition.binding.files, **condition.bootstrap.scripts} for condition in (own, theirs)
+    )
     clash = sorted(name for name in mine.keys() & other.keys() if mine[name] != other[name])
     if clash:
-        raise NotMeasured(f"paired_stack={theirs.stack.name} needs another file {clash[0]} in the same job")
+        raise NotMeasured(
+            f"paired_stack={theirs.stack.name} needs another file {clash[0]} in the same job"
+        )
     return PairedStack(theirs, tuple(replace(row, name=f"{PREFIX}{row.name}") for row in launches))
 
 
 def _enter(launch: str, own: Condition, theirs: Condition) -> str:
     """Shell words before the launcher that leave the job's own stack and enter the other one."""
-    variables = {name: shlex.quote(value) for name, value in theirs.stack.variables.items()} | theirs.assignments
-    left = sorted({*own.stack.variables, *own.job_env, *own.debug_env} - set(variables) - set(theirs.debug_env))
+    variables = {
+        name: shlex.quote(value) for name, value in theirs.stack.variables.items()
+    } | theirs.assignments
+    left = sorted(
+        {*own.stack.variables, *own.job_env, *own.debug_env}
+        - set(variables)
+        - set(theirs.debug_env)
+    )
     words = ["env", *(word for name in left for word in ("-u", shlex.quote(name)))]
     words += [f"{name}={word}" for name, word in variables.items()]
-    leave, enter = own.stack.search_paths, theirs.stack.search_paths
+    leave = own.stack.search_paths
+    enter = theirs.stack.search_paths
     words += [
-        f"{name}={_search_path(name, leave.get(name, ()), enter.get(name, ()))}" for name in dict.fromkeys([*leave, *enter])
+        f"{name}={_search_path(name, leave.get(name, ()), enter.get(name, ()))}"
+        for name in dict.fromkeys([*leave, *enter])
     ]
     for name, value in theirs.debug_env.items():
         pieces = [shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE)]
@@ -96,7 +117,9 @@ def _enter(launch: str, own: Condition, theirs: Condition) -> str:
 
 
 def _search_path(name: str, left: Sequence[str], entered: Sequence[str]) -> str:
-    """Shell text: what ``name`` holds without the folders ``left`` at its front, behind the folders ``entered``."""
+    """Shell text: what ``name`` holds without the folders ``left`` at
+    its front, behind the folders ``entered``.
+    """
     rest = f"${{{name}#{shlex.quote(':'.join(left))}}}" if left else f"${{{name}:+:${name}}}"
     if entered:
         return f'{shlex.quote(":".join(entered))}"{rest}"'

@@ -5,28 +5,37 @@
 #   limit_s grace_s        seconds after which a launch is asked to end, and then until it is killed
 #   most_kib               KiB of each of a launch's two streams that are kept; with one byte more it is ended
 #   owner look_s           HOST:PROCESS:START of the ReFrame without which the job must not go on (none: empty), and how often to look
+#   job_key                what ReFrame gave this job alone; nonces begin with it
+#   digested               programs and libraries, of which digests are logged
 #   group                  empty, or what the next launches may fail in without ending the job
 #
-# and set_debug, which exports what names $MPIBENCH_DEBUG, and calls: begin_launches, launch for each, end_launches.
+# and set_debug, which exports what names $MPIBENCH_DEBUG, and calls: begin_launches, draw_nonce and launch for each, end_launches.
 
-pipes='' running='' stopped='' left_out='' watcher=''
+pipes='' nonce='' running='' stopped='' left_out='' watcher=''
 timed_out=124 too_much=153 # timeout(1); 128 + SIGXFSZ, of a process beyond ulimit -f
 
 begin_launches() { # NAME...
     local name
     # What an earlier start of the same job left here would be counted with what this one measures.
-    rm -rf evidence "$launch_log" record.sh record[0-9]*.sh
+    rm -rf evidence "$launch_log" record.sh record[0-9]*.sh digests.{begin,end}.txt outputs.txt
     for name in "$@"; do rm -f "$name".[0-9]*.{out,err,debug} "$name".[0-9]*.debug.*; done
     echo "$(date -u +%FT%TZ) $(hostname)" >>"$start_log"
     pipes=$(mktemp -d) && mkfifo "$pipes/never" || return
+    log_digests begin
     trap 'end_job 143' TERM INT HUP
     [ -z "$owner" ] || watch_owner
 }
 
 end_launches() {
     trap - TERM INT HUP
+    log_digests end
     [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
     rm -rf "$pipes"
+}
+
+# What the programs are on this node when the first launch begins, and when the last one has ended.
+log_digests() { # WHEN
+    [ ${#digested[@]} -eq 0 ] || sha256sum "${digested[@]}" >"digests.$1.txt" 2>/dev/null || true
 }
 
 # What cannot be written, or is too much, is still read, so that the launcher can end in order. cat writes what it has read at once, so
@@ -64,11 +73,17 @@ end_job() { # STATUS
     exit "$1"
 }
 
+# What only the next launch is given, and its ranks repeat in their records. No process: random(4).
+draw_nonce() {
+    read -r nonce </proc/sys/kernel/random/uuid
+    nonce=$job_key.$nonce
+}
+
 launch() { # NAME REPEAT COMMAND...
     [ -z "$stopped" ] || return 0
     # Behind a bar, so that the empty group is never among them.
     case "$left_out|" in *"|$group|"*) return 0 ;; esac
-    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended
+    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended took boot
     shift 2
     export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"
     set_debug
@@ -78,6 +93,7 @@ launch() { # NAME REPEAT COMMAND...
     mkfifo "$pipes/out" "$pipes/err" || return
     # Hundredths of a second that no clock's adjustment moves, and without a process of its own (proc(5), /proc/uptime).
     read -r begun _ </proc/uptime
+    read -r boot </proc/sys/kernel/random/boot_id
     # In the background, because a shell heeds a signal only after what runs in its foreground.
     timeout --kill-after="$grace_s" "$limit_s" "$@" >"$pipes/out" 2>"$pipes/err" </dev/null &
     running=$!
@@ -87,7 +103,7 @@ launch() { # NAME REPEAT COMMAND...
     err=$!
     wait "$running" || status=$?
     read -r ended _ </proc/uptime
-    ended=$((10#${ended/./} - 10#${begun/./}))
+    took=$((10#${ended/./} - 10#${begun/./}))
     # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL.
     [ $status -ne 137 ] || [ $((SECONDS - started)) -lt "$limit_s" ] || status=$timed_out
     [ $status -ne $timed_out ] && [ ! -e "$pipes/full" ] || kill -KILL -- "-$running" 2>/dev/null || true
@@ -104,13 +120,22 @@ launch() { # NAME REPEAT COMMAND...
     else
         case $status in "$timed_out" | "$too_much") stopped=$name.$repeat ;; esac
     fi
-    printf '%s %d %d %d.%02d\n' "$name" "$repeat" $status $((ended / 100)) $((ended % 100)) >>"$launch_log"
+    printf '%s %d %d %d.%02d %s\n' "$name" "$repeat" $status $((took / 100)) $((took % 100)) \
+        "$nonce $boot $begun $ended" >>"$launch_log"
+    log_output "$name.$repeat.out"
+}
+
+# What a launch has printed when it ends: nothing put in its place later is its output.
+log_output() { # FILE
+    sha256sum -- "$1" >>outputs.txt 2>/dev/null || true
 }
 
 # What a launch wrote into a file of its own: apart from what it printed, since the MPI may have printed there, too, and its lines
 # look like a program's.
 keep_result() { # NAME REPEAT FILE
-    [ ! -f "$3" ] || head -c $((most_kib * 1024)) "$3" >"$1.$2.result.out"
+    [ -f "$3" ] || return 0
+    head -c $((most_kib * 1024)) "$3" >"$1.$2.result.out"
+    log_output "$1.$2.result.out"
 }
 
 # Ends the job when its owner is gone: killed, ReFrame can notify nobody. Nothing is started for a look, so that it costs the ranks

@@ -1,6 +1,8 @@
-"""Shell lines by which a job shows the modules it loaded, and ends where one is missing, before anything is measured.
+"""Shell lines by which a job shows the modules it loaded, and ends
+where one is missing, before anything is measured.
 
-ReFrame writes ``module load`` as lines of their own, and bash goes on where one fails: the ranks would run with what they find.
+ReFrame writes ``module load`` as lines of their own, and bash goes on where one fails: the ranks
+would run with what they find.
 """
 
 from __future__ import annotations
@@ -21,25 +23,34 @@ def require_system(stack: Stack, configured: str) -> None:
     """
     if stack.modules and configured == NO_SYSTEM:
         raise BadInput(
-            "module-system-differs",
-            f"stack {stack.name} is entered through {stack.of_modules.removeprefix(' of ')}, and this system's configuration "
-            f"names no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it.",
+            "not-comparable",
+            f"stack {stack.name} is entered through {stack.of_modules.removeprefix(' of ')}, and "
+            "this system's configuration names no module system: add 'modules_system': "
+            f"'{stack.loaded.system or 'lmod'}' to it.",
         )
 
 
 def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
-    """Shell lines that write the log of a stack's modules and end the job where one is not loaded; none without modules."""
+    """Shell lines that write the log of a stack's modules and end the job
+    where one is not loaded; none without modules.
+    """
     if not stack.modules:
         return []
     names = dict.fromkeys([*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends])
-    files = [*([] if paired else ["${_LMFILES_-}"]), *(shlex.quote(row.file) for row in stack.loaded.loaded if row.file)]
-    state, after = list[str](), list[str]()
+    files = [
+        *([] if paired else ["${_LMFILES_-}"]),
+        *(shlex.quote(row.file) for row in stack.loaded.loaded if row.file),
+    ]
+    state = list[str]()
+    after = list[str]()
     if not paired:
         state = ['        printf "%s\\0" "loaded=${LOADEDMODULES-}" "files=${_LMFILES_-}"']
         state += [f'        printf "%s\\0" "value={name}=${{{name}-}}"' for name in names]
         after = [
-            f"    for module in {' '.join(shlex.quote(row.name) for row in stack.loaded.loaded)}; do",
-            '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking $module" ;; esac',
+            "    for module in "
+            f"{' '.join(shlex.quote(row.name) for row in stack.loaded.loaded)}; do",
+            '        case ":${LOADEDMODULES-}:" in *":$module:"*) ;; *) lacking="$lacking '
+            '$module" ;; esac',
             "    done",
             '    [ -z "$lacking" ] || {',
             '        echo "mpibench: not loaded:$lacking; loaded are: ${LOADEDMODULES:-none}" >&2',

@@ -1,6 +1,8 @@
-"""Values of the tests' parameters on the selected system, and which of their combinations can be measured there.
+"""Values of the tests' parameters on the selected system, and which
+of their combinations can be measured there.
 
-Read when the tests are loaded; what means nothing on the system makes no instance of a test, and is said.
+Read when the tests are loaded; what means nothing on the system
+makes no instance of a test, and is said.
 """
 
 from __future__ import annotations
@@ -26,8 +28,15 @@ from .condition import Asked, Partition, check_asked, place_ranks
 
 
 def measured_partitions() -> list[Any]:
-    """Partitions of the selected system on which something is measured; others are those of a centre's own configuration."""
-    return [partition for partition in rt.runtime().system.partitions if site.fabrics_of(partition.extras)]
+    """Partitions of the selected system on which something is measured;
+    others are those of a centre's own configuration.
+    """
+    return list(_measured(tuple(rt.runtime().system.partitions)))
+
+
+@cache
+def _measured(partitions: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(partition for partition in partitions if _fabrics_on(partition))
 
 
 def _partition_extras() -> list[dict[str, Any]]:
@@ -35,21 +44,26 @@ def _partition_extras() -> list[dict[str, Any]]:
 
 
 def knows_topology(partition: Any) -> bool:
-    """Whether the topology of a partition's nodes is known: ReFrame detected it, or the description of its processor has it."""
+    """Whether the topology of a partition's nodes is known: ReFrame detected
+    it, or the description of its processor has it.
+    """
     return bool(((partition.processor.info or {}).get("topology") or {}).get("cores"))
 
 
 def require_topology(partition: Any) -> None:
     if not knows_topology(partition):
         raise BadInput(
-            "topology-unknown",
-            f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
-            "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)",
+            "unknown-name",
+            f"the topology of partition {partition.fullname} is unknown: give it a 'processor' "
+            f"in {SITE_FILES}, or let ReFrame detect it (general.remote_detect, or 'reframe "
+            "--detect-host-topology' on one of its nodes)",
         )
 
 
 def fabrics_of_system() -> list[str]:
-    return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
+    return list(
+        dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras))
+    )
 
 
 def node_counts_of_system() -> list[int]:
@@ -65,38 +79,98 @@ ChooseCounts = Callable[[Sequence[int]], Sequence[int]]
 
 
 def are_asked(nodes: Any) -> bool:
-    """Whether node counts are given for a test (``-P nodes=``, a list in its class) and are not those of the partitions.
+    """Whether node counts are given for a test (``-P nodes=``, a list in
+    its class) and are not those of the partitions.
 
-    :param nodes: the test's parameter; what it inherits is the partitions', whichever of them it keeps.
+    :param nodes: the test's parameter; what it inherits is the
+        partitions', whichever of them it keeps.
     """
     return nodes.owner != "FabricTest" and not nodes.filter_params(nodes.values)
 
 
 def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
-    """Why a group is not measured on so many nodes of a partition unless these are asked for; empty where it is."""
+    """Why a group is not measured on so many nodes of a partition
+    unless these are asked for; empty where it is.
+    """
     listed = sorted(set(site.node_counts_of(extras)))
     few = benchmark.need_few_nodes(catalogue.rows(group))
     if nodes in (listed[:1] if few else choose(listed)):
         return ""
     if nodes not in listed:
-        return f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} asks for {nodes}"
-    why = "two ranks at most take part, and other nodes would wait for them" if few else "one count says what others would"
-    return f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; -P nodes= asks for others"
+        return (
+            f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} "
+            f"asks for {nodes}"
+        )
+    why = (
+        "two ranks at most take part, and other nodes would wait for them"
+        if few
+        else "one count says what others would"
+    )
+    return (
+        f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; "
+        "-P nodes= asks for others"
+    )
 
 
 def policies_of_system() -> list[str]:
-    known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
-    return [policy for policy in PINNING_POLICIES if policy in known]
+    return list(_policies(tuple(measured_partitions())))
+
+
+@cache
+def _policies(partitions: tuple[Any, ...]) -> tuple[str, ...]:
+    known = {policy for partition in partitions for policy in site.policies_of(partition.extras)}
+    return tuple(policy for policy in PINNING_POLICIES if policy in known)
 
 
 def usual_policy_of_system(*wanted: str) -> list[str]:
-    """The one pinning policy of tests that are not measured under all: the first wanted that means something there."""
+    """The one pinning policy of tests that are not measured under all:
+    the first wanted that means something there.
+    """
     there = policies_of_system()
     return [policy for policy in (*wanted, "bunch", *there) if policy in there][:1]
 
 
+@cache
+def is_core(row: site.CoreRow, fabric: str, nodes: int, ppn: str) -> bool:
+    """Whether a placement is one of those of a row of the core
+    list, on a partition with the fabric.
+    """
+    for partition in measured_partitions():
+        found = _fabrics_on(partition).get(fabric)
+        if not found or (
+            row.fewest
+            and not found.within_node
+            and nodes != min(site.node_counts_of(partition.extras))
+        ):
+            continue
+        instead = {
+            **({"1": "2"} if found.within_node else {}),
+            **({"full": "gpu"} if found.memory.on_gpu else {}),
+        }
+        words = {instead.get(word, word) for word in row.ppn}
+        if ppn in words or _ranks_on(partition, ppn) in {
+            _ranks_on(partition, word) for word in words
+        } - {None}:
+            return True
+    return False
+
+
+@cache
+def _ranks_on(partition: Any, symbol: str) -> int | None:
+    """Processes per node; ``None`` where the topology is not known, or has no such number."""
+    try:
+        return (
+            placement.resolve_ppn(symbol, Partition.of(partition).topology)
+            if knows_topology(partition)
+            else None
+        )
+    except BadInput:
+        return None
+
+
 def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[str, str]:
-    """Options of the suites that a group is measured with on a partition: the site's, and over them those asked for.
+    """Options of the suites that a group is measured with on a partition:
+    the site's, and over them those asked for.
 
     :raises BadInput: for an option or a value that does not exist.
     :raises NotMeasured: if the group has no such option.
@@ -106,10 +180,12 @@ def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[
 
 
 def ppn_of_system() -> list[str]:
-    """Symbols of processes per node that are a number of their own on some partition of the selected system.
+    """Symbols of processes per node that are a number of their own on
+    some partition of the selected system.
 
-    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere another one's number, or no
-    number at all, are not made in the first place. A partition whose topology is not known yet keeps all.
+    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere
+    another one's number, or no number at all, are not made in the first place. A partition whose
+    topology is not known yet keeps all.
     """
     useful: set[str] = set()
     reasons: dict[str, str] = {}
@@ -141,16 +217,25 @@ def ppn_of_system() -> list[str]:
 def warn_of_unmatched_stacks() -> None:
     """Say which stacks the selected system asks for in vain, and what it lacks.
 
-    :raises SystemExit: nothing is measured on any of its partitions; ReFrame would go on without the tests, and pass.
+    :raises SystemExit: nothing is measured on any of its partitions;
+        ReFrame would go on without the tests, and pass.
     """
-    root, system = [site.ROOT, *site.LOADED][-1], rt.runtime().system.name
+    root = [site.ROOT, *site.LOADED][-1]
+    system = rt.runtime().system.name
     registered = [stack.name for stack in metadata.discover(root)[0]]
-    for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
+    # ReFrame's built-in system, for one, says nothing of stacks
+    for partition in measured_partitions():
         if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
-    lacking = [f"{shortcoming.place}: {shortcoming.sentence}" for shortcoming in systems.shortcomings(system, root)]
+    lacking = [
+        f"{shortcoming.place}: {shortcoming.sentence}"
+        for shortcoming in systems.shortcomings(system, root)
+    ]
     if not measured_partitions():
-        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {systems.EXAMPLE}."
+        none = (
+            f"{system}: no partition has fabrics in its extras, so nothing is measured: "
+            f"{systems.EXAMPLE}."
+        )
         getlogger().error([*lacking, none][0])
         raise SystemExit(1)
     for sentence in lacking:
@@ -173,32 +258,47 @@ def _read_stack(file: str) -> Stack:
 
 @cache
 def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.Setting | str:
-    """How a stack uses a fabric of a partition, or why it cannot; empty where its case must say what is wrong.
+    """How a stack uses a fabric of a partition, or why it cannot;
+    empty where its case must say what is wrong.
 
     :param group: one whose programs communicate with something else than MPI; empty for all others.
     """
     library = catalogue.library_of(group) if group else None
     try:
-        return transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric], library)
+        return transports.resolve_transport(
+            _read_stack(stack), _fabrics_on(partition)[fabric], library
+        )
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
         return ""
 
 
-def why_unusable(stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int) -> str:
-    """Why a stack cannot measure a group on a fabric; empty where it can, or its case must say what is wrong.
+def why_unusable(
+    stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int
+) -> str:
+    """Why a stack cannot measure a group on a fabric; empty where it
+    can, or its case must say what is wrong.
 
     :param ranks: -1 where they are not known.
     """
     setting = _resolve(stack, partition, fabric, group if catalogue.library_of(group) else "")
     if isinstance(setting, str):
         return setting
-    return _why_idle(stack, group, ranks, nodes, _fabrics_on(partition)[fabric].memory, tuple(setting.memory.without))
+    return _why_idle(
+        stack,
+        group,
+        ranks,
+        nodes,
+        _fabrics_on(partition)[fabric].memory,
+        tuple(setting.memory.without),
+    )
 
 
 @cache
-def _why_idle(stack: str, group: str, ranks: int, nodes: int, memory: Memory, without: tuple[str, ...]) -> str:
+def _why_idle(
+    stack: str, group: str, ranks: int, nodes: int, memory: Memory, without: tuple[str, ...]
+) -> str:
     try:
         catalogue.check_memory(group, memory, without)
         if ranks >= 0:
@@ -210,34 +310,38 @@ def _why_idle(stack: str, group: str, ranks: int, nodes: int, memory: Memory, wi
 
 @cache
 def why_unbuilt(stack: str, group: str, memory: Memory) -> str:
-    """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong."""
+    """Why a stack can run nothing of a group of the catalogue; empty where
+    it can, or its case must say what is wrong.
+    """
     try:
         return catalogue.why_unbuilt(group, _read_stack(stack), memory)
     except BadInput:
         return ""
 
 
-class Places(NamedTuple):
+class GroupPlaces(NamedTuple):
     """Where a group can be measured under a condition.
 
     :param partitions: full names of those with a stack that can.
-    :param stacks: names of the stacks there, where only some that have the group's benchmarks can; otherwise ``None``.
-    :param left_out: partitions (or a partition's stacks, ``PARTITION+STACK``) where it cannot be measured, and why.
+    :param stacks: names of the stacks there, where only some that have the
+        group's benchmarks can; otherwise ``None``.
+    :param left_out: partitions (or a partition's stacks,
+        ``PARTITION+STACK``) where it cannot be measured, and why.
     """
 
     partitions: tuple[str, ...]
     stacks: tuple[str, ...] | None = None
     left_out: tuple[tuple[str, str], ...] = ()
 
-    def without(self, reasons: Mapping[str, str]) -> Places:
+    def without(self, reasons: Mapping[str, str]) -> GroupPlaces:
         """Less the partitions that there is a reason to leave out; an empty one is none."""
         gone = {name: why for name, why in reasons.items() if why and name in self.partitions}
         kept = tuple(name for name in self.partitions if name not in gone)
         return self._replace(partitions=kept, left_out=(*self.left_out, *gone.items()))
 
 
-def places_without(reasons: Mapping[str, str]) -> Places:
-    return Places(tuple(reasons)).without(reasons)
+def places_without(reasons: Mapping[str, str]) -> GroupPlaces:
+    return GroupPlaces(tuple(reasons)).without(reasons)
 
 
 @cache
@@ -250,16 +354,23 @@ def places_of(
     pinning: str,
     orders: tuple[tuple[str, ...], tuple[str, ...]],
     choose: ChooseCounts | None = None,
-) -> Places:
+) -> GroupPlaces:
     """Partitions with a fabric, and the stacks that may measure a group of the catalogue there.
 
     :param partitions: of the selected system.
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
-    :param choose: of each partition's node counts those to measure on; ``None``: the number of nodes is asked for.
+    :param choose: of each partition's node counts those to measure on;
+        ``None``: the number of nodes is asked for.
     """
     there = [partition for partition in partitions if fabric in _fabrics_on(partition)]
-    wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
-    useful, stacks, unfit, left_out = [], [], [], []
+    wanted = [
+        {word.removeprefix("+") for word in words.split()}
+        for words in catalogue.stack_selection(group)
+    ]
+    useful = []
+    stacks = []
+    unfit = []
+    left_out = []
     for partition in there:
         try:
             count = batch.assume_nodes(nodes, group, partition.extras)
@@ -273,31 +384,53 @@ def places_of(
                 catalogue.check_ranks(group, ranks, count)
             memory = _fabrics_on(partition)[fabric].memory
             catalogue.check_memory(group, memory)
-            able = [environ for environ in partition.environs if any(words <= set(environ.features) for words in wanted)]
+            able = [
+                environ
+                for environ in partition.environs
+                if any(words <= set(environ.features) for words in wanted)
+            ]
             if not able:
-                raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
+                raise NotMeasured(
+                    f"{selected_tests.WITHOUT} "
+                    f"{' or '.join(' and '.join(sorted(words)) for words in wanted)}"
+                )
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
             reasons = {
-                name: why_unbuilt(file, group, memory) or why_unusable(file, partition, fabric, group, ranks, count)
+                name: why_unbuilt(file, group, memory)
+                or why_unusable(file, partition, fabric, group, ranks, count)
                 for name, file in files.items()
             }
             if all(reasons.values()):
                 raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
             useful.append(partition.fullname)
             stacks += [name for name, reason in reasons.items() if not reason]
-            unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
+            unfit += [
+                (f"{partition.fullname}+{name}", name, reason)
+                for name, reason in reasons.items()
+                if reason
+            ]
         except NotMeasured as reason:
             left_out.append((partition.fullname, str(reason)))
-    # By name only where that says more: a stack may be usable on one partition and skipped on another.
+    # By name only where that says more: a stack may be usable on
+    # one partition and skipped on another.
     left_out += [(place, why) for place, name, why in unfit if name not in stacks]
-    return Places(tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out))
+    return GroupPlaces(
+        tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out)
+    )
 
 
 @cache
 def ranks_of(
-    partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], tuple[str, ...]]
+    partition: Any,
+    fabric: str,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    orders: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> int | str:
-    """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
+    """Ranks of a job on a partition, or why there is none; -1
+    where the topology is not known yet.
+    """
     asked = Asked(_fabrics_on(partition)[fabric], nodes, ppn, pinning, orders)
     try:
         if not knows_topology(partition):

@@ -1,11 +1,14 @@
-"""Transports: from (MPI, version, transport, device, scope) to environment variables, and the run-time proof of it.
+"""Transports: from (MPI, version, transport, device, scope) to
+environment variables, and the run-time proof of it.
 
-The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up (:func:`resolve_transport`) and
-judges what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
+The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up
+(:func:`resolve_transport`) and judges what the run showed (:func:`check_proofs`). Nothing here
+looks at the machine.
 
-Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one asked for is not
-there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened and carries nothing. So each row
-names the lines in which the MPI says what it did. How many bytes a device carried is evidence of its own, not kept here.
+Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one
+asked for is not there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened
+and carries nothing. So each row names the lines in which the MPI says what it did. How many bytes a
+device carried is evidence of its own, not kept here.
 """
 
 from __future__ import annotations
@@ -19,7 +22,18 @@ from ...machine import gpu
 from ...machine.fabric import Fabric
 from ...mpis import registry
 from ...mpis.model import Mpi
-from ...mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, DeviceMemory, Library, Proof, Range, TransportRow
+from ...mpis.transport import (
+    DEBUG,
+    LIBRARIES,
+    MANY_RAILS,
+    ONE_RAIL,
+    STRIPED,
+    DeviceMemory,
+    Library,
+    Proof,
+    Range,
+    TransportRow,
+)
 from ...stacks.stack import Stack
 from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 from .script import DEBUG_FILE
@@ -52,14 +66,25 @@ class Setting:
     memory: DeviceMemory = _NO_DEVICE
 
     def notes(self, debug: str) -> tuple[str, ...]:
-        """For the evidence: what the debug lines say of memory of GPUs, what nothing shows, and what is not measured."""
-        undone = f"left out, as {self.mpi} does none in memory of GPUs: {', '.join(self.memory.without)}"
-        return (*self.memory.notes(debug), *filter(None, [self.memory.note, undone if self.memory.without else ""]))
+        """For the evidence: what the debug lines say of memory of GPUs,
+        what nothing shows, and what is not measured.
+        """
+        undone = (
+            f"left out, as {self.mpi} does none in memory of GPUs: {', '.join(self.memory.without)}"
+        )
+        return (
+            *self.memory.notes(debug),
+            *filter(None, [self.memory.note, undone if self.memory.without else ""]),
+        )
 
     @property
     def choice(self) -> str:
-        """The variables that choose, as a shell would have them: ``I_MPI_FABRICS=ofi FI_PROVIDER=tcp``."""
-        return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
+        """The variables that choose, as a shell would have them:
+        ``I_MPI_FABRICS=ofi FI_PROVIDER=tcp``.
+        """
+        return " ".join(
+            f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env
+        )
 
     @property
     def summary(self) -> str:
@@ -70,51 +95,78 @@ class Setting:
 
 
 def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = None) -> Setting:
-    """Look up how ``stack`` uses ``fabric``: each message takes one of its rails, or is striped over all.
+    """Look up how ``stack`` uses ``fabric``: each message takes one
+    of its rails, or is striped over all.
 
-    :param library: what moves the data in place of the stack's MPI, which then only starts the ranks.
+    :param library: what moves the data in place of the stack's MPI,
+        which then only starts the ranks.
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
-    :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
+    :raises BadInput: the fabric cannot be used by any MPI as described
+        (unknown transport, no rail, wrong scope).
     """
     _check(fabric)
     mpi: Mpi | Library = library or registry.find(stack.mpi)
     named = mpi.title if library else f"{mpi.title} {stack.mpi_version}"
     memory = fabric.memory
     if memory.on_gpu and stack.gpu != memory.kind and not library:
-        built = f"it was built for {gpu.KINDS[stack.gpu].title}" if stack.gpu else "its metadata name no GPUs it was built for"
-        raise NotMeasured(f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json).")
+        built = (
+            f"it was built for {gpu.KINDS[stack.gpu].title}"
+            if stack.gpu
+            else "its metadata name no GPUs it was built for"
+        )
+        raise NotMeasured(
+            f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json)."
+        )
     if not registry.transport(fabric.transport).forced:
         # Variables that make an MPI speak are none of a user's plain start either.
         row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
         taken = replace(_NO_DEVICE, without=_without(stack, fabric.choices, library))
         return Setting({}, (), row, mpi.title, named, _asked(fabric), memory=taken)
     version = (0,) if library else stack.version_tuple
-    rows = [row for row in mpi.rows if row.transport == fabric.transport and version in row.versions]
+    rows = [
+        row for row in mpi.rows if row.transport == fabric.transport and version in row.versions
+    ]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
         raise NotMeasured(_reason(stack, mpi, named, fabric, rows))
-    row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
+    row = next(
+        (row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0]
+    )
     device = row.memory.get(memory.kind, _NO_DEVICE)
     if memory.on_gpu and not library and (device is _NO_DEVICE or version < device.since):
         raise NotMeasured(_reason_of_memory(stack, mpi, named, fabric, device.since))
     rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {})}
     debug_env = {**row.debug_env, **device.debug_env}
-    templates |= {**device.env, **device.by_scope.get(fabric.scope, {}), **device.by_rails.get(rails, {}), **debug_env}
-    single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
+    templates |= {
+        **device.env,
+        **device.by_scope.get(fabric.scope, {}),
+        **device.by_rails.get(rails, {}),
+        **debug_env,
+    }
+    single = [
+        name
+        for name, value in templates.items()
+        if re.search(r"\{(?:device|device_port|port|unit)\}", value)
+    ]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
-            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
-            f"{len(fabric.rails)}: describe a fabric with one rail."
+            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric "
+            f"{fabric.name} has {len(fabric.rails)}: describe a fabric with one rail."
         )
     if rails == STRIPED and rails not in row.by_rails:
         raise NotMeasured(
-            f"{named} over {fabric.transport} has no setting by which one rank stripes its messages, as fabric "
-            f"{fabric.name} asks for: start a rank for each rail on a fabric that is not striped."
+            f"{named} over {fabric.transport} has no setting by which one rank stripes its "
+            f"messages, as fabric {fabric.name} asks for: start a rank for each rail on a fabric "
+            "that is not striped."
         )
     values = _values(fabric)
     # A variable whose placeholder stands for nothing here (no ``tcp_interfaces``) is left unset.
-    set_here = {name: value for name, value in templates.items() if all(map(values.get, _PLACEHOLDER.findall(value)))}
+    set_here = {
+        name: value
+        for name, value in templates.items()
+        if all(map(values.get, _PLACEHOLDER.findall(value)))
+    }
     env = {name: _fill(value, values) for name, value in set_here.items()}
     own = (*row.proofs, *row.proofs_by_scope.get(fabric.scope, ()))
     proofs = [proof for proof in own if proof.subject not in device.replaces]
@@ -132,7 +184,9 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
 
 
 def _without(stack: Stack, fabrics: Iterable[Fabric], library: Library | None) -> tuple[str, ...]:
-    """Kinds of operations that a stack does not do in memory of GPUs over one or another of the fabrics it may take."""
+    """Kinds of operations that a stack does not do in memory of GPUs over
+    one or another of the fabrics it may take.
+    """
     kinds: dict[str, None] = {}
     for fabric in fabrics:
         with suppress(NotMeasured, BadInput):
@@ -143,7 +197,8 @@ def _without(stack: Stack, fabrics: Iterable[Fabric], library: Library | None) -
 def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = ()) -> list[str]:
     """Judge a run by what it printed and what it had mapped.
 
-    :param debug_text: everything the ranks printed, stdout (at least what :func:`strip_debug` takes from it) and stderr.
+    :param debug_text: everything the ranks printed, stdout (at least what
+        :func:`strip_debug` takes from it) and stderr.
     :param libraries: paths of the shared objects mapped by any rank.
     :returns: one sentence per contradiction or missing line; empty when the setting is proven.
     """
@@ -170,32 +225,48 @@ def _check(fabric: Fabric) -> None:
     try:
         transport = registry.transport(fabric.transport)
     except BadInput as unknown:
-        raise BadInput("fabric-unusable", f"fabric {fabric.name}: {unknown}") from None
+        raise BadInput("system-description", f"fabric {fabric.name}: {unknown}") from None
     if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
         raise BadInput(
-            "fabric-unusable", f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}."
+            "system-description",
+            f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor "
+            f"{SCOPE_CLUSTER}.",
         )
     if transport.in_memory:
         if fabric.scope != SCOPE_NODE or fabric.rails:
-            raise BadInput("fabric-unusable", f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
+            raise BadInput(
+                "system-description",
+                f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.",
+            )
     elif not fabric.rails and transport.forced:
         raise BadInput(
-            "fabric-unusable", f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail."
+            "system-description",
+            f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least "
+            "one rail.",
         )
     if transport.gpus_only and not fabric.memory.on_gpu:
-        raise BadInput("fabric-unusable", f"fabric {fabric.name}: {transport.name} needs 'memory' of GPUs, such as device.")
+        raise BadInput(
+            "system-description",
+            f"fabric {fabric.name}: {transport.name} needs 'memory' of GPUs, such as device.",
+        )
     if fabric.striped and len(fabric.rails) < 2:
         raise BadInput(
-            "fabric-unusable", f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}."
+            "system-description",
+            f"fabric {fabric.name}: striped needs two rails or more, and it has "
+            f"{len(fabric.rails)}.",
         )
 
 
 def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
-    """Rows the build can follow, in the order of its devices: ``ch4:ucx,ofi`` has ``ch4:ucx`` and ``ch4:ofi``."""
+    """Rows the build can follow, in the order of its devices:
+    ``ch4:ucx,ofi`` has ``ch4:ucx`` and ``ch4:ofi``.
+    """
     family, _, names = device.partition(":")
     built = [f"{family}:{name.split(':')[0]}" for name in re.split(r"[ ,]+", names) if name]
     bound = [row for row in rows if row.device in built]
-    return [row for row in rows if not row.device] + sorted(bound, key=lambda row: built.index(row.device))
+    return [row for row in rows if not row.device] + sorted(
+        bound, key=lambda row: built.index(row.device)
+    )
 
 
 def _asked(fabric: Fabric) -> str:
@@ -207,7 +278,9 @@ def _asked(fabric: Fabric) -> str:
     return f"{over}, striped" if fabric.striped else over
 
 
-def _reason(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, rows: list[TransportRow]) -> str:
+def _reason(
+    stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, rows: list[TransportRow]
+) -> str:
     if rows:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"
@@ -216,24 +289,40 @@ def _reason(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, rows: 
     for gap in mpi.gaps:
         if gap.transport == fabric.transport and version in gap.versions and not gap.kinds:
             return gap.reason
-    return f"nothing is known about {named} over {fabric.transport}: add a row to the file of {stack.mpi}."
+    return (
+        f"nothing is known about {named} over {fabric.transport}: add a row to the file of "
+        f"{stack.mpi}."
+    )
 
 
-def _reason_of_memory(stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, since: tuple[int, ...]) -> str:
+def _reason_of_memory(
+    stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, since: tuple[int, ...]
+) -> str:
     """Why a row does not send a fabric's memory of GPUs.
 
     :param since: first version that does; empty: none.
     """
-    transport, memory = registry.transport(fabric.transport), fabric.memory
+    transport = registry.transport(fabric.transport)
+    memory = fabric.memory
     if since:
         first = ".".join(map(str, since))
-        return f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} or newer."
+        return (
+            f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} "
+            "or newer."
+        )
     if transport.in_memory and not transport.gpus_only:
         return f"{memory.text} does not lie in shared memory of the host: use transport gpu_ipc."
     for gap in mpi.gaps:
-        if gap.transport == transport.name and stack.version_tuple in gap.versions and memory.kind in gap.kinds:
+        if (
+            gap.transport == transport.name
+            and stack.version_tuple in gap.versions
+            and memory.kind in gap.kinds
+        ):
             return gap.reason
-    return f"nothing is known about {memory.text} with {named} over {transport.name}: add it to the file of {stack.mpi}."
+    return (
+        f"nothing is known about {memory.text} with {named} over {transport.name}: add it to the "
+        f"file of {stack.mpi}."
+    )
 
 
 def _values(fabric: Fabric) -> dict[str, str]:
@@ -255,8 +344,9 @@ def _values(fabric: Fabric) -> dict[str, str]:
         values["unit"] = units[0]
     elif registry.transport(fabric.transport).numbered:
         raise BadInput(
-            "fabric-unusable",
-            f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, such as hfi1_0.",
+            "system-description",
+            f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, "
+            "such as hfi1_0.",
         )
     return values
 
@@ -268,12 +358,17 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof:
     """The proof with its templates filled, once per rail, and its due decided by the version."""
     rails = [
-        {"device": rail.device, "device_port": f"{rail.device}:{rail.port}", "port": str(rail.port)} for rail in fabric.rails
+        {"device": rail.device, "device_port": f"{rail.device}:{rail.port}", "port": str(rail.port)}
+        for rail in fabric.rails
     ]
-    escaped: list[dict[str, str]] = [{name: re.escape(value) for name, value in rail.items()} for rail in rails] or [{}]
+    escaped: list[dict[str, str]] = [
+        {name: re.escape(value) for name, value in rail.items()} for rail in rails
+    ] or [{}]
 
     def fill(templates: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(_fill(template, rail) for template in templates for rail in escaped))
+        return tuple(
+            dict.fromkeys(_fill(template, rail) for template in templates for rail in escaped)
+        )
 
     required = proof.required and version >= proof.since
     return replace(proof, expect=fill(proof.expect), allow=fill(proof.allow), required=required)
@@ -281,23 +376,46 @@ def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof
 
 def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> str | None:
     if proof.source == LIBRARIES and not sources[LIBRARIES]:
-        missing = f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s {proof.subject}; evidence missing."
+        missing = (
+            f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s "
+            f"{proof.subject}; evidence missing."
+        )
         return missing if proof.required else None
     lines = [line for line in sources[proof.source] if re.search(proof.line, line)]
-    values = list(dict.fromkeys(match[1] for line in lines for match in re.finditer(proof.pattern, line)))
+    values = list(
+        dict.fromkeys(match[1] for line in lines for match in re.finditer(proof.pattern, line))
+    )
     if not values:
         asked = " ".join(f"{name}={value}" for name, value in setting.debug_env.items())
-        absence = f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); evidence missing."
+        absence = (
+            f"{setting.mpi} printed no line naming its {proof.subject} (asked for by {asked}); "
+            "evidence missing."
+        )
         if proof.source == LIBRARIES:
-            absence = f"{setting.mpi} has mapped no library that is its {proof.subject}; evidence missing."
+            absence = (
+                f"{setting.mpi} has mapped no library that is its {proof.subject}; evidence "
+                "missing."
+            )
         return absence if proof.required and not proof.absent else None
     if not proof.absent:
-        wrong = [value for value in values if not any(re.fullmatch(regex, value) for regex in (*proof.expect, *proof.allow))]
-        if not wrong and (not proof.required or any(re.fullmatch(regex, value) for regex in proof.expect for value in values)):
+        wrong = [
+            value
+            for value in values
+            if not any(re.fullmatch(regex, value) for regex in (*proof.expect, *proof.allow))
+        ]
+        if not wrong and (
+            not proof.required
+            or any(re.fullmatch(regex, value) for regex in proof.expect for value in values)
+        ):
             return None
         values = wrong or values
-    context = re.search(setting.row.context, "\n".join(sources[DEBUG])) if setting.row.context else None
+    context = (
+        re.search(setting.row.context, "\n".join(sources[DEBUG])) if setting.row.context else None
+    )
     in_effect = context[1].strip() if context else setting.choice or "no setting"
     verb = "has mapped" if proof.source == LIBRARIES else "reports"
     named = ", ".join(map(repr, values))
-    return f"asked for {setting.asked}, but {setting.mpi} {verb} {proof.subject} {named} ({in_effect})."
+    return (
+        f"asked for {setting.asked}, but {setting.mpi} {verb} {proof.subject} {named} "
+        f"({in_effect})."
+    )

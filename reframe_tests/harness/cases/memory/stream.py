@@ -1,5 +1,5 @@
-"""STREAM as a program, and what it printed: read whole or not at all, and whether threads and pages were where they were asked
-to be.
+"""STREAM as a program, and what it printed: read whole or not at all, and whether threads and pages
+were where they were asked to be.
 """
 
 from __future__ import annotations
@@ -21,18 +21,23 @@ from ...printable import one_line
 from ...suites.node_memory import FILLED, KERNELS
 from ...vocabulary import BadInput
 
-#: Smallest array by STREAM's rule 1(a) (``stream.c`` of version 5.10): four times the last-level caches used.
+#: Smallest array by STREAM's rule 1(a) (``stream.c`` of version
+#: 5.10): four times the last-level caches used.
 CACHES = 4
-#: Largest mean error of an array of doubles, relative to what it must hold (``checkSTREAMresults`` of version 5.10).
+#: Largest mean error of an array of doubles, relative to what it must
+#: hold (``checkSTREAMresults`` of version 5.10).
 LARGEST_ERROR = 1e-13
-#: Interleaved pages: a node may have this share of an even one more or fewer, and a huge page (2 MiB in pages of 4 KiB) of each
-#: of the three arrays, since huge pages are dealt out whole.
-UNEVEN, UNEVEN_PAGES = 0.05, 3 * 512
+#: Interleaved pages: a node may have this share of an even one more or fewer, and a huge page (2
+#: MiB in pages of 4 KiB) of each of the three arrays, since huge pages are dealt out whole.
+UNEVEN = 0.05
+UNEVEN_PAGES = 3 * 512
 #: Key of pages whose node the kernel did not say.
 UNKNOWN = "unknown"
 #: Most characters of an output that is read: 1024 cores with all their nodes stay far below.
 MOST = 1 << 20
-_OUTPUT = re.compile(r"(?P<body># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
+_OUTPUT = re.compile(
+    r"(?P<body># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n"
+)
 
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
@@ -46,7 +51,8 @@ class StreamThread:
     :param allowed: those the kernel let it run on, in the kernel's list format.
     :param ran_on: the one it ended on.
     :param memory_node: node that its pages were to be on; -1 for all.
-    :param pages: whole pages of its part of the three arrays by NUMA node (text), :data:`UNKNOWN` where the kernel did not say.
+    :param pages: whole pages of its part of the three arrays by NUMA node
+        (text), :data:`UNKNOWN` where the kernel did not say.
     """
 
     core: int
@@ -62,7 +68,8 @@ class StreamResult:
     """One run on one node.
 
     :param last_level_cache_bytes: last-level caches of all cores used, together.
-    :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel prints it; empty where it has none.
+    :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel
+        prints it; empty where it has none.
     :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
     :param largest_error: the largest of the arrays' mean relative errors.
     :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
@@ -87,67 +94,104 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     """The result of one run.
 
     :param text: its whole standard output.
-    :param memory: what was asked for, as ``page_cache`` and ``repetitions``; an answer to another question is refused.
+    :param memory: what was asked for, as ``page_cache`` and ``repetitions``;
+        an answer to another question is refused.
     :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
     """
     match = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
     if not match:
         raise BadInput(
-            "stream-cut", f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; run it again."
+            "output-cut",
+            f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; "
+            "run it again.",
         )
     if f"{zlib.crc32(match['body'].encode(errors='replace')):08x}" != match["sum"]:
-        raise BadInput("stream-checksum", "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.")
+        raise BadInput(
+            "output-damaged",
+            "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.",
+        )
     try:
         result = msgspec.json.decode(match["json"], type=StreamResult)
     except (ValueError, RecursionError) as error:
-        raise BadInput("stream-format", f"STREAM's output is not of this format: {one_line(str(error))[:100]}.") from None
+        raise BadInput(
+            "output-damaged",
+            f"STREAM's output is not of this format: {one_line(str(error))[:100]}.",
+        ) from None
     if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
         raise BadInput(
-            "stream-other-run",
-            f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} repetitions and answers with "
-            f"{result.memory}, {result.page_cache} and {result.repetitions}; run it again.",
+            "not-comparable",
+            f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} "
+            f"repetitions and answers with {result.memory}, {result.page_cache} and "
+            f"{result.repetitions}; run it again.",
         )
     if tuple(result.mb_per_s) != KERNELS or not result.threads:
-        raise BadInput("stream-format", "STREAM's output is not of this format: it lacks kernels or threads.")
-    if len({thread.core for thread in result.threads}) < len(result.threads):
-        raise BadInput("stream-format", "STREAM's output is not of this format: two threads are said to have one core.")
-    if result.free_kib.keys() != result.page_cache_kib.keys() or len(result.free_kib) != result.numa_nodes:
         raise BadInput(
-            "stream-format", "STREAM's output is not of this format: its NUMA nodes are not those whose memory it tells."
+            "output-damaged", "STREAM's output is not of this format: it lacks kernels or threads."
+        )
+    if len({thread.core for thread in result.threads}) < len(result.threads):
+        raise BadInput(
+            "output-damaged",
+            "STREAM's output is not of this format: two threads are said to have one core.",
+        )
+    if (
+        result.free_kib.keys() != result.page_cache_kib.keys()
+        or len(result.free_kib) != result.numa_nodes
+    ):
+        raise BadInput(
+            "output-damaged",
+            "STREAM's output is not of this format: its NUMA nodes are not those whose memory "
+            "it tells.",
         )
     return result
 
 
 def judge(result: StreamResult, cores: int) -> list[str]:
-    """A sentence for all that is not as asked; none where each thread stayed on its core and each page is where it must be.
+    """A sentence for all that is not as asked; none where each thread stayed
+    on its core and each page is where it must be.
 
     :param cores: of the node, each of which has a thread.
     """
     sentences = []
     if result.array_bytes < CACHES * result.last_level_cache_bytes:
         sentences.append(
-            f"arrays of {result.array_bytes} bytes are smaller than {CACHES} x the last-level caches "
-            f"({result.last_level_cache_bytes} bytes): caches were measured"
+            f"arrays of {result.array_bytes} bytes are smaller than {CACHES} x the last-level "
+            f"caches ({result.last_level_cache_bytes} bytes): caches were measured"
         )
     if result.largest_error > LARGEST_ERROR:
-        sentences.append(f"the arrays hold wrong numbers: relative error {result.largest_error:g}, at most {LARGEST_ERROR:g}")
+        sentences.append(
+            f"the arrays hold wrong numbers: relative error {result.largest_error:g}, at most "
+            f"{LARGEST_ERROR:g}"
+        )
     if len(result.threads) != cores:
-        sentences.append(f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was to have one")
-    moved = [thread.core for thread in result.threads if thread.allowed != str(thread.core) or thread.ran_on != thread.core]
+        sentences.append(
+            f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was "
+            "to have one"
+        )
+    moved = [
+        thread.core
+        for thread in result.threads
+        if thread.allowed != str(thread.core) or thread.ran_on != thread.core
+    ]
     if moved:
         sentences.append(
-            f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first that of core {moved[0]}"
+            f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first "
+            f"that of core {moved[0]}"
         )
     return [*sentences, *_judge_page_cache(result), *_judge_pages(result)]
 
 
 def describe_memory(result: StreamResult) -> list[str]:
-    """What was free and what cached on each NUMA node before, and how much of the arrays is where it was to be: facts."""
+    """What was free and what cached on each NUMA node before, and how much
+    of the arrays is where it was to be: facts.
+    """
     kib = [
         f"node {node}: {result.free_kib[node]} KiB free, {cached} KiB page cache"
         for node, cached in result.page_cache_kib.items()
     ]
-    return [f"before the arrays were made, {'; '.join(kib)}", *(_find_displaced(result) if _may_be_displaced(result) else [])]
+    return [
+        f"before the arrays were made, {'; '.join(kib)}",
+        *(_find_displaced(result) if _may_be_displaced(result) else []),
+    ]
 
 
 def facts(result: StreamResult) -> dict[str, str]:
@@ -161,12 +205,16 @@ def facts(result: StreamResult) -> dict[str, str]:
 
 
 def _may_be_displaced(result: StreamResult) -> bool:
-    """Whether pages elsewhere are what is measured: only the kernel's policy of local memory, and no room there."""
+    """Whether pages elsewhere are what is measured: only the kernel's
+    policy of local memory, and no room there.
+    """
     return result.page_cache == FILLED and result.memory == "local"
 
 
 def _judge_page_cache(result: StreamResult) -> list[str]:
-    """The page cache fills a NUMA node where the part of the arrays that is to be there does not fit into what is free."""
+    """The page cache fills a NUMA node where the part of the arrays that
+    is to be there does not fit into what is free.
+    """
     if result.page_cache != FILLED:
         return []
     share = 3 * result.array_bytes // len(result.threads)
@@ -176,16 +224,19 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
             wanted[node] += share // (result.numa_nodes if thread.memory_node < 0 else 1)
     there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
     unfilled = [
-        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
-        "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job; a kernel that pages "
-        "out cold memory by itself (/sys/kernel/mm/damon/admin/kdamonds/*/state says on) keeps no cache full"
+        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, "
+        f"and {needed >> 10} KiB of the arrays were to be there; take larger arrays (-S "
+        "array_bytes=...), or more memory for the job; a kernel that pages out cold memory by "
+        "itself (/sys/kernel/mm/damon/admin/kdamonds/*/state says on) keeps no cache full"
         for node, needed in there
         if result.free_kib[node] << 10 >= needed
     ]
-    # What the arrays push out must be cached files: memory that programs hold cannot be given up for them.
+    # What the arrays push out must be cached files: memory that
+    # programs hold cannot be given up for them.
     other = [
-        f"NUMA node {node} is full, but not of cached files: {result.page_cache_kib[node]} KiB are page cache, and "
-        f"{needed >> 10} KiB of the arrays were to take their place; see which program holds the rest (numastat -p)"
+        f"NUMA node {node} is full, but not of cached files: {result.page_cache_kib[node]} KiB "
+        f"are page cache, and {needed >> 10} KiB of the arrays were to take their place; see "
+        "which program holds the rest (numastat -p)"
         for node, needed in there
         if result.page_cache_kib[node] << 10 < needed
     ]
@@ -193,20 +244,31 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
 
 
 def _judge_pages(result: StreamResult) -> list[str]:
-    silent = [thread.core for thread in result.threads if not thread.pages or thread.pages.get(UNKNOWN)]
+    silent = [
+        thread.core for thread in result.threads if not thread.pages or thread.pages.get(UNKNOWN)
+    ]
     if silent:
-        return [f"on which NUMA node the pages of {len(silent)} threads are is not known, first those of core {silent[0]}"]
+        return [
+            f"on which NUMA node the pages of {len(silent)} threads are is not known, first "
+            f"those of core {silent[0]}"
+        ]
     if result.memory == "interleaved":
         pages: Counter[str] = Counter()
         for thread in result.threads:
             pages.update(thread.pages)
         even = sum(pages.values()) / result.numa_nodes
         room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
-        odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
+        odd = [
+            node
+            for node in sorted({*result.page_cache_kib, *pages})
+            if abs(pages[node] - even) > room
+        ]
         if result.numa_nodes < 2:
             return ["memory of one NUMA node cannot be interleaved"]
         return [
-            f"pages are not interleaved evenly: node {node} has {pages[node]}, an even share is {even:.0f}" for node in odd[:1]
+            f"pages are not interleaved evenly: node {node} has {pages[node]}, an even share is "
+            f"{even:.0f}"
+            for node in odd[:1]
         ]
     wrong = [
         thread.core
@@ -215,18 +277,28 @@ def _judge_pages(result: StreamResult) -> list[str]:
         or str(thread.memory_node) not in result.page_cache_kib
     ]
     if wrong:
-        return [f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from another NUMA node"]
+        return [
+            f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from "
+            "another NUMA node"
+        ]
     return [] if _may_be_displaced(result) else _find_displaced(result)
 
 
 def _find_displaced(result: StreamResult) -> list[str]:
     total = sum(sum(thread.pages.values()) for thread in result.threads)
-    elsewhere = total - sum(thread.pages.get(str(thread.memory_node), 0) for thread in result.threads)
-    return [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"] if elsewhere else []
+    elsewhere = total - sum(
+        thread.pages.get(str(thread.memory_node), 0) for thread in result.threads
+    )
+    return (
+        [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"]
+        if elsewhere
+        else []
+    )
 
 
 SOURCE = Path(__file__).with_name("stream.c")
-#: ``-O3`` as STREAM's own instructions have it; no ``-march``, since the nodes may be older than where it is built.
+#: ``-O3`` as STREAM's own instructions have it; no ``-march``, since the
+#: nodes may be older than where it is built.
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-pthread", "-Wall", "-Wextra", "-Wpedantic")
 
 
@@ -236,4 +308,6 @@ def path_in(directory: Path) -> Path:
 
 
 def build(destination: Path, compilers: Sequence[Sequence[str]] | None = None) -> Path:
-    return recorder.compile_once("STREAM", SOURCE, path_in(destination.absolute()), FLAGS, candidates=compilers)
+    return recorder.compile_once(
+        "STREAM", SOURCE, path_in(destination.absolute()), FLAGS, candidates=compilers
+    )

@@ -1,1 +1,3 @@
-"""Preflight: is each node set as it should be, and as the others are, before anything is measured on it?"""
+"""Preflight: is each node set as it should be, and as the others
+are, before anything is measured on it?
+"""

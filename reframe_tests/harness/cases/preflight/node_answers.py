@@ -1,7 +1,8 @@
-"""Which nodes answered, and with what; which did not, because they are drained or down or others had them; and which of these
-the site misses.
+"""Which nodes answered, and with what; which did not, because they are drained or down or others
+had them; and which of these the site misses.
 
-A node in use comes back by itself and is counted only; one that is drained or down does not, and is named.
+A node in use comes back by itself and is counted only; one that is
+drained or down does not, and is named.
 """
 
 from __future__ import annotations
@@ -23,17 +24,21 @@ from .node_facts import SUFFIX
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
 NodeFacts = Mapping[str, Mapping[str, Any]]
-#: Folder of the nodes' answers in the job's directory. The job makes it: a node without that directory then leaves nothing
-#: elsewhere.
+#: Folder of the nodes' answers in the job's directory. The job makes it: a node without that
+#: directory then leaves nothing elsewhere.
 FOLDER = "facts"
-#: The names of the job's nodes, which the job asks Slurm for while it has them all: while a job completes, ``sacct``, which
-#: ReFrame asks, shows those nodes only that have not done so yet (Slurm 22.05: ``c1`` of a job on ``c[1-2]``).
+#: The names of the job's nodes, which the job asks Slurm for while it has them all: while a job
+#: completes, ``sacct``, which ReFrame asks, shows those nodes only that have not done so yet (Slurm
+#: 22.05: ``c1`` of a job on ``c[1-2]``).
 NODES_FILE = "nodes.txt"
 #: Lines of a job script, ``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``.
-MAKE_FOLDER, WRITE_NODES = f"rm -rf {FOLDER}; mkdir {FOLDER}", f"scontrol show hostnames >{NODES_FILE}"
-#: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes: Slurm makes no output for it.
+MAKE_FOLDER = f"rm -rf {FOLDER}; mkdir {FOLDER}"
+WRITE_NODES = f"scontrol show hostnames >{NODES_FILE}"
+#: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes:
+#: Slurm makes no output for it.
 NEVER_STARTED = "the job never started"
-#: Why a partition is left out whose scheduler starts no task on each node by itself; the scheduler's name follows.
+#: Why a partition is left out whose scheduler starts no task on each
+#: node by itself; the scheduler's name follows.
 NO_LAUNCHER = "no launcher is known that starts one program a node with"
 #: Nodes at most that a sentence names.
 FEW = 8
@@ -42,8 +47,20 @@ _BOUNDS = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
 _Facts = dict[str, dict[str, str | Annotated[int, _BOUNDS] | Annotated[float, _BOUNDS]]]
 #: Key of a partition's extras: shell patterns of nodes that must be in service.
 IN_SERVICE = "nodes_in_service"
-#: States and flags of nodes that no job gets (sinfo(1), "NODE STATE CODES"; a ``*`` behind one: it does not respond).
-_OUT = {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg", "not_responding"}
+#: States and flags of nodes that no job gets (sinfo(1), "NODE STATE
+#: CODES"; a ``*`` behind one: it does not respond).
+_OUT = {
+    "down",
+    "drain",
+    "drained",
+    "draining",
+    "error",
+    "fail",
+    "failing",
+    "inval",
+    "invalid_reg",
+    "not_responding",
+}
 #: Behind a state, further flags in short.
 _FLAGS = "*~#!%$@^-+"
 _RESERVED = re.compile(r"\bRESERVED\b")
@@ -54,13 +71,16 @@ SchedulerNode = Any
 
 
 def listed(names: Sequence[Any]) -> str:
-    return ", ".join(map(str, names[:FEW])) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(map(str, names[:FEW])) + (
+        f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    )
 
 
 def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
     """Facts by node from what a job's nodes left, and a sentence for each that cannot be used.
 
-    Users choose names of processes, firmware those of cards: all texts come back without what a terminal would obey.
+    Users choose names of processes, firmware those of cards: all texts
+    come back without what a terminal would obey.
     """
     nodes: dict[str, NodeFacts] = {}
     wrong: list[str] = []
@@ -72,7 +92,10 @@ def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
             wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
             continue
         nodes[node] = {
-            one_line(fact): {one_line(at): one_line(value) if isinstance(value, str) else value for at, value in rows.items()}
+            one_line(fact): {
+                one_line(at): one_line(value) if isinstance(value, str) else value
+                for at, value in rows.items()
+            }
             for fact, rows in facts.items()
         }
     return nodes, wrong
@@ -85,7 +108,9 @@ def job_nodes(directory: Path) -> tuple[str, ...]:
 
 
 def of_job(nodes: Mapping[str, NodeFacts], there: Sequence[str]) -> dict[str, NodeFacts]:
-    """What the job's own nodes answered: no scheduler knows another name, to leave that node out, and none counts twice."""
+    """What the job's own nodes answered: no scheduler knows another name,
+    to leave that node out, and none counts twice.
+    """
     return {name: facts for name, facts in nodes.items() if not there or name in there}
 
 
@@ -99,14 +124,19 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
     sentences = []
     if silent or len(nodes) < expected:
         who = f"; silent: {listed(silent)}" if silent else ""
-        sentences.append(f"{len(nodes) - len(strangers)} of {max(expected, len(there))} nodes answered{who}")
+        sentences.append(
+            f"{len(nodes) - len(strangers)} of {max(expected, len(there))} nodes answered{who}"
+        )
     if strangers:
-        sentences.append(f"{listed(strangers)} answered without being a node of the job ({listed(there)})")
+        sentences.append(
+            f"{listed(strangers)} answered without being a node of the job ({listed(there)})"
+        )
     return sentences
 
 
 def count_states(states: Iterable[Iterable[str]]) -> dict[str, int]:
-    """Nodes that are not idle alone, by their states (``scontrol show nodes``) in lower case, the most frequent first.
+    """Nodes that are not idle alone, by their states (``scontrol show
+    nodes``) in lower case, the most frequent first.
 
     :param states: of each node, such as ``{"IDLE", "DRAIN"}``.
     """
@@ -120,7 +150,10 @@ def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
         return ()
     total = sum(counts.values())
     states = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return (f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: {states}",)
+    return (
+        f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: "
+        f"{states}",
+    )
 
 
 @dataclass(frozen=True)
@@ -150,7 +183,9 @@ def _describe(node: SchedulerNode, reason: str, missed: bool) -> OutOfService:
     return OutOfService(one_line(node.name), states, one_line(reason)[:100], missed)
 
 
-def find_out_of_service(nodes: Iterable[SchedulerNode], patterns: Sequence[str]) -> list[OutOfService]:
+def find_out_of_service(
+    nodes: Iterable[SchedulerNode], patterns: Sequence[str]
+) -> list[OutOfService]:
     """Those of a partition's nodes that are out of service, by name.
 
     :param patterns: of the nodes that the site says must be in service.
@@ -160,7 +195,9 @@ def find_out_of_service(nodes: Iterable[SchedulerNode], patterns: Sequence[str])
         states = [state.lower() for state in node.states]
         if any("*" in state or state.rstrip(_FLAGS) in _OUT for state in states):
             why = _REASON.search(node.descr)
-            out_of_service.append(_describe(node, why["why"] if why else "", _is_among(node, patterns)))
+            out_of_service.append(
+                _describe(node, why["why"] if why else "", _is_among(node, patterns))
+            )
     return sorted(out_of_service, key=lambda node: node.node)
 
 
@@ -170,24 +207,40 @@ def find_reserved(
     nodes: Iterable[SchedulerNode],
     patterns: Sequence[str],
 ) -> list[OutOfService]:
-    """Nodes that must be in service and are reserved for others: ReFrame 4.10 drops those before it looks at anything else.
+    """Nodes that must be in service and are reserved for others: ReFrame
+    4.10 drops those before it looks at anything else.
 
-    :param everything: all nodes that the scheduler knows, as ReFrame makes them of a line of ``scontrol -o show nodes``.
-    :param choose: those of some nodes that the job's options leave (``JobScheduler.filternodes``): partition, constraint, ...
+    :param everything: all nodes that the scheduler knows, as ReFrame makes
+        them of a line of ``scontrol -o show nodes``.
+    :param choose: those of some nodes that the job's options leave
+        (``JobScheduler.filternodes``): partition, constraint, ...
     :param nodes: those that it chose from all.
     """
     reserved = {node.name: node for node in everything if "RESERVED" in node.states}
     unreserved = {type(node)(_RESERVED.sub("IDLE", node.descr)) for node in reserved.values()}
     there = {node.name for node in nodes}
-    hidden = sorted(node.name for node in choose(unreserved) if node.name not in there and _is_among(node, patterns))
+    hidden = sorted(
+        node.name
+        for node in choose(unreserved)
+        if node.name not in there and _is_among(node, patterns)
+    )
     return [_describe(reserved[name], "", True) for name in hidden]
 
 
 def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Sentence on patterns that no node of the partition has; none where each has one."""
     known = list(names)
-    absent = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in known)]
-    return [f"{IN_SERVICE} in {SITE_FILES} has {', '.join(absent)}, and the partition has no such node"] if absent else []
+    absent = [
+        pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in known)
+    ]
+    return (
+        [
+            f"{IN_SERVICE} in {SITE_FILES} has {', '.join(absent)}, and the partition has no "
+            "such node"
+        ]
+        if absent
+        else []
+    )
 
 
 def missed(gone: Sequence[OutOfService]) -> list[str]:

@@ -1,18 +1,22 @@
-"""What one node is set to, as JSON: ``node_facts.py FOLDER [--gpus] INTERFACE...`` leaves ``FOLDER/NODE.json``.
+"""What one node is set to, as JSON: ``node_facts.py FOLDER [--gpus]
+INTERFACE...`` leaves ``FOLDER/NODE.json``.
 
 Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
-Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo, cxi_stat, ethtool, lspci,
-cpupower, numactl) read it too: no tool has to be installed, no output of some version of it understood, and no right is needed.
-Only of GPUs there is more to know: with ``--gpus`` the vendor's tool is asked, where it is installed.
-A fact that a node does not show is left out; who judges says that it is missing.
+Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo,
+cxi_stat, ethtool, lspci, cpupower, numactl) read it too: no tool has to be installed, no output of
+some version of it understood, and no right is needed. Only of GPUs there is more to know: with
+``--gpus`` the vendor's tool is asked, where it is installed. A fact that a node does not show is
+left out; who judges says that it is missing.
 
-A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0": 1500, "ib0": 4092}}``; the
-instance of a fact of the node as a whole is empty. What the names mean stands in ``site_configs/preflight.yaml``.
+A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0":
+1500, "ib0": 4092}}``; the instance of a fact of the node as a whole is empty. What the names mean
+stands in ``site_configs/preflight.yaml``.
 """
 
 import ctypes
 import fcntl
+import ipaddress
 import json
 import os
 import re
@@ -24,29 +28,39 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
 #: Behind a node's name in its file's.
 SUFFIX = ".json"
 _OF_NODE = """
-    kernel kernel_command_line booted_unix_s cpu_model cpus_online numa_nodes_online microcode smt turbo governor clock_source
-    zone_reclaim_mode numa_balancing transparent_huge_pages huge_page_defragmentation memory_gib memory_available_percent
-    swap_used_mib locked_memory_kib unix_s clock_synchronised clock_error_ms busy_cores processes_of_others
+    kernel kernel_command_line booted_unix_s cpu_model cpus_online numa_nodes_online microcode
+    smt turbo governor clock_source zone_reclaim_mode numa_balancing transparent_huge_pages
+    huge_page_defragmentation memory_gib memory_available_percent swap_used_mib
+    locked_memory_kib unix_s clock_synchronised clock_error_ms busy_cores processes_of_others
 """
 _OF_CARD = """
-    huge_pages_reserved state physical_state addresses numa_node mtu_bytes rate_gbit_per_s duplex lanes link_layer driver
-    driver_version firmware board pcie_speed pcie_speed_of_card pcie_width pcie_width_of_card
+    huge_pages_reserved state physical_state addresses shared_subnet numa_node mtu_bytes
+    rate_gbit_per_s duplex lanes link_layer driver driver_version firmware board pcie_speed
+    pcie_speed_of_card pcie_width pcie_width_of_card
 """
-_OF_GPU = "gpu gpu_model gpu_pcie_speed gpu_pcie_speed_now mig_mode ecc_mode persistence_mode nvlinks"
+_OF_GPU = (
+    "gpu gpu_model gpu_pcie_speed gpu_pcie_speed_now mig_mode ecc_mode persistence_mode nvlinks"
+)
 _OF_GPU_NODE = "gpu_answers peer_memory_module gdrdrv"
-#: Names of the facts of a node as a whole, of those that only nodes with GPUs show, and of all; the others have an instance for
-#: each interface, port, GPU or page size.
+#: Names of the facts of a node as a whole, of those that only nodes with GPUs show, and of all; the
+#: others have an instance for each interface, port, GPU or page size.
 WHOLE_NODE = frozenset((_OF_NODE + _OF_GPU_NODE).split())
 GPU_FACTS = frozenset((_OF_GPU + " " + _OF_GPU_NODE).split())
 FACTS = WHOLE_NODE | GPU_FACTS | frozenset(_OF_CARD.split())
-#: Vendors of GPUs by platform (the PCI ID Repository), and PCI classes: display controllers, processing accelerators.
-VENDORS, GPU_CLASSES = {"cuda": "10de", "rocm": "1002"}, ("0x03", "0x12")
+#: Vendors of GPUs by platform (the PCI ID Repository), and PCI classes:
+#: display controllers, processing accelerators.
+VENDORS = {"cuda": "10de", "rocm": "1002"}
+GPU_CLASSES = ("0x03", "0x12")
 #: Tools of the vendors, and seconds that one may take: with a broken GPU it may hang for ever.
 COLUMNS = ("pci.bus_id", "name", "mig.mode.current", "ecc.mode.current", "persistence_mode")
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=" + ",".join(COLUMNS), "--format=csv")
@@ -55,7 +69,8 @@ ROCM_SMI = ("rocm-smi", "--showbus", "--showproductname", "--json")
 TOOL_S = 30
 #: Among the interfaces on the command line: ask them.
 ASK = "--gpus"
-#: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires reset]", "[Unknown Error]").
+#: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires
+#: reset]", "[Unknown Error]").
 MODES = ("Enabled", "Disabled", "[N/A]", "[Not Supported]")
 #: What nvidia-smi says in place of a GPU's links; of some that have none, nothing.
 NO_NVLINKS = {
@@ -66,27 +81,79 @@ NO_NVLINKS = {
 }
 #: What the tools are worth to a rule.
 COMPLETE = "complete"
-#: Seconds over which the processors are watched, and how often: what a job's own start costs passes, a computation goes on.
-WATCHED_S, WATCHES = 0.5, 3
-#: Uids below are those of services (login.defs(5), UID_MIN), and so are systemd's dynamic ones and nobody's (its UIDS-GIDS).
-FIRST_USER, SERVICES = 1000, range(61184, 65536)
-#: Words of the kernel command line that name one installation and not how it runs (bootparam(7), dracut.cmdline(7); the last
-#: four: HPE's boot service), as do all with a MAC address or a UUID.
+#: Seconds over which the processors are watched, and how often: what a job's own start costs
+#: passes, a computation goes on.
+WATCHED_S = 0.5
+WATCHES = 3
+#: Uids below are those of services (login.defs(5), UID_MIN), and so are
+#: systemd's dynamic ones and nobody's (its UIDS-GIDS).
+FIRST_USER = 1000
+SERVICES = range(61184, 65536)
+#: Words of the kernel command line that name one installation and not how it runs (bootparam(7),
+#: dracut.cmdline(7); the last four: HPE's boot service), as do all with a MAC address or a UUID.
 OWN_WORDS = (
-    *("BOOT_IMAGE=", "root=", "initrd=", "resume=", "ip=", "ifname=", "BOOTIF=", "rd.luks.uuid=", "rd.lvm.lv=", "hostname="),
-    *("systemd.hostname=", "systemd.machine_id=", "rd.iscsi.initiator=", "rd.nvmf.hostnqn=", "rd.nvmf.hostid="),
-    *("xname=", "nid=", "bss_referral_token=", "ds="),
+    "BOOT_IMAGE=",
+    "root=",
+    "initrd=",
+    "resume=",
+    "ip=",
+    "ifname=",
+    "BOOTIF=",
+    "rd.luks.uuid=",
+    "rd.lvm.lv=",
+    "hostname=",
+    "systemd.hostname=",
+    "systemd.machine_id=",
+    "rd.iscsi.initiator=",
+    "rd.nvmf.hostnqn=",
+    "rd.nvmf.hostid=",
+    "xname=",
+    "nid=",
+    "bss_referral_token=",
+    "ds=",
 )
-OWN_VALUES = re.compile(r"(?i)(?<![0-9a-f])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+OWN_VALUES = re.compile(
+    r"(?i)(?<![0-9a-f])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+)
 #: Processors in ``sysfs``.
 CPU = "sys/devices/system/cpu"
-#: ``SIOCETHTOOL`` (linux/sockios.h), ``ETHTOOL_GDRVINFO`` and the texts of ``struct ethtool_drvinfo`` (linux/ethtool.h).
-SIOCETHTOOL, GDRVINFO, DRVINFO_BYTES = 0x8946, 3, 196
-DRVINFO = (("driver", slice(4, 36)), ("driver_version", slice(36, 68)), ("firmware", slice(68, 100)))
-#: ``SIOCGIFCONF`` (linux/sockios.h), bytes of ``struct ifreq`` of a 64-bit Linux (linux/if.h), and addresses at most.
-SIOCGIFCONF, IFREQ_BYTES, MOST_ADDRESSES = 0x8912, 40, 1024
-#: ``struct timex`` (sys/timex.h) of a 64-bit Linux: modes, then offset, freq, maxerror, esterror, status; its size with room.
-TIMEX, TIMEX_BYTES, STA_UNSYNC = "@Illlli", 512, 0x0040
+#: ``SIOCETHTOOL`` (linux/sockios.h), ``ETHTOOL_GDRVINFO`` and the texts of ``struct
+#: ethtool_drvinfo`` (linux/ethtool.h).
+SIOCETHTOOL = 0x8946
+GDRVINFO = 3
+DRVINFO_BYTES = 196
+DRVINFO = (
+    ("driver", slice(4, 36)),
+    ("driver_version", slice(36, 68)),
+    ("firmware", slice(68, 100)),
+)
+#: ``SIOCGIFCONF`` (linux/sockios.h), bytes of ``struct ifreq`` of a
+#: 64-bit Linux (linux/if.h), and addresses at most.
+SIOCGIFCONF = 0x8912
+IFREQ_BYTES = 40
+MOST_ADDRESSES = 1024
+#: ``SIOCGIFNETMASK`` (linux/sockios.h); rtnetlink(7): messages and
+#: attributes of a question for a route.
+SIOCGIFNETMASK = 0x891B
+RTM_NEWROUTE = 24
+RTM_GETROUTE = 26
+NLM_F_REQUEST = 1
+RTA_DST = 1
+RTA_SRC = 2
+RTA_OIF = 4
+#: Settings of an interface, of which the greater of its own and that of
+#: all counts (Linux, networking/ip-sysctl.rst).
+SHARING = ("arp_filter", "arp_ignore", "rp_filter")
+#: What a shared subnet is where nothing takes the wrong network: nothing
+#: shares it, or ARP and routes keep them apart.
+ALONE = "none"
+KEPT_APART = "kept apart"
+#: ``struct timex`` (sys/timex.h) of a 64-bit Linux: modes, then offset, freq, maxerror, esterror,
+#: status; its size with room.
+TIMEX = "@Illlli"
+TIMEX_BYTES = 512
+STA_UNSYNC = 0x0040
 
 
 class Node:
@@ -99,7 +166,9 @@ class Node:
         self.root = root
 
     def text(self, name: str) -> "str":
-        """A file without the white space around it; empty where there is none or it cannot be read."""
+        """A file without the white space around it; empty where
+        there is none or it cannot be read.
+        """
         try:
             return (self.root / name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
@@ -116,7 +185,9 @@ class Node:
             return []
 
     def target(self, name: str) -> "str":
-        """Last part of what a link points to, such as a driver's name; empty where there is none."""
+        """Last part of what a link points to, such as a driver's
+        name; empty where there is none.
+        """
         try:
             return Path(os.readlink(str(self.root / name))).name  # noqa: PTH115 (Path.readlink is of Python 3.9)
         except OSError:
@@ -129,7 +200,9 @@ class Node:
 
 
 def system(node: Node) -> "dict[str, object]":
-    memory = {key: int(kib) for key, kib in re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo"))}
+    memory = {
+        key: int(kib) for key, kib in re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo"))
+    }
     words = node.text("proc/cmdline").split()
     microcode = set(re.findall(r"(?m)^microcode\s*:\s*(\S+)", node.text("proc/cpuinfo")))
     cores = [CPU + "/" + name for name in node.entries(CPU) if re.match(r"cpu[0-9]+$", name)]
@@ -147,19 +220,26 @@ def system(node: Node) -> "dict[str, object]":
         "smt": {"1": "on", "0": "off"}.get(node.text(CPU + "/smt/active")),
         "turbo": {"0": "on", "1": "off"}.get(node.text(CPU + "/intel_pstate/no_turbo"), boost),
         "governor": ", ".join(sorted(governors)),
-        "clock_source": node.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "clock_source": node.text(
+            "sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
         "zone_reclaim_mode": node.number("proc/sys/vm/zone_reclaim_mode"),
         "numa_balancing": node.number("proc/sys/kernel/numa_balancing"),
         # In brackets among all that there are: always [madvise] never.
-        "transparent_huge_pages": node.search(r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/enabled"),
-        "huge_page_defragmentation": node.search(r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/defrag"),
+        "transparent_huge_pages": node.search(
+            r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/enabled"
+        ),
+        "huge_page_defragmentation": node.search(
+            r"\[([^\]]+)\]", "sys/kernel/mm/transparent_hugepage/defrag"
+        ),
     }  # type: dict[str, object]
     boot = node.search(r"(?m)^btime (\d+)", "proc/stat")
     if boot:
         facts["booted_unix_s"] = int(boot)
     if memory:
         # Reserved huge pages are not available either, and are meant to be so.
-        total, usable = memory.get("MemTotal", 0), memory.get("MemTotal", 0) - memory.get("Hugetlb", 0)
+        total = memory.get("MemTotal", 0)
+        usable = memory.get("MemTotal", 0) - memory.get("Hugetlb", 0)
         facts["swap_used_mib"] = (memory.get("SwapTotal", 0) - memory.get("SwapFree", 0)) // 1024
         if total:
             facts["memory_gib"] = round(total / 2**20, 1)
@@ -171,16 +251,25 @@ def system(node: Node) -> "dict[str, object]":
 def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
     folder = "sys/kernel/mm/hugepages/"
     rows = {name: node.number(folder + name + "/nr_hugepages") for name in node.entries(folder)}
-    return _by_fact({name.replace("hugepages-", ""): {"huge_pages_reserved": pages} for name, pages in rows.items()})
+    return _by_fact(
+        {
+            name.replace("hugepages-", ""): {"huge_pages_reserved": pages}
+            for name, pages in rows.items()
+        }
+    )
 
 
 def slots(node: Node, device: str) -> "dict[str, object]":
-    """How a card sits in its slot: what the link to it came up with, and what it could (sysfs-bus-pci)."""
+    """How a card sits in its slot: what the link to it came up
+    with, and what it could (sysfs-bus-pci).
+    """
     rows = {}
     for quantity in ("speed", "width"):
-        now, most = node.text(device + "/current_link_" + quantity), node.text(device + "/max_link_" + quantity)
+        now = node.text(device + "/current_link_" + quantity)
+        most = node.text(device + "/max_link_" + quantity)
         if now and most and "Unknown" not in now + most and now not in ("0", "255"):
-            rows["pcie_" + quantity], rows["pcie_" + quantity + "_of_card"] = now, most
+            rows["pcie_" + quantity] = now
+            rows["pcie_" + quantity + "_of_card"] = most
     return dict(rows)
 
 
@@ -190,33 +279,131 @@ def numa_node(node: Node, card: "str") -> "int | None":
     return number if number is not None and number >= 0 else None
 
 
-def addresses() -> "dict[str, str]":
-    """IPv4 addresses of this node by interface (netdevice(7), SIOCGIFCONF)."""
+def addresses() -> "list[tuple[str, str, int]]":
+    """IPv4 addresses of this node: interface, address, length of the prefix (netdevice(7),
+    SIOCGIFCONF and SIOCGIFNETMASK).
+    """
     room = ctypes.create_string_buffer(MOST_ADDRESSES * IFREQ_BYTES)
     request = struct.pack("@iL", len(room), ctypes.addressof(room))
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
             (length,) = struct.unpack_from("@i", fcntl.ioctl(unused.fileno(), SIOCGIFCONF, request))
+            found = []
+            for at in range(0, length, IFREQ_BYTES):
+                # A second address may have a label of its own, eth0:1; the
+                # kernel is asked with label and address.
+                mask = fcntl.ioctl(
+                    unused.fileno(), SIOCGIFNETMASK, room.raw[at : at + IFREQ_BYTES]
+                )[20:24]
+                name = (
+                    room.raw[at : at + 16]
+                    .split(b"\0")[0]
+                    .decode("ascii", "replace")
+                    .partition(":")[0]
+                )
+                bits = bin(int.from_bytes(mask, "big")).count("1")
+                found.append((name, socket.inet_ntoa(room.raw[at + 20 : at + 24]), bits))
+            return found
     except OSError:
-        return {}
-    numbers_of = {}  # type: dict[str, list[str]]
-    for at in range(0, length, IFREQ_BYTES):
-        # A second address may have a label of its own, eth0:1.
-        name = room.raw[at : at + 16].split(b"\0")[0].decode("ascii", "replace").partition(":")[0]
-        numbers_of.setdefault(name, []).append(socket.inet_ntoa(room.raw[at + 20 : at + 24]))
-    return {name: ", ".join(sorted(numbers)) for name, numbers in numbers_of.items()}
+        return []
+
+
+def leaves_by(source: str, destination: str) -> str:
+    """Interface by which the kernel sends from one address to another
+    (``ip route get``); empty where it does not say.
+    """
+    numbers = ((RTA_DST, destination), (RTA_SRC, source))
+    body = struct.pack("=8BI", socket.AF_INET, 32, 32, 0, 0, 0, 0, 0, 0)
+    body += b"".join(
+        struct.pack("=HH4s", 8, kind, socket.inet_aton(number)) for kind, number in numbers
+    )
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
+            kernel.settimeout(TOOL_S)
+            kernel.send(
+                struct.pack("=IHHII", 16 + len(body), RTM_GETROUTE, NLM_F_REQUEST, 1, 0) + body
+            )
+            answer = kernel.recv(8192)
+    except OSError:
+        return ""
+    at = 28  # behind the heads of message and route
+    while struct.unpack_from("=H", answer, 4)[0] == RTM_NEWROUTE and at + 8 <= len(answer):
+        length, kind = struct.unpack_from("=HH", answer, at)
+        if kind == RTA_OIF:
+            return socket.if_indextoname(struct.unpack_from("=I", answer, at + 4)[0])
+        at += max(4, (length + 3) & ~3)
+    return ""
+
+
+def _below(node: Node, name: str) -> "set[str]":
+    """The interfaces that one is made of in the end, such as the
+    cards of a bond or the one below a VLAN.
+    """
+    lower = [
+        entry[6:] for entry in node.entries("sys/class/net/" + name) if entry.startswith("lower_")
+    ]
+    return set().union(*(_below(node, each) for each in lower)) if lower else {name}
+
+
+def shared_subnets(
+    node: Node, found: "list[tuple[str, str, int]]", route: "Callable[[str, str], str]" = leaves_by
+) -> "dict[str, str]":
+    """What shares the subnet of each interface with an IPv4 address, and
+    whether ARP and routes keep the two apart.
+
+    Without, the kernel answers ARP for any of its addresses on any interface, and sends by the
+    first that reaches the subnet: the other network stays idle (Linux, networking/ip-sysctl.rst,
+    arp_filter, arp_ignore).
+    """
+    # An address alone (/32) shares no subnet, and neither do the two ends of a line (/31).
+    networks = {
+        (name, number): ipaddress.ip_network(f"{number}/{bits}", strict=False)
+        for name, number, bits in found
+        if bits < 31
+    }
+    rows = {}  # type: dict[str, str]
+    for (name, number), network in networks.items():
+        others = sorted(
+            {
+                other
+                for (other, _), theirs in networks.items()
+                if theirs.overlaps(network) and not _below(node, other) & _below(node, name)
+            }
+        )
+        if not others or network.is_loopback:
+            rows.setdefault(name, ALONE)
+            continue
+        conf = "proc/sys/net/ipv4/conf/"
+        settings = {
+            key: max(node.number(conf + which + "/" + key) or 0 for which in ("all", name))
+            for key in SHARING
+        }
+        own = {address for _, address, _ in found}
+        neighbour = next((str(host) for host in network.hosts() if str(host) not in own), "")
+        way = route(number, neighbour) if neighbour else ""
+        if way == name and (settings["arp_filter"] or settings["arp_ignore"]):
+            rows[name] = KEPT_APART
+        else:
+            said = [f"{key}={value}" for key, value in settings.items()] + [
+                "sends by " + (way or "no known interface")
+            ]
+            rows[name] = f"{network} with {', '.join(others)} ({', '.join(said)})"
+    return rows
 
 
 def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
     """Network interfaces with a card below them, and those that are asked for by name.
 
-    Those on USB are left out: they lead to the node's own management controller, and are named by a MAC address that no other
-    node has.
+    Those on USB are left out: they lead to the node's own management controller, and are named by a
+    MAC address that no other node has.
 
     :param described: a fabric's, which may be software.
     """
     rows = {}
-    own = addresses() if node.root == Path("/") else {}
+    found = addresses() if node.root == Path("/") else []
+    own, shared = {}, shared_subnets(node, found)  # type: dict[str, list[str]], dict[str, str]
+    for name, number, _ in found:
+        own.setdefault(name, []).append(number)
     for name in node.entries("sys/class/net"):
         folder = "sys/class/net/" + name
         card = bool(node.entries(folder + "/device"))
@@ -229,7 +416,8 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
         speed = node.number(folder + "/speed")
         rows[name] = {
             "state": node.text(folder + "/operstate"),
-            "addresses": own.get(name),
+            "addresses": ", ".join(sorted(own.get(name, ()))),
+            "shared_subnet": shared.get(name),
             "mtu_bytes": node.number(folder + "/mtu"),
             "rate_gbit_per_s": speed / 1000 if real and speed is not None and speed > 0 else None,
             "duplex": node.text(folder + "/duplex") if card else None,
@@ -247,7 +435,8 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
         folder = "sys/class/infiniband/" + device
         for port in node.entries(folder + "/ports"):
             at = folder + "/ports/" + port
-            rate, driver = node.search(r"^([0-9.]+) Gb/sec", at + "/rate"), node.target(folder + "/device/driver")
+            rate = node.search(r"^([0-9.]+) Gb/sec", at + "/rate")
+            driver = node.target(folder + "/device/driver")
             rows[device + ":" + port] = {
                 "state": node.text(at + "/state").partition(": ")[2].lower(),
                 "physical_state": node.text(at + "/phys_state").partition(": ")[2].lower(),
@@ -263,7 +452,8 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
             }
     for device in node.entries("sys/class/cxi"):
         folder = "sys/class/cxi/" + device + "/device"
-        speed, state = node.search(r"([0-9]+)G", folder + "/port/speed"), node.text(folder + "/port/link")
+        speed = node.search(r"([0-9]+)G", folder + "/port/speed")
+        state = node.text(folder + "/port/link")
         rows[device] = {
             "state": "active" if state == "on" else state,
             "rate_gbit_per_s": float(speed) if speed else None,
@@ -278,18 +468,26 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
 def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
     """GPUs by PCI address, and what lets adapters reach their memory.
 
-    An idle GPU lowers the speed of its link, so that what it can is another fact than what it has now.
+    An idle GPU lowers the speed of its link, so that what it can
+    is another fact than what it has now.
 
     :param ask: the vendors' tools too, which list those GPUs only that the job was given.
     """
-    rows, folder = {}, "sys/bus/pci/devices/"
+    rows = {}
+    folder = "sys/bus/pci/devices/"
     for name in node.entries(folder):
         at = folder + name
-        vendor, kind = node.text(at + "/vendor")[2:], node.text(at + "/class")
+        vendor = node.text(at + "/vendor")[2:]
+        kind = node.text(at + "/class")
         # Virtual functions are no GPUs of their own.
-        if vendor not in VENDORS.values() or not kind.startswith(GPU_CLASSES) or node.entries(at + "/physfn"):
+        if (
+            vendor not in VENDORS.values()
+            or not kind.startswith(GPU_CLASSES)
+            or node.entries(at + "/physfn")
+        ):
             continue
-        driver, card = node.target(at + "/driver"), Path(os.path.realpath(str(node.root / at)))
+        driver = node.target(at + "/driver")
+        card = Path(os.path.realpath(str(node.root / at)))
         # Cards of AMD have a switch of their own: the slot's link is that of its upper port.
         while vendor == VENDORS["rocm"] and node.text(str(card.parent / "vendor"))[2:] == vendor:
             card = card.parent
@@ -297,7 +495,9 @@ def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
         rows[name] = {
             "gpu": vendor + ":" + node.text(at + "/device")[2:],
             "driver": driver,
-            "driver_version": node.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", "proc/driver/nvidia/version")
+            "driver_version": node.search(
+                r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", "proc/driver/nvidia/version"
+            )
             if driver == "nvidia"
             else node.text("sys/module/" + driver + "/version"),
             "numa_node": numa_node(node, at),
@@ -305,19 +505,31 @@ def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
             "gpu_pcie_speed_now": link.get("pcie_speed"),
             **{fact: link.get(fact) for fact in ("pcie_width", "pcie_width_of_card")},
         }
-    whole, faults = {}, []
-    for vendor, words, read in ((VENDORS["cuda"], NVIDIA_SMI, read_nvidia), (VENDORS["rocm"], ROCM_SMI, read_rocm)):
+    whole = {}
+    faults = []
+    for vendor, words, read in (
+        (VENDORS["cuda"], NVIDIA_SMI, read_nvidia),
+        (VENDORS["rocm"], ROCM_SMI, read_rocm),
+    ):
         there = [name for name, row in rows.items() if str(row["gpu"]).startswith(vendor)]
         if there and vendor == VENDORS["cuda"]:
-            loaded = [name for name in ("nvidia_peermem", "nv_peer_mem", "gdrdrv") if node.entries("sys/module/" + name)]
-            whole["peer_memory_module"] = ", ".join(name for name in loaded if name != "gdrdrv") or "none"
+            loaded = [
+                name
+                for name in ("nvidia_peermem", "nv_peer_mem", "gdrdrv")
+                if node.entries("sys/module/" + name)
+            ]
+            whole["peer_memory_module"] = (
+                ", ".join(name for name in loaded if name != "gdrdrv") or "none"
+            )
             whole["gdrdrv"] = "loaded" if "gdrdrv" in loaded else "none"
         if there and ask and shutil.which(words[0]):
             try:
                 said = read(_run(words))
                 lost = [name for name in there if name not in said]
                 if lost:
-                    raise ValueError("does not list " + ", ".join(lost) + " of " + str(len(there)) + " GPUs")
+                    raise ValueError(
+                        "does not list " + ", ".join(lost) + " of " + str(len(there)) + " GPUs"
+                    )
                 for name in there:
                     said[name].update(rows[name])
                     rows[name] = said[name]
@@ -330,23 +542,39 @@ def gpus(node: Node, *, ask: bool = False) -> "dict[str, dict[str, object]]":
 
 
 def read_nvidia(text: str) -> "dict[str, dict[str, object]]":
-    """Facts by PCI address of :data:`NVIDIA_SMI`; raises :class:`ValueError` for anything but a whole table."""
-    head, *lines = [[cell.strip() for cell in line.split(",")] for line in text.strip().splitlines()] or [[]]
+    """Facts by PCI address of :data:`NVIDIA_SMI`; raises
+    :class:`ValueError` for anything but a whole table.
+    """
+    head, *lines = [
+        [cell.strip() for cell in line.split(",")] for line in text.strip().splitlines()
+    ] or [[]]
     rows = {}  # type: dict[str, dict[str, object]]
     for cells in lines:
-        if tuple(head) != COLUMNS or len(cells) != len(COLUMNS) or not cells[1] or not set(cells[2:]) <= set(MODES):
+        if (
+            tuple(head) != COLUMNS
+            or len(cells) != len(COLUMNS)
+            or not cells[1]
+            or not set(cells[2:]) <= set(MODES)
+        ):
             raise ValueError("prints '" + ", ".join(cells)[:100] + "'")
         address, model, mig, ecc, persistence = cells
-        rows[_address(address)] = {"gpu_model": model, "mig_mode": mig, "ecc_mode": ecc, "persistence_mode": persistence}
+        rows[_address(address)] = {
+            "gpu_model": model,
+            "mig_mode": mig,
+            "ecc_mode": ecc,
+            "persistence_mode": persistence,
+        }
     if len(rows) != len(lines) or not rows:
         raise ValueError("prints '" + text.strip()[:100] + "'")
     return rows
 
 
 def read_nvlinks(text: str, rows: "dict[str, dict[str, object]]") -> "None":
-    """Adds the links of :data:`NVLINKS` to each GPU of :func:`read_nvidia`; raises :class:`ValueError` for any other line.
+    """Adds the links of :data:`NVLINKS` to each GPU of :func:`read_nvidia`; raises
+    :class:`ValueError` for any other line.
 
-    A bridge that is not there is a link that is down, too: whether that is wrong the other nodes say.
+    A bridge that is not there is a link that is down, too:
+    whether that is wrong the other nodes say.
     """
     _, *parts = re.split(r"(?m)^GPU (\d+): (.+) \(UUID: \S+\)$", "\n" + text.rstrip())
     heads = [str(number) + " " + str(row["gpu_model"]) for number, row in enumerate(rows.values())]
@@ -359,17 +587,23 @@ def read_nvlinks(text: str, rows: "dict[str, dict[str, object]]") -> "None":
             row["nvlinks"] = NO_NVLINKS[lines]
         elif speeds and len(speeds) == len(lines.splitlines()):
             counts = [(speed, speeds.count(speed)) for speed in sorted(set(speeds))]
-            row["nvlinks"] = ", ".join(str(count) + " x " + speed.replace("<inactive>", "down") for speed, count in counts)
+            row["nvlinks"] = ", ".join(
+                str(count) + " x " + speed.replace("<inactive>", "down") for speed, count in counts
+            )
         else:
             raise ValueError("nvlink -s prints '" + lines[:100] + "'")
 
 
 def read_rocm(text: str) -> "dict[str, dict[str, object]]":
-    """The same of :data:`ROCM_SMI`, behind whose JSON warnings may stand: the title of a model differs between releases."""
+    """The same of :data:`ROCM_SMI`, behind whose JSON warnings may stand:
+    the title of a model differs between releases.
+    """
     try:
         cards = json.loads(text[text.find("{") : text.rfind("}") + 1]).items()
         return {
-            _address(row["PCI Bus"]): {"gpu_model": row["Card Series" if "Card Series" in row else "Card series"]}
+            _address(row["PCI Bus"]): {
+                "gpu_model": row["Card Series" if "Card Series" in row else "Card series"]
+            }
             for name, row in cards
             if name.startswith("card")
         }
@@ -387,11 +621,15 @@ def _address(text: str) -> "str":
 
 def _run(words: "tuple[str, ...]") -> "str":
     try:
-        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
     except OSError as error:
         raise ValueError("cannot be started: " + str(error)) from None
     try:
-        said, wrong = (text.decode("utf-8", "replace") for text in child.communicate(timeout=TOOL_S))
+        said, wrong = (
+            text.decode("utf-8", "replace") for text in child.communicate(timeout=TOOL_S)
+        )
     except subprocess.TimeoutExpired:
         child.kill()  # and no wait, which a driver that hangs would make endless
         raise ValueError("did not answer in " + str(TOOL_S) + " s") from None
@@ -403,11 +641,15 @@ def _run(words: "tuple[str, ...]") -> "str":
 
 def limits() -> "dict[str, object]":
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    return {"locked_memory_kib": "unlimited" if locked == resource.RLIM_INFINITY else locked // 1024}
+    return {
+        "locked_memory_kib": "unlimited" if locked == resource.RLIM_INFINITY else locked // 1024
+    }
 
 
 def clock() -> "dict[str, object]":
-    """The clock, and whether something disciplines it (adjtimex(2): the kernel's own view, whichever daemon there is)."""
+    """The clock, and whether something disciplines it (adjtimex(2): the
+    kernel's own view, whichever daemon there is).
+    """
     facts = {"unix_s": round(time.time(), 3)}  # type: dict[str, object]
     try:
         room = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only reads
@@ -421,21 +663,33 @@ def clock() -> "dict[str, object]":
 
 
 def use(node: Node) -> "dict[str, object]":
-    """What runs beside the job: cores that are busy while this program only waits, and processes of other users.
+    """What runs beside the job: cores that are busy while this program
+    only waits, and processes of other users.
 
-    The quietest of a few looks counts, and what was busy in each of them: daemons wake up, and jobs end, for a moment. Those of
-    a user who logged in to look cost nothing; what has used no processor in that time is not counted.
+    The quietest of a few looks counts, and what was busy in each of them: daemons wake up, and jobs
+    end, for a moment. Those of a user who logged in to look cost nothing; what has used no
+    processor in that time is not counted.
     """
-    busy, others = [], []
-    before, ticks = _cpu_ticks(node), _process_ticks(node)
+    busy = []
+    others = []
+    before = _cpu_ticks(node)
+    ticks = _process_ticks(node)
     for _ in range(WATCHES):
         time.sleep(WATCHED_S)
-        after, later = _cpu_ticks(node), _process_ticks(node)
+        after = _cpu_ticks(node)
+        later = _process_ticks(node)
         if before and after and sum(after) > sum(before):
             idle = (after[3] + after[4]) - (before[3] + before[4])
             busy.append((1 - idle / (sum(after) - sum(before))) * max(os.cpu_count() or 1, 1))
-        others.append({key for key, used in later.items() if used > ticks.get(key, used) and _is_others(key[1])})
-        before, ticks = after, later
+        others.append(
+            {
+                key
+                for key, used in later.items()
+                if used > ticks.get(key, used) and _is_others(key[1])
+            }
+        )
+        before = after
+        ticks = later
     facts = {}  # type: dict[str, object]
     if busy:
         facts["busy_cores"] = round(min(busy), 2)
@@ -451,7 +705,9 @@ def _is_others(uid: int) -> bool:
 
 
 def _cpu_ticks(node: Node) -> "list[int]":
-    """Ticks of all processors: user, nice, system, idle, iowait, irq, softirq, steal (proc(5), /proc/stat)."""
+    """Ticks of all processors: user, nice, system, idle, iowait,
+    irq, softirq, steal (proc(5), /proc/stat).
+    """
     return [int(word) for word in node.search(r"^cpu +([0-9 ]+)", "proc/stat").split()[:8]]
 
 
@@ -478,7 +734,10 @@ def _driver(name: str) -> "dict[str, object]":
             fcntl.ioctl(unused.fileno(), SIOCETHTOOL, request)
     except OSError:
         return {}
-    texts = {key: bytes(room[at]).split(b"\0")[0].decode("ascii", "replace").strip() for key, at in DRVINFO}
+    texts = {
+        key: bytes(room[at]).split(b"\0")[0].decode("ascii", "replace").strip()
+        for key, at in DRVINFO
+    }
     return {key: text for key, text in texts.items() if text and text != "N/A"}
 
 
@@ -493,15 +752,26 @@ def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, objec
 
 
 def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
-    by_fact = {fact: {"": value} for whole in (system(node), limits(), clock(), use(node)) for fact, value in whole.items()}
-    for more in (huge_pages(node), interfaces(node, described), ports(node), gpus(node, ask=ASK in described)):
+    by_fact = {
+        fact: {"": value}
+        for whole in (system(node), limits(), clock(), use(node))
+        for fact, value in whole.items()
+    }
+    for more in (
+        huge_pages(node),
+        interfaces(node, described),
+        ports(node),
+        gpus(node, ask=ASK in described),
+    ):
         for fact, instances in more.items():
             by_fact.setdefault(fact, {}).update(instances)
     return by_fact
 
 
 def name_of_node() -> str:
-    """As the scheduler calls it (sbatch(1), SLURMD_NODENAME), which need not be its host name, or else the latter."""
+    """As the scheduler calls it (sbatch(1), SLURMD_NODENAME), which need
+    not be its host name, or else the latter.
+    """
     return "_".join((os.environ.get("SLURMD_NODENAME") or socket.gethostname()).split())[:200]
 
 

@@ -1,7 +1,8 @@
 """Which nodes are not what they must be, or not what the others are.
 
-What has to be equal is judged by the majority: a node is odd if it has another value than more than half of all nodes have.
-Without a majority (one node of two, or three thirds) nobody can say which node is right, and all are named.
+What has to be equal is judged by the majority: a node is odd if it has another value than more than
+half of all nodes have. Without a majority (one node of two, or three thirds) nobody can say which
+node is right, and all are named.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .rules import Rule
 
 #: Value of a fact that a node does not show.
 ABSENT = None
-#: States of a rail that carries data: operstate of an interface (``unknown``: software such as the loopback), RDMA port.
+#: States of a rail that carries data: operstate of an interface
+#: (``unknown``: software such as the loopback), RDMA port.
 UP = ("up", "unknown", "active")
 #: Name of what is judged first of a card: whether it is there.
 PRESENCE = "presence"
@@ -67,7 +69,10 @@ class OddNodes(msgspec.Struct, frozen=True):
 
         :param instances: all that the same is to be said of; default: its own.
         """
-        return f"{self.subject(instances)} is {self.shown()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+        return (
+            f"{self.subject(instances)} is {self.shown()}; {self.wanted}: {self.why} (to put it "
+            f"right: {self.fix})"
+        )
 
     def subject(self, instances: Sequence[str] = ()) -> str:
         of = listed(instances or (self.instance,))
@@ -76,14 +81,18 @@ class OddNodes(msgspec.Struct, frozen=True):
         return f"{self.fact} of {of}" if of else self.fact
 
     def shown(self) -> str:
-        text = "; ".join(f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW])
+        text = "; ".join(
+            f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW]
+        )
         if rest := self.values[FEW:]:
             text += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"
         return text
 
 
 def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
-    """What is odd, once for all ports of which the same is to be said (a card has several of them), with their names."""
+    """What is odd, once for all ports of which the same is to be said (a
+    card has several of them), with their names.
+    """
     alike: dict[OddNodes, list[str]] = {}
     for odd in odd_nodes:
         alike.setdefault(msgspec.structs.replace(odd, instance=""), []).append(odd.instance)
@@ -102,19 +111,29 @@ def read(rows: Any) -> list[OddNodes]:
     return msgspec.convert(rows, list[OddNodes])
 
 
-def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, *, gpus: bool = False) -> list[str]:
-    """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes.
+def find_unseen(
+    nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, *, gpus: bool = False
+) -> list[str]:
+    """Sentence on rules that hold nothing, since no node shows
+    what they are about; none without nodes.
 
-    :param gpus: the site describes GPUs; where neither it nor a node has any nothing is said of them.
+    :param gpus: the site describes GPUs; where neither it nor a
+        node has any nothing is said of them.
     """
     gpus = gpus or any("gpu" in facts for facts in nodes.values())
     unseen = [
         rule.fact if rule.instances == "*" else f"{rule.fact} of {rule.instances}"
         for rule in rules
         if rule.is_for(partition) and not rule.required and (gpus or rule.fact not in GPU_FACTS)
-        if not any(rule.concerns(partition, instance) for facts in nodes.values() for instance in facts.get(rule.fact, {}))
+        if not any(
+            rule.concerns(partition, instance)
+            for facts in nodes.values()
+            for instance in facts.get(rule.fact, {})
+        )
     ]
-    return [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
+    return (
+        [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
+    )
 
 
 def judge(
@@ -131,13 +150,16 @@ def judge(
     :param fabrics: of the partition; each rail must be there, up, and as described.
     :param gpus: of every node, as the site describes them; ``kind``: their platform.
     """
-    rules, fabrics = tuple(rules), tuple(fabrics)
+    rules = tuple(rules)
+    fabrics = tuple(fabrics)
     odd = [
         *_addresses(nodes, fabrics),
         *(row for fabric in fabrics for rail in fabric.rails for row in _rail(nodes, fabric, rail)),
         *_gpus(nodes, gpus, kind),
     ]
-    described = {gpu.bus_id for gpu in gpus} | {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
+    described = {gpu.bus_id for gpu in gpus} | {
+        name for fabric in fabrics for rail in fabric.rails for name in _names(rail)
+    }
     # Port, interface or page size to the nodes that show anything of it.
     having: dict[str, dict[str, None]] = {}
     for node, facts in nodes.items():
@@ -147,14 +169,17 @@ def judge(
         about = [
             rule
             for rule in rules
-            if rule.concerns(partition, instance) and any(instance in facts.get(rule.fact, {}) for facts in nodes.values())
+            if rule.concerns(partition, instance)
+            and any(instance in facts.get(rule.fact, {}) for facts in nodes.values())
         ]
         if about and len(there) < len(nodes) and instance not in described:
             odd.append(_presence(nodes, instance, there, all(rule.note for rule in about)))
     # What the site says of a rail is what it is held to, and not what most nodes have.
     stated = {(row.fact, row.instance) for row in odd}
     for rule in rules:
-        instances = dict.fromkeys(instance for facts in nodes.values() for instance in facts.get(rule.fact, {}))
+        instances = dict.fromkeys(
+            instance for facts in nodes.values() for instance in facts.get(rule.fact, {})
+        )
         concerned = [instance for instance in instances if rule.concerns(partition, instance)]
         if not concerned and rule.required and rule.is_for(partition):
             which = "" if rule.instances == "*" else rule.instances
@@ -162,7 +187,11 @@ def judge(
         for instance in concerned:
             if (rule.fact, instance) not in stated:
                 # A card that is not there is reported once, and not for each of its facts.
-                judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
+                judged = {
+                    node: facts
+                    for node, facts in nodes.items()
+                    if not instance or node in having[instance]
+                }
                 if uneven := _uneven(judged, rule, instance) if rule.among else {}:
                     must = f"on a node it must be the same where {rule.among} is"
                     odd.append(_odd(rule, instance, uneven, must, ordered=True))
@@ -171,15 +200,20 @@ def judge(
     return sorted(odd, key=lambda row: row.note)
 
 
-def _presence(nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool) -> OddNodes:
-    """Nodes without a card that most have, or with one that most have not; all where there is no majority."""
+def _presence(
+    nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool
+) -> OddNodes:
+    """Nodes without a card that most have, or with one that most
+    have not; all where there is no majority.
+    """
     kinds = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
     wanted = "nodes of a partition must have the same, and neither half is more than the other"
     for kind, have in (("there", "have it"), ("missing", "do not have it")):
         if 2 * len(kinds.get(kind, ())) > len(nodes):
             wanted = f"{len(kinds.pop(kind))} of {len(nodes)} nodes {have}"
     values = tuple(Seen(kind, names) for kind, names in kinds.items())
-    why, fix = "it is broken, missing or called otherwise, or has no driver", "see lspci and the kernel's log"
+    why = "it is broken, missing or called otherwise, or has no driver"
+    fix = "see lspci and the kernel's log"
     return OddNodes(PRESENCE, instance, values, wanted, why, fix, note)
 
 
@@ -198,32 +232,58 @@ def _unfit(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterato
 
 
 def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
-    """Nodes that are unlike the majority; numbers near the middle one are alike where the rule says how near."""
+    """Nodes that are unlike the majority; numbers near the middle one
+    are alike where the rule says how near.
+    """
     kinds = {node: facts.get(rule.fact, {}).get(instance, ABSENT) for node, facts in nodes.items()}
     numbers = [value for value in kinds.values() if _is_number(value)]
     middle: float | None = None
     if numbers and (rule.within is not None or rule.within_percent is not None):
         middle = float(statistics.median_low(numbers))
-        room = rule.within if rule.within is not None else abs(middle) * (rule.within_percent or 0.0) / 100
-        kinds = {node: middle if _is_number(value) and abs(value - middle) <= room else value for node, value in kinds.items()}
+        room = (
+            rule.within
+            if rule.within is not None
+            else abs(middle) * (rule.within_percent or 0.0) / 100
+        )
+        kinds = {
+            node: middle if _is_number(value) and abs(value - middle) <= room else value
+            for node, value in kinds.items()
+        }
     usual, count = Counter(kinds.values()).most_common(1)[0]
     if count == len(kinds):
         return
     if 2 * count <= len(kinds):
-        yield _odd(rule, instance, kinds, "it must be the same on all nodes, and no value is that of most")
+        yield _odd(
+            rule, instance, kinds, "it must be the same on all nodes, and no value is that of most"
+        )
         return
-    wanted = f"{count} of {len(kinds)} nodes " + ("do not show it" if usual is ABSENT else f"have {_shown(usual)}")
+    wanted = f"{count} of {len(kinds)} nodes " + (
+        "do not show it" if usual is ABSENT else f"have {_shown(usual)}"
+    )
     if middle is not None and usual == middle:
-        near = f"within {rule.within:g}" if rule.within is not None else f"within {rule.within_percent:g} %"
+        near = (
+            f"within {rule.within:g}"
+            if rule.within is not None
+            else f"within {rule.within_percent:g} %"
+        )
         wanted = f"the middle one is {_shown(middle)}, and {near} of it is equal"
-    yield _odd(rule, instance, {node: kind for node, kind in kinds.items() if kind != usual}, wanted, ordered=True)
+    yield _odd(
+        rule,
+        instance,
+        {node: kind for node, kind in kinds.items() if kind != usual},
+        wanted,
+        ordered=True,
+    )
 
 
 def _uneven(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> dict[str, Any]:
-    """Nodes on which it is not like most of its kind, with what it is there, whatever the other nodes have."""
+    """Nodes on which it is not like most of its kind, with what it
+    is there, whatever the other nodes have.
+    """
     bad: dict[str, Any] = {}
     for node, facts in nodes.items():
-        values, kinds = facts.get(rule.fact, {}), facts.get(rule.among, {})
+        values = facts.get(rule.fact, {})
+        kinds = facts.get(rule.among, {})
         alike = [value for name, value in values.items() if kinds.get(name) == kinds.get(instance)]
         if instance in values and 2 * alike.count(values[instance]) <= len(alike):
             bad[node] = values[instance]
@@ -238,17 +298,26 @@ def _seen(values: Mapping[str, Any], *, ordered: bool = False) -> tuple[Seen, ..
     return tuple(Seen(value, tuple(names)) for value, names in rows)
 
 
-def _odd(rule: Rule, instance: str, values: Mapping[str, Any], wanted: str, *, ordered: bool = False) -> OddNodes:
-    return OddNodes(rule.fact, instance, _seen(values, ordered=ordered), wanted, rule.why, rule.fix, rule.note)
+def _odd(
+    rule: Rule, instance: str, values: Mapping[str, Any], wanted: str, *, ordered: bool = False
+) -> OddNodes:
+    return OddNodes(
+        rule.fact, instance, _seen(values, ordered=ordered), wanted, rule.why, rule.fix, rule.note
+    )
 
 
 def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterator[OddNodes]:
     """What is not as the site describes a rail of a fabric."""
-    interface, described = mpis.transport(fabric.transport).interfaces, rail.line_rate_gbit_per_s
+    interface = mpis.transport(fabric.transport).interfaces
+    described = rail.line_rate_gbit_per_s
     says = f"the site says {{}} for {fabric.name}".format
     # What is wanted, why, and how to put it right.
     words = {
-        "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
+        "state": (
+            f"a rail of {fabric.name} must be up",
+            "nothing can be measured over it",
+            "see cable, port and its log",
+        ),
         "mtu_bytes": (
             says(fabric.mtu_bytes),
             "nodes with different MTUs lose or split packets",
@@ -259,7 +328,11 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
             "nic_local and nic_remote would be the wrong way round",
             f"correct numa_node in {SITE_FILES}, or see which slot the card is in",
         ),
-        "rate_gbit_per_s": (says(_shown(described)), "the port came up slower", "see cable and switch port"),
+        "rate_gbit_per_s": (
+            says(_shown(described)),
+            "the port came up slower",
+            "see cable and switch port",
+        ),
         UNREADABLE: (
             says(_shown(described)),
             "whether the port came up slower is not known",
@@ -270,11 +343,17 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
     for node, facts in nodes.items():
         name = next((name for name in _names(rail) if name in facts.get("state", {})), "")
         state, mtu, numa, rate = (
-            facts.get(fact, {}).get(name, ABSENT) for fact in ("state", "mtu_bytes", "numa_node", "rate_gbit_per_s")
+            facts.get(fact, {}).get(name, ABSENT)
+            for fact in ("state", "mtu_bytes", "numa_node", "rate_gbit_per_s")
         )
         if state not in UP:
             wrong["state"][node] = state
-        if interface and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
+        if (
+            interface
+            and fabric.mtu_bytes is not None
+            and mtu != fabric.mtu_bytes
+            and state is not ABSENT
+        ):
             wrong["mtu_bytes"][node] = mtu
         if rail.numa_node is not None and numa not in (ABSENT, rail.numa_node):
             wrong["numa_node"][node] = numa
@@ -284,8 +363,10 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
             wrong[UNREADABLE][node] = rate
     for kind, values in wrong.items():
         if values:
-            # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
-            note, fact = interface and kind == UNREADABLE, "rate_gbit_per_s" if kind == UNREADABLE else kind
+            # Software interfaces and those of virtual machines have no
+            # rate; an RDMA port always has one.
+            note = interface and kind == UNREADABLE
+            fact = "rate_gbit_per_s" if kind == UNREADABLE else kind
             yield OddNodes(fact, rail.device, _seen(values), *words[kind], note=note)
 
 
@@ -294,18 +375,36 @@ def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Ite
     if not gpus:
         return
     there = {
-        node: sorted(name for name, value in facts.get("gpu", {}).items() if str(value).startswith(VENDORS[kind]))
+        node: sorted(
+            name
+            for name, value in facts.get("gpu", {}).items()
+            if str(value).startswith(VENDORS[kind])
+        )
         for node, facts in nodes.items()
     }
     fix = f"see lspci and the kernel's log, or correct gpus in {SITE_FILES}"
     counts = {node: len(names) for node, names in there.items() if len(names) != len(gpus)}
     if counts:
-        yield OddNodes("gpus", "", _seen(counts), f"the site says {len(gpus)}", "ranks would lack a GPU, or share it", fix)
+        yield OddNodes(
+            "gpus",
+            "",
+            _seen(counts),
+            f"the site says {len(gpus)}",
+            "ranks would lack a GPU, or share it",
+            fix,
+        )
     for place, gpu in enumerate(gpus):
-        if gpu.bus_id and (lacking := [node for node, names in there.items() if gpu.bus_id not in names]):
+        if gpu.bus_id and (
+            lacking := [node for node, names in there.items() if gpu.bus_id not in names]
+        ):
             why = "ranks would have another GPU than the one next to their cores and adapter"
             yield OddNodes(
-                PRESENCE, gpu.bus_id, (Seen("missing", tuple(lacking)),), "the site says that a GPU is there", why, fix
+                PRESENCE,
+                gpu.bus_id,
+                (Seen("missing", tuple(lacking)),),
+                "the site says that a GPU is there",
+                why,
+                fix,
             )
         wrong: dict[str, dict[str, Any]] = {}
         for node, names in there.items():
@@ -316,15 +415,21 @@ def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Ite
                 wrong.setdefault(name, {})[node] = numa
         for name, values in wrong.items():
             why = "gpu_local and gpu_remote would be the wrong way round"
-            yield OddNodes("numa_node", name, _seen(values), f"the site says {gpu.numa_node}", why, fix)
+            yield OddNodes(
+                "numa_node", name, _seen(values), f"the site says {gpu.numa_node}", why, fix
+            )
 
 
 def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Iterator[OddNodes]:
-    """IP addresses of a fabric's interfaces that several nodes have: what is sent to one of them reaches another.
+    """IP addresses of a fabric's interfaces that several nodes have:
+    what is sent to one of them reaches another.
 
-    Of other interfaces that may be meant: those behind a translation of addresses are alike in all virtual machines.
+    Of other interfaces that may be meant: those behind a translation of
+    addresses are alike in all virtual machines.
     """
-    names = dict.fromkeys(name for fabric in fabrics for name in (*fabric.devices, *fabric.tcp_interfaces))
+    names = dict.fromkeys(
+        name for fabric in fabrics for name in (*fabric.devices, *fabric.tcp_interfaces)
+    )
     for name in names:
         owners: dict[str, list[str]] = {}
         for node, facts in nodes.items():
@@ -332,10 +437,18 @@ def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Ite
                 owners.setdefault(address, []).append(node)
         for address, having in owners.items():
             if address and len(having) > 1 and not ipaddress.ip_address(address).is_loopback:
-                why = "what is sent to one of them reaches another, and connections are refused or hang"
-                fix = "give each its own, and see 'ip neigh' on a third node for the link-layer address that answers"
+                why = (
+                    "what is sent to one of them reaches another, and connections are refused "
+                    "or hang"
+                )
+                fix = (
+                    "give each its own, and see 'ip neigh' on a third node for the link-layer "
+                    "address that answers"
+                )
                 values = (Seen(address, tuple(sorted(having))),)
-                yield OddNodes("addresses", name, values, "each node must have an address of its own", why, fix)
+                yield OddNodes(
+                    "addresses", name, values, "each node must have an address of its own", why, fix
+                )
 
 
 def _names(rail: Rail) -> tuple[str, str]:
@@ -350,5 +463,7 @@ def _is_number(value: Any) -> bool:
 def _shown(value: Any) -> str:
     if value is ABSENT:
         return "not to be read"
-    text = f"{value:.12g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+    text = (
+        f"{value:.12g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+    )
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"

@@ -1,6 +1,8 @@
-"""The base class of tests of nodes: one job reads what each node of a partition is set to; no MPI is started.
+"""The base class of tests of nodes: one job reads what each node of
+a partition is set to; no MPI is started.
 
-Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever stack is measured afterwards.
+Its cases are those of ReFrame's own environment ``builtin``, since they are
+the same whichever stack is measured afterwards.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ...sites import site, systems
 from ...vocabulary import BadInput
 from ..job import batch, parameters
-from ..job.parameters import Places
+from ..job.parameters import GroupPlaces
 from ..measured_test import ENVIRONMENT, LAUNCHERS, ProvenTest, Reading
 from . import node_answers, node_facts, node_judgement, rules
 
-#: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
+#: Scheduler to the launcher that starts one program on each node
+#: of a job; the local one has one node.
 STARTERS = {**LAUNCHERS, "local": "local"}
 #: Name of the group, as stored.
 GROUP = "preflight"
@@ -34,45 +37,54 @@ parameters.warn_once()
 
 
 class NodeTest(ProvenTest):
-    """Reads each node's facts in one job, one task a node, and judges them by the system's rules."""
+    """Reads each node's facts in one job, one task a node, and
+    judges them by the system's rules.
+    """
 
     group = GROUP
 
-    #: Nodes to look at. Text is read as a number, since ReFrame answers other text with a traceback. Default: ``0``: all that
-    #: are idle (ReFrame's ``--flex-alloc-nodes`` says which these are).
+    #: Nodes to look at. Text is read as a number, since ReFrame answers other text with a
+    #: traceback. Default: ``0``: all that are idle (ReFrame's ``--flex-alloc-nodes`` says which
+    #: these are).
     node_count = variable(str, int, value=0, loggable=True)
 
     #: What is odd, for programs, as stored with the session.
     odd_nodes = variable(list, value=[], loggable=True)
 
-    #: Nodes of the partition that were not idle and therefore not looked at, by their states, as stored with the session.
+    #: Nodes of the partition that were not idle and therefore not looked at,
+    #: by their states, as stored with the session.
     not_idle = variable(dict, value={}, loggable=True)
 
     #: Nodes of the job that did not answer, as stored with the session.
     silent_nodes = variable(list, value=[], loggable=True)
 
-    #: Those of them that are drained or down, one by one, and whether the site misses them, as stored with the session.
+    #: Those of them that are drained or down, one by one, and whether the
+    #: site misses them, as stored with the session.
     out_of_service = variable(list, value=[], loggable=True)
 
-    #: The nodes were idle a moment ago; where others took them, waiting for all of them at once could take days.
+    #: The nodes were idle a moment ago; where others took them, waiting
+    #: for all of them at once could take days.
     max_pending_time = "5m"
     executable = "python3"
     descr = "what each node is set to"
 
     @classmethod
-    def places(cls, point: Mapping[str, Any]) -> Places:
+    def places(cls, point: Mapping[str, Any]) -> GroupPlaces:
         reasons = {}
         for partition in parameters.measured_partitions():
             scheduler = partition.scheduler.registered_name
-            reasons[partition.fullname] = "" if scheduler in STARTERS else f"{node_answers.NO_LAUNCHER} {scheduler}"
+            reasons[partition.fullname] = (
+                "" if scheduler in STARTERS else f"{node_answers.NO_LAUNCHER} {scheduler}"
+            )
         return parameters.places_without(reasons)
 
     def conditions(self) -> None:
         partition = self.current_partition
         if not str(self.node_count).isdecimal():
             raise BadInput(
-                "setting-range",
-                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle.",
+                "bad-option",
+                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 "
+                "for all that are idle.",
             )
         self.node_count = int(self.node_count)
         self.keep_files = [node_answers.FOLDER]
@@ -84,10 +96,17 @@ class NodeTest(ProvenTest):
         if self._gpus:  # the vendor's tool lists those of the job
             batch.ask_for_gpus(self, len(self._gpus))
         partitions = [row.name for row in self.current_system.partitions]
-        rdma = any(fabric.rails and not mpis.transport(fabric.transport).interfaces for fabric in self._fabrics)
-        self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions, rdma=rdma)
+        rdma = any(
+            fabric.rails and not mpis.transport(fabric.transport).interfaces
+            for fabric in self._fabrics
+        )
+        self._rules = rules.load(
+            self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions, rdma=rdma
+        )
         # A dry run asks no scheduler which nodes are idle.
-        wanted = self.node_count or (max(site.node_counts_of(partition.extras)) if self.is_dry_run() else 0)
+        wanted = self.node_count or (
+            max(site.node_counts_of(partition.extras)) if self.is_dry_run() else 0
+        )
         self.num_tasks = 1 if self.scheduler == "local" else wanted
         self.num_tasks_per_node = 1
         self.time_limit = "5m"
@@ -112,7 +131,8 @@ class NodeTest(ProvenTest):
 
     def _look_for_others(self) -> None:
         """Which nodes of the partition are not looked at."""
-        scheduler, must = self.job.scheduler, self.current_partition.extras.get(node_answers.IN_SERVICE, [])
+        scheduler = self.job.scheduler
+        must = self.current_partition.extras.get(node_answers.IN_SERVICE, [])
         try:
             everything = scheduler.allnodes()
             nodes = scheduler.filternodes(self.job, everything)
@@ -127,11 +147,13 @@ class NodeTest(ProvenTest):
         self._absent = node_answers.find_absent(known, must)
 
     def read(self) -> Reading:
-        local, directory = self.scheduler == "local", Path(self.stagedir)
+        local = self.scheduler == "local"
+        directory = Path(self.stagedir)
         if not (directory / str(self.stdout)).exists():
             never = (
-                f"{node_answers.NEVER_STARTED} (state {self.job.state or 'unknown'}): it waited for longer than "
-                f"{self.max_pending_time:g} s because others took nodes that had been idle, or somebody cancelled it"
+                f"{node_answers.NEVER_STARTED} (state {self.job.state or 'unknown'}): it waited "
+                f"for longer than {self.max_pending_time:g} s because others took nodes that had "
+                "been idle, or somebody cancelled it"
             )
             return Reading([], None, [never])
         nodes, wrong = node_answers.read(directory)
@@ -142,19 +164,29 @@ class NodeTest(ProvenTest):
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
-            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)] + self.error_sentences()
+            wrong += [
+                f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)
+            ] + self.error_sentences()
         nodes = node_answers.of_job(nodes, there)
-        odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics, self._gpus, self._kind)
+        odd = node_judgement.judge(
+            nodes, self._rules, self.current_partition.name, self._fabrics, self._gpus, self._kind
+        )
         failed = [*node_answers.missed(self._gone), *self._absent]
         failed += node_judgement.texts(row for row in odd if not row.note)
         notes = [*node_answers.describe_others(self.not_idle), *node_answers.others(self._gone)]
         notes += node_judgement.texts(row for row in odd if row.note)
-        notes += node_judgement.find_unseen(nodes, self._rules, self.current_partition.name, gpus=bool(self._gpus))
+        notes += node_judgement.find_unseen(
+            nodes, self._rules, self.current_partition.name, gpus=bool(self._gpus)
+        )
         self.odd_nodes = msgspec.to_builtins(odd)
         self.condition = {**self.condition, "nodes": len(nodes)}
         kernel = []
         for node, facts in sorted(nodes.items()):
-            named = [(f"{fact} of {at}" if at else fact, value) for fact, rows in facts.items() for at, value in rows.items()]
+            named = [
+                (f"{fact} of {at}" if at else fact, value)
+                for fact, rows in facts.items()
+                for at, value in rows.items()
+            ]
             kernel.append({"node": node, **dict(named)})
         evidence = Evidence(
             status=MISSING if wrong else CONTRADICTED if failed else PROVEN,

@@ -1,4 +1,6 @@
-"""Rules of what nodes must be: of all systems in ``site_configs/preflight.yaml``, a system's own beside its ``system.py``."""
+"""Rules of what nodes must be: of all systems in
+``site_configs/preflight.yaml``, a system's own beside its ``system.py``.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ class Rule:
     """What one fact must be on each node.
 
     :param same: equal on all nodes of the partition.
-    :param within: as far as this from the middle one counts as equal, in the fact's unit; ``within_percent`` of it.
+    :param within: as far as this from the middle one counts as equal, in
+        the fact's unit; ``within_percent`` of it.
     :param allowed: values it may have; empty: any.
-    :param equals: another fact of the same node, port or interface whose value it must have; empty: none.
-    :param among: another fact: what of one node has the same value of it must be equal, too; empty: nothing must.
+    :param equals: another fact of the same node, port or interface
+        whose value it must have; empty: none.
+    :param among: another fact: what of one node has the same value of it
+        must be equal, too; empty: nothing must.
     :param instances: shell pattern of the ports, interfaces or page sizes it is about.
     :param partitions: where; empty: everywhere.
-    :param required: a node that does not show the fact fails. Otherwise it is only odd where other nodes show it.
+    :param required: a node that does not show the fact fails. Otherwise
+        it is only odd where other nodes show it.
     :param note: it is said and fails nothing.
     """
 
@@ -63,7 +69,9 @@ class Rule:
         if self.allowed:
             return "must be " + " or ".join(map(str, self.allowed))
         bounds = {"at least": self.at_least, "at most": self.at_most}
-        return "must be " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
+        return "must be " + " and ".join(
+            f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None
+        )
 
     def permits(self, value: Any) -> bool:
         if self.allowed:
@@ -72,26 +80,33 @@ class Rule:
             return True
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
-        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+        return (self.at_least is None or value >= self.at_least) and (
+            self.at_most is None or value <= self.at_most
+        )
 
 
-def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma: bool = False) -> tuple[Rule, ...]:
+def load(
+    system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma: bool = False
+) -> tuple[Rule, ...]:
     """The rules of a system: those of all, each replaced or taken out by the system's own.
 
     :param partitions: all of the system; empty: not checked.
     :param rdma: for nodes with an RDMA fabric, of which ``expected_with_rdma`` is expected.
     :raises BadInput: naming file, key and remedy; also for a rule that could never find anything.
     """
-    common, own = root / "site_configs" / FILE, systems.folder_of(system, root) / FILE
+    common = root / "site_configs" / FILE
+    own = systems.folder_of(system, root) / FILE
     rows = _read(common, partitions)
     rows |= _read(own, partitions) if optional_file.is_there(own) else {}
     rules = []
     for fact, row in rows.items():
         if row is None:  # taken out
             continue
-        same, expected = row.get("same"), row.get("expected", [])
+        same = row.get("same")
+        expected = row.get("expected", [])
         if rdma and "expected_with_rdma" in row:
-            same, expected = None, row["expected_with_rdma"]
+            same = None
+            expected = row["expected_with_rdma"]
         near = same if isinstance(same, Mapping) else {}
         rule = Rule(
             fact,
@@ -112,28 +127,39 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
     content = yaml_file.read_mapping(path)
     if fault := schema.find_fault(SCHEMA, content):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
-        raise BadInput("rules-schema", f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+        raise BadInput(
+            "configuration-unusable", f"{path}: key '{fault.key}': {fault.message}; {remedy}."
+        )
     for fact, row in content.items():
         if fact not in FACTS:
             raise BadInput(
-                "rules-fact-unknown", f"{path}: key '{fact}': no node shows such a fact; {_suggest(fact, sorted(FACTS))}."
+                "configuration-unusable",
+                f"{path}: key '{fact}': no node shows such a fact; "
+                f"{_suggest(fact, sorted(FACTS))}.",
             )
         for name in (row or {}).get("partitions", ()) if partitions else ():
             if name not in partitions:
                 raise BadInput(
-                    "rules-partition-unknown",
-                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}.",
+                    "configuration-unusable",
+                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; "
+                    f"{_suggest(name, partitions)}.",
                 )
         for name in ("equals", "among"):
             other = (row or {}).get(name, fact)
             if other not in FACTS or (other in WHOLE_NODE) is not (fact in WHOLE_NODE):
-                alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
+                alike = sorted(
+                    name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE)
+                )
                 raise BadInput(
-                    "rules-fact-unknown", f"{path}: key '{fact}.{name}': {other} is no such fact; {_suggest(other, alike)}."
+                    "configuration-unusable",
+                    f"{path}: key '{fact}.{name}': {other} is no such fact; "
+                    f"{_suggest(other, alike)}.",
                 )
         if fact in WHOLE_NODE and "instances" in (row or {}):
             raise BadInput(
-                "rules-fact-unknown", f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it."
+                "configuration-unusable",
+                f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; "
+                "remove it.",
             )
     return content
 

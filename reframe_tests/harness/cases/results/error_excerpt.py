@@ -1,4 +1,6 @@
-"""The line of a failed launch's standard error that says why: MPI libraries bury it under what they do before and after."""
+"""The line of a failed launch's standard error that says why: MPI
+libraries bury it under what they do before and after.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,32 @@ import re
 
 from ...printable import printable
 
-#: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
-_UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<text>.*)")
-#: Levels below a warning report what was tried on the way; a failure there is not one of the launch.
+#: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time]
+#: [host:pid:thread] file.c:line  UCX  LEVEL message``.
+_UCX = re.compile(
+    r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+"
+    r"(?P<text>.*)"
+)
+#: Levels below a warning report what was tried on the way; a
+#: failure there is not one of the launch.
 _CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
 #: MPICH and what descends from it: a heading, then one line per function, the one that failed last
 #: (src/mpi/errhan/errutil.c, ``MPIR_Err_print_stack_string_ext``); most have nothing to say.
 _STACK_HEAD = re.compile(r"^(?P<call>.*\berror in \w+): .*error stack:$")
 _STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<text>.*)$")
-#: What the line to quote looks like, the most informative first: a device by its name, a cause, then any complaint. Nodes
-#: complain in any order, and the other end of a link that is down only lists what it tried.
+#: What the line to quote looks like, the most informative first: a device by its name, a cause,
+#: then any complaint. Nodes complain in any order, and the other end of a link that is down only
+#: lists what it tried.
 _INFORMATIVE = (
     re.compile(r"\bmpibench: "),  # our own scripts, of the rank they are run for
-    re.compile(r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE),
     re.compile(
-        r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
-        r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed|invalid job credential|"
+        r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE
+    ),
+    re.compile(
+        r"no space left|disk quota|node failure|not available|unreachable|no route to host"
+        r"|link is down|refused|timed out|"
+        r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed"
+        r"|invalid job credential|"
         r"protocol authentication|killed by signal",
         re.IGNORECASE,
     ),
@@ -31,20 +43,22 @@ _LONGEST = 300
 #: Complaints whose cause lies elsewhere, and what to do.
 _REMEDIES = (
     (
-        # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c, MAX_READLINE) and answers
-        # nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes for a UCX address of some 250, with what lies behind it
-        # on the heap (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets too long depends
-        # on what was there, so on the length of a path. Up to 4.3.2 it sends what the address has.
+        # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c,
+        # MAX_READLINE) and answers nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes
+        # for a UCX address of some 250, with what lies behind it on the heap
+        # (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets
+        # too long depends on what was there, so on the length of a path. Up to 4.3.2 it sends what
+        # the address has.
         re.compile(r"mpi/pmi2: invalid client request"),
-        "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits for ever: use MPICH 4.3, or "
-        "start it with its own mpirun",
+        "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits "
+        "for ever: use MPICH 4.3, or start it with its own mpirun",
     ),
     (
-        # UCX, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open MPI,
-        # opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
+        # UCX, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open
+        # MPI, opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
         re.compile(r"invalid permissions for mapped object|Signal code: Invalid permissions"),
-        "the CPU touched memory that is not its own, as an MPI or UCX does that was built without CUDA or ROCm and is given "
-        "memory of a GPU: use one that was built with it",
+        "the CPU touched memory that is not its own, as an MPI or UCX does that was built "
+        "without CUDA or ROCm and is given memory of a GPU: use one that was built with it",
     ),
     (
         # Open MPI, ompi/runtime/help-mpi-runtime.txt.
@@ -54,17 +68,26 @@ _REMEDIES = (
     (
         # HPE Cray MPICH, intro_mpi(3), MPICH_GPU_SUPPORT_ENABLED.
         re.compile(r"GPU_SUPPORT_ENABLED is requested, but GTL library is not linked"),
-        "the program is not linked with libmpi_gtl_cuda or libmpi_gtl_hsa: load the module craype-accel-... and build it again",
+        "the program is not linked with libmpi_gtl_cuda or libmpi_gtl_hsa: load the module "
+        "craype-accel-... and build it again",
     ),
     (
         # cudaErrorInsufficientDriver (35); CUDA Runtime API, "Data types used by CUDA Runtime".
-        re.compile(r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"),
-        "the node's NVIDIA driver is older than the program's CUDA: see nvidia-smi, and build with an older CUDA",
+        re.compile(
+            r"CUDA driver version is insufficient for CUDA runtime version"
+            r"|cudaErrorInsufficientDriver"
+        ),
+        "the node's NVIDIA driver is older than the program's CUDA: see nvidia-smi, and build "
+        "with an older CUDA",
     ),
     (
         # cudaErrorNoDevice (100), likewise; hipErrorNoDevice (100), HIP, "Error Handling".
-        re.compile(r"no (?:CUDA|ROCm)-capable device is detected|\b(?:cuda|hip)ErrorNoDevice\b", re.IGNORECASE),
-        "the rank sees no GPU: see CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the job asked the batch system for",
+        re.compile(
+            r"no (?:CUDA|ROCm)-capable device is detected|\b(?:cuda|hip)ErrorNoDevice\b",
+            re.IGNORECASE,
+        ),
+        "the rank sees no GPU: see CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the "
+        "job asked the batch system for",
     ),
     (
         # nccl-tests, src/common.h, NCCLCHECK, CUDACHECK; src/common.cu, testStreamSynchronize.
@@ -75,10 +98,12 @@ _REMEDIES = (
 
 
 def excerpt(text: str) -> str:
-    """The most informative line of a standard error, at most 300 characters, and what to do where that is known.
+    """The most informative line of a standard error, at most 300
+    characters, and what to do where that is known.
 
     Empty if there is none.
-    Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
+    Time stamps and process numbers go, so that the same trouble in
+    two repeats reads the same; so do colours.
     """
     if cause := explain(text):
         return cause
@@ -91,7 +116,9 @@ def excerpt(text: str) -> str:
 
 
 def explain(text: str) -> str:
-    """The line whose cause lies elsewhere, and what to do; empty if there is none. Programs print such lines anywhere."""
+    """The line whose cause lies elsewhere, and what to do; empty if there
+    is none. Programs print such lines anywhere.
+    """
     lines = _lines(text)
     for pattern, remedy in _REMEDIES:
         for line in lines:
@@ -101,7 +128,9 @@ def explain(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
+    return _without_stacks(
+        [line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))]
+    )
 
 
 def _without_stacks(lines: list[str]) -> list[str]:
@@ -125,4 +154,8 @@ def _cleaned(line: str) -> str:
     match = _UCX.match(line)
     if not match:
         return line
-    return "" if match["level"] in _CHATTER else f"{match['host']}: UCX {match['level']} {match['text']}"
+    return (
+        ""
+        if match["level"] in _CHATTER
+        else f"{match['host']}: UCX {match['level']} {match['text']}"
+    )

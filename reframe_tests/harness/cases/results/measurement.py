@@ -1,7 +1,9 @@
-"""From what a job left behind to samples with proof: the one place where numbers are believed or refused.
+"""From what a job left behind to samples with proof: the one
+place where numbers are believed or refused.
 
-Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is missing, broken or
-against the condition yields sentences; a measurement with any sentence is not a result, but its numbers are kept.
+Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is
+missing, broken or against the condition yields sentences; a measurement with any sentence is not a
+result, but its numbers are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import msgspec
 
 from ...evidence import checks, data_check, gpu_use, link_state, rank_records, traffic
 from ...evidence.rank_records import EvidenceError, RankEvidence
-from ...printable import printable, printable_data
+from ...printable import open_environment, printable, printable_data
 from ...samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ...sites import references
 from ...stacks.stack import judge_modules
@@ -35,10 +37,13 @@ from .error_excerpt import excerpt, explain
 WHOLE_JOB = 0
 #: In a rank's evidence: it called MPI_Finalize.
 _FINALIZED = re.compile(r'"finalized": *true')
-#: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3, src/pm/hydra/mpiexec/pmiserv_cb.c and
-#: lib/utils/signals.c; Intel MPI 2021 alike): the benchmark printed nothing after it.
+#: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3,
+#: src/pm/hydra/mpiexec/pmiserv_cb.c and lib/utils/signals.c; Intel MPI 2021 alike): the benchmark
+#: printed nothing after it.
 _FOOTER = re.compile(
-    r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)", re.M
+    r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION"
+    r"|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)",
+    re.M,
 )
 _NOT_ENDED = "the job ended before this launch did; its output is not used."
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
@@ -46,7 +51,9 @@ WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed w
 
 
 class Finding(NamedTuple):
-    """Something that is missing or was not as asked, in one repeat of one launch; repeat 0 stands for the whole job."""
+    """Something that is missing or was not as asked, in one repeat of one
+    launch; repeat 0 stands for the whole job.
+    """
 
     launch: str
     repeat: int
@@ -55,7 +62,7 @@ class Finding(NamedTuple):
 
 
 @dataclass
-class Outcome:
+class JobOutcome:
     """What one job gave.
 
     :param repeats: executions of each launch that were asked for.
@@ -74,17 +81,25 @@ class Outcome:
     heard: list[LaunchEvidence] = field(default_factory=list)
 
     def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
-        """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
-        self.findings += [Finding(launch, repeat, status, printable(sentence)) for sentence in sentences]
+        """Add what was found in one repeat of one launch; sentences quote
+        programs, whose colour codes end here.
+        """
+        self.findings += [
+            Finding(launch, repeat, status, printable(sentence)) for sentence in sentences
+        ]
 
-    def take(self, part: Outcome) -> None:
+    def take(self, part: JobOutcome) -> None:
         """Add what a part of the job gave, whose evidence is kept elsewhere."""
         self.samples += part.samples
         self.findings += [finding for finding in part.findings if finding not in self.findings]
         self.network = self.network or part.network
 
-    def join(self, first: Evidence, evidence: Iterable[Evidence], notes: Iterable[str], **changes: Any) -> None:
-        """Make the evidence of all from that of one part, the times of all parts and the notes that are left."""
+    def join(
+        self, first: Evidence, evidence: Iterable[Evidence], notes: Iterable[str], **changes: Any
+    ) -> None:
+        """Make the evidence of all from that of one part, the times of
+        all parts and the notes that are left.
+        """
         self.evidence = replace(
             first,
             status=self.status,
@@ -110,23 +125,35 @@ class Outcome:
 
     @property
     def sentences(self) -> list[str]:
-        """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
+        """One sentence per finding, the job's end and contradictions
+        first; what all repeats share is said once.
+        """
         repeats: dict[tuple[str, str, str], list[int]] = {}
         for launch, repeat, status, sentence in self.findings:
             repeats.setdefault((status, launch, sentence), []).append(repeat)
         # The end of the job first, since it explains what follows.
-        ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
-        return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
+        ordered = sorted(
+            repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED)
+        )
+        return [
+            f"{launch}{self._which(numbers)}: {sentence}"
+            for (_, launch, sentence), numbers in ordered
+        ]
 
     def _which(self, numbers: Sequence[int]) -> str:
         if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
             return ""
-        return f", repeat{'s' if len(numbers) > 1 else ''} {checks.format_cpus(numbers)} of {self.repeats}"
+        return (
+            f", repeat{'s' if len(numbers) > 1 else ''} {checks.format_cpus(numbers)} of "
+            f"{self.repeats}"
+        )
 
 
 @dataclass
 class LaunchEvidence:
-    """What the ranks of one repeat of one launch recorded, and what follows from it; without ranks nothing was recorded."""
+    """What the ranks of one repeat of one launch recorded, and what follows
+    from it; without ranks nothing was recorded.
+    """
 
     launch: str
     repeat: int
@@ -145,30 +172,54 @@ def evaluate(
     limit_s: int,
     directory: Path,
     end: batch.JobEnd | None = None,
-) -> Outcome:
+    job_key: str = "",
+) -> JobOutcome:
     """Read and judge everything a job wrote into its directory.
 
     :param limit_s: seconds each launch was given.
     :param end: how the scheduler says the job ended.
+    :param job_key: what nonces of the job begin with.
     """
-    outcome, end, set_aside, checked = Outcome(repeats), end or batch.JobEnd(), Counter[str](), ""
+    outcome = JobOutcome(repeats)
+    end = end or batch.JobEnd()
+    set_aside = Counter[str]()
+    checked = ""
     outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
     outcome.add(end.name, WHOLE_JOB, *judge_modules(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
-    statuses, times = script.read_launch_log(log), script.read_launch_times(log)
+    statuses = script.read_launch_log(log)
+    times = script.read_launch_times(log)
+    marks = script.read_launch_marks(log)
+    outcome.add(end.name, WHOLE_JOB, *script.judge_digests(condition.stack, launches, directory))
+    outputs = [script.files_of(*ended).output for ended in statuses]
+    outcome.add(end.name, WHOLE_JOB, *script.judge_outputs(outputs, directory))
     stopped = next(
-        (f"{name}.{at} {WHY_STOPPED[status]}" for (name, at), status in statuses.items() if status in WHY_STOPPED), ""
+        (
+            f"{name}.{at} {WHY_STOPPED[status]}"
+            for (name, at), status in statuses.items()
+            if status in WHY_STOPPED
+        ),
+        "",
     )
     for repeat, launch in product(range(1, repeats + 1), launches):
         if launch.checks_data and repeat > 1:
             continue
-        where, files = WHOLE_JOB if launch.checks_data else repeat, script.files_of(launch.name, repeat)
+        where = WHOLE_JOB if launch.checks_data else repeat
+        files = script.files_of(launch.name, repeat)
         status = statuses.get((launch.name, repeat))
         most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
-        printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
+        printed, debug = transports.strip_debug(
+            condition.stack, beginning_of(directory / files.output, most)
+        )
         # NCCL writes a file for each rank.
         of_ranks = [beginning_of(path, most) for path in sorted(directory.glob(f"{files.debug}.*"))]
-        debug = "\n".join([debug, *of_ranks, *(beginning_of(directory / name, most) for name in (files.debug, files.error))])
+        debug = "\n".join(
+            [
+                debug,
+                *of_ranks,
+                *(beginning_of(directory / name, most) for name in (files.debug, files.error)),
+            ]
+        )
         records: list[Record] = []
         broken: list[str] = []
         if launch.checks_data:
@@ -176,7 +227,8 @@ def evaluate(
             outcome.add(launch.name, where, CONTRADICTED, wrong)
             checked = data_check.summarise(printed, condition.fabric.memory, launches)
         elif launch.expected:
-            source, seconds = files.result if launch.result else files.output, times.get((launch.name, repeat))
+            source = files.result if launch.result else files.output
+            seconds = times.get((launch.name, repeat))
             if launch.result:
                 result = beginning_of(directory / files.result, most)
                 printed = printed + result if result.strip() else ""
@@ -184,21 +236,50 @@ def evaluate(
                 records = _parse(launch, printed, source, set_aside, seconds)
             except OutputError as error:
                 broken = [str(error)]
-        # A launch that ended badly is reported by its end, not also by the hole it left in its output.
+        # A launch that ended badly is reported by its end, not also
+        # by the hole it left in its output.
         ended = _judge_end(status, limit_s, directory, files, stopped)
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
         facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken
-        library, spoke = catalogue.SUITES[launch.suite].library, sum(map(bool, of_ranks))
+        library = catalogue.SUITES[launch.suite].library
+        spoke = sum(map(bool, of_ranks))
         if library and condition.debug_env and whole and spoke != condition.ranks:
-            silent = f"{library.title} wrote debug lines on {spoke} of {condition.ranks} ranks; evidence missing."
+            silent = (
+                f"{library.title} wrote debug lines on {spoke} of {condition.ranks} ranks; "
+                "evidence missing."
+            )
             outcome.add(launch.name, where, MISSING, [silent])
-        heard = _hear(outcome, condition, launch, where, records, debug, directory / files.evidence, whole, facts)
+        heard = _hear(
+            outcome,
+            condition,
+            launch,
+            where,
+            records,
+            debug,
+            directory / files.evidence,
+            whole,
+            facts,
+        )
+        if mark := marks.get((launch.name, repeat)):
+            nonce = mark.nonce if mark.nonce.startswith(job_key) else ""
+            others = {
+                f"{other.launch}, repeat {other.repeat}": other.ranks for other in outcome.heard
+            }
+            ends = (mark.begun, mark.ended)
+            outcome.add(
+                launch.name,
+                where,
+                CONTRADICTED,
+                checks.check_launch(heard.ranks, nonce, mark.boot_id, ends, others),
+            )
         if not launch.checks_data:
             outcome.heard.append(heard)
         outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, records))
     for launch in (launch for launch in launches if not launch.checks_data):
-        outcome.samples += _collect(launch, [heard.records for heard in outcome.heard if heard.launch == launch.name])
+        outcome.samples += _collect(
+            launch, [heard.records for heard in outcome.heard if heard.launch == launch.name]
+        )
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge_room(directory))
     taken = [heard.taken for heard in outcome.heard]
@@ -210,20 +291,30 @@ def evaluate(
     if timed := [launch for launch in launches if launch.expected]:
         unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
         compared = all(launch.compares_data for launch in timed)
-        notes.append(checked or ("received data were compared while they were timed" if compared else unchecked))
+        notes.append(
+            checked
+            or ("received data were compared while they were timed" if compared else unchecked)
+        )
     if set_aside:
         notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
-        notes.insert(0, f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted")
+        notes.insert(
+            0,
+            f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last "
+            "run is counted",
+        )
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
 
 
-def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.LaunchFiles, stopped: str) -> str:
+def _judge_end(
+    status: int | None, limit_s: int, directory: Path, files: script.LaunchFiles, stopped: str
+) -> str:
     """Sentence on how a launch ended; empty if it ended well.
 
-    :param stopped: the launch, with its repeat, after which the job started nothing more, and what it did.
+    :param stopped: the launch, with its repeat, after which the job
+        started nothing more, and what it did.
     """
     if status == 0:
         return ""
@@ -232,10 +323,17 @@ def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.
     error = excerpt(beginning_of(directory / files.error))
     if status not in WHY_STOPPED:
         # IMB prints what is wrong with its arguments to its output.
-        printed = [line for line in beginning_of(directory / files.output).splitlines() if line.startswith("ERROR")]
+        printed = [
+            line
+            for line in beginning_of(directory / files.output).splitlines()
+            if line.startswith("ERROR")
+        ]
         # nccl-tests print there why they end.
         error = explain(end_of(directory / files.output)) or error or excerpt("\n".join(printed))
-        return f"ended with exit status {status}{f'; it said: {error}' if error else ' and said nothing'}."
+        return (
+            "ended with exit status "
+            f"{status}{f'; it said: {error}' if error else ' and said nothing'}."
+        )
     description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
@@ -249,30 +347,46 @@ def _judge_end(status: int | None, limit_s: int, directory: Path, files: script.
     description += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
     # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
     finalized = sum(bool(_FINALIZED.search(text)) for text in ranks)
-    return description + (f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else ".")
+    return description + (
+        f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else "."
+    )
 
 
-def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None) -> list[Record]:
+def _parse(
+    launch: catalogue.Launch,
+    printed: str,
+    source: str,
+    set_aside: Counter[str],
+    seconds: float | None,
+) -> list[Record]:
     """Records of one output.
 
     :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
     :raises OutputError: with the sentence why it is not used.
     """
     if launch.result and not printed.strip():
-        sentence = f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."
-        raise OutputError("no-result-file", sentence)
+        sentence = (
+            f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it "
+            "writes its results."
+        )
+        raise OutputError("file-missing", sentence)
     reading = reader.read(printed, source=source)
     set_aside.update(reading.set_aside)
     if launch.options:
         reader.check_arguments(printed, launch, source=source)
-    return fill_launch_time(launch, reader.complete(reading.records, launch.expected, source=source), seconds)
+    return fill_launch_time(
+        launch, reader.complete(reading.records, launch.expected, source=source), seconds
+    )
 
 
-def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], seconds: float | None) -> list[Record]:
-    """The records of one launch, each with the time of the launch where that is what is measured (``Benchmark.launch_time``).
+def fill_launch_time(
+    launch: catalogue.Launch, records: Sequence[Record], seconds: float | None
+) -> list[Record]:
+    """The records of one launch, each with the time of the launch where that
+    is what is measured (``Benchmark.launch_time``).
 
-    It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks' way in and out of MPI, and
-    with the recorder that each rank is started through.
+    It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks'
+    way in and out of MPI, and with the recorder that each rank is started through.
 
     :param seconds: of :func:`script.read_launch_times`; ``None`` where the job left none.
     :raises OutputError: if a benchmark has that time and the job left none, or nothing.
@@ -282,14 +396,19 @@ def fill_launch_time(launch: catalogue.Launch, records: Sequence[Record], second
         return list(records)
     if not seconds:
         raise OutputError(
-            "launch-time-missing", f"the job left no time of launch {launch.name}, which is what is measured; run it again."
+            "session-missing",
+            f"the job left no time of launch {launch.name}, which is what is measured; run it "
+            "again.",
         )
     own = {name: {quantity: seconds} for name, quantity in names.items()}
-    return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]
+    return [
+        replace(record, values={**record.values, **own.get(record.benchmark, {})})
+        for record in records
+    ]
 
 
 def _hear(
-    outcome: Outcome,
+    outcome: JobOutcome,
     condition: Condition,
     launch: catalogue.Launch,
     repeat: int,
@@ -301,7 +420,8 @@ def _hear(
 ) -> LaunchEvidence:
     """Hear the ranks of one repeat of one launch; adds sentences to the outcome.
 
-    :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
+    :param whole: the launch ended well and printed everything; only then
+        must its traffic and debug lines be whole.
     """
     heard = LaunchEvidence(launch.name, repeat, records)
     try:
@@ -314,8 +434,13 @@ def _hear(
     if not ranks:
         return heard
     wrong = checks.check_library(ranks, condition.stack)
+    wrong += checks.check_program(ranks, condition.stack, launch.program(condition.stack)[0])
     wrong += checks.check_placement(
-        ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
+        ranks,
+        condition.pinning,
+        condition.core_list,
+        core_of=condition.core_of,
+        may_share=condition.may_share,
     )
     wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, facts.hosts)
@@ -325,40 +450,71 @@ def _hear(
     if not launch.checks_data:
         gpus = gpu_use.check_gpus(ranks, condition.fabric, condition.pinning, facts.platform)
     wrong += gpus.sentences
-    fabric, least = condition.fabric, least_bytes(condition, launch, records)
+    fabric = condition.fabric
+    least = least_bytes(condition, launch, records)
     complete = whole and not absent
     if complete and not condition.forced:
         heard.taken = traffic.find_choice(traffic.node_traffic(ranks), fabric, least)
         fabric = heard.taken.fabric or fabric
     heard.links = link_state.check_links(ranks, fabric)
-    carried, striping, uncounted = traffic.Finding(), traffic.Finding(), list[str]()
+    carried = traffic.TrafficCheck()
+    striping = traffic.TrafficCheck()
+    uncounted = list[str]()
     if complete:
         uncounted = name_uncounted(condition, launch, records)
         if condition.forced:
             carried = traffic.check_traffic(ranks, fabric, least)
         # Collectives cut their messages up: how large the parts are is not known.
-        large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= traffic.STRIPED_FROM_BYTES]
+        large = [
+            record
+            for record in records
+            if launch.balanced and (record.message_bytes or 0) >= traffic.STRIPED_FROM_BYTES
+        ]
         alone = _fastest_alone(launch, large)
-        striping = traffic.check_stripes(ranks, fabric, least_bytes(condition, launch, large), alone)
-        heard.use = traffic.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
-    wrong += [*heard.taken.sentences, *heard.links.sentences, *carried.sentences, *striping.sentences, *heard.use.sentences]
+        striping = traffic.check_stripes(
+            ranks, fabric, least_bytes(condition, launch, large), alone
+        )
+        heard.use = traffic.check_use(
+            ranks, fabric, balanced=launch.balanced, files=launch.uses_files
+        )
+    wrong += [
+        *heard.taken.sentences,
+        *heard.links.sentences,
+        *carried.sentences,
+        *striping.sentences,
+        *heard.use.sentences,
+    ]
     if complete and condition.ranks > 1:  # a rank alone has nobody to open a transport to
-        # What the ranks had in their environment, which the user may have set otherwise than the table.
+        # What the ranks had in their environment, which the user may
+        # have set otherwise than the table.
         asked = condition.setting.env
-        setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
-        wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
+        setting = replace(
+            condition.setting,
+            env={name: ranks[0].environment.get(name, asked[name]) for name in asked},
+        )
+        wrong += transports.check_proofs(
+            setting, debug, {path for rank in ranks for path in rank.mapped}
+        )
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
     library = catalogue.SUITES[launch.suite].library
     heard.notes = [
         *(library.notes(debug) if library else condition.setting.notes(debug)),
-        *(*carried.notes, *checks.notes(ranks), *gpus.notes, *heard.taken.notes, *facts.notes, *heard.links.notes),
-        *(*striping.notes, *heard.use.notes, *uncounted),
+        *carried.notes,
+        *checks.notes(ranks),
+        *gpus.notes,
+        *heard.taken.notes,
+        *facts.notes,
+        *heard.links.notes,
+        *striping.notes,
+        *heard.use.notes,
+        *uncounted,
     ]
     return heard
 
 
 def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
-    """The largest bandwidth in MB/s of messages that a pair sends one at a time; ``None`` without any.
+    """The largest bandwidth in MB/s of messages that a pair sends
+    one at a time; ``None`` without any.
 
     Of messages that are held against the line rate: smaller ones may be faster for a moment.
     """
@@ -372,14 +528,20 @@ def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float
     return max(alone, default=None)
 
 
-def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
-    """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
+def _above_line_rate(
+    condition: Condition, launch: catalogue.Launch, records: Iterable[Record]
+) -> list[str]:
+    """Sentence on the one bandwidth of a launch that exceeds the
+    fabric's line rate most, if one does.
+    """
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
         (record.values[quantity] * groups / links, rows[record.benchmark].directions, links, record)
         for record in records
         for quantity in LINK_BANDWIDTHS
-        for links, groups in [(rows[record.benchmark].carried(ranks_of(record), condition.nodes), groups_of(record))]
+        for links, groups in [
+            (rows[record.benchmark].carried(ranks_of(record), condition.nodes), groups_of(record))
+        ]
         if quantity in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
@@ -395,16 +557,26 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
 
 
 def metric_of(sample: Sample) -> str:
-    return catalogue.metric_name(sample.benchmark, QUANTITIES[sample.quantity].short, sample.message_bytes, sample.variant)
+    return catalogue.metric_name(
+        sample.benchmark, QUANTITIES[sample.quantity].short, sample.message_bytes, sample.variant
+    )
 
 
 def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:
-    """Samples of one launch: the repeats of each metric side by side, in the order of the first repeat that has them."""
+    """Samples of one launch: the repeats of each metric side by side, in
+    the order of the first repeat that has them.
+    """
     order: dict[tuple[Any, ...], Record] = {}
     values: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
     for index, records in enumerate(repeats):
         for record in records:
-            key = (record.benchmark, record.variant, record.ranks, record.groups, record.message_bytes)
+            key = (
+                record.benchmark,
+                record.variant,
+                record.ranks,
+                record.groups,
+                record.message_bytes,
+            )
             order.setdefault(key, record)
             columns = values.setdefault(key, {})
             for quantity, value in record.values.items():
@@ -428,13 +600,21 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
     ]
 
 
-def _evidence(outcome: Outcome, setting_summary: str) -> Evidence:
+def _evidence(outcome: JobOutcome, setting_summary: str) -> Evidence:
     recorded = [heard for heard in outcome.heard if heard.ranks]
     ranks = recorded[0].ranks if recorded else ()
     first = ranks[0] if ranks else None
-    shared = set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
-    errors = [{"launch": heard.launch, "repeat": heard.repeat, **row} for heard in recorded for row in heard.links.errors]
-    taken = [[rank.seconds for rank in heard.ranks if rank.seconds is not None] for heard in recorded]
+    shared = (
+        set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
+    )
+    errors = [
+        {"launch": heard.launch, "repeat": heard.repeat, **row}
+        for heard in recorded
+        for row in heard.links.errors
+    ]
+    taken = [
+        [rank.seconds for rank in heard.ranks if rank.seconds is not None] for heard in recorded
+    ]
     # Each note once, with the numbers of its first occurrence.
     notes: dict[str, str] = {}
     for note in (note for heard in recorded for note in heard.notes):
@@ -443,23 +623,39 @@ def _evidence(outcome: Outcome, setting_summary: str) -> Evidence:
         status=outcome.status,
         sentences=tuple(outcome.sentences),
         notes=tuple(map(printable, (*notes.values(), *link_state.error_notes(errors)))),
-        ranks=tuple(printable_data({**rank_row(rank), **gpu}) for rank, gpu in zip(ranks, gpu_use.rows_of(ranks), strict=True)),
-        library_version=printable(next(iter((first.library_version or "").splitlines()), "")) if first else "",
+        ranks=tuple(
+            printable_data({**rank_row(rank), **gpu})
+            for rank, gpu in zip(ranks, gpu_use.rows_of(ranks), strict=True)
+        ),
+        library_version=printable(next(iter((first.library_version or "").splitlines()), ""))
+        if first
+        else "",
         library=printable(first.library or "") if first else "",
         transport=setting_summary,
-        environment=printable_data(dict(sorted(shared))),
-        kernel=tuple(printable_data(dict(there[0].kernel)) for there in checks.by_host(ranks).values()),
+        environment=printable_data(open_environment(dict(sorted(shared)))),
+        kernel=tuple(
+            printable_data(dict(there[0].kernel)) for there in checks.by_host(ranks).values()
+        ),
         devices=tuple(
-            DeviceTraffic(heard.launch, heard.repeat, printable(node.host), device, counted.tx, counted.rx)
+            DeviceTraffic(
+                heard.launch, heard.repeat, printable(node.host), device, counted.tx, counted.rx
+            )
             for heard in recorded
             for node in traffic.node_traffic(heard.ranks)
             for device, counted in node.counted.items()
-            if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx  # what counts one way has no row
+            # what counts one way has no row
+            if counted.tx is not None and counted.rx is not None and counted.tx + counted.rx
         ),
-        links=tuple(printable_data(link_state.settings_of(recorded[0].links.states))) if recorded else (),
+        links=tuple(printable_data(link_state.settings_of(recorded[0].links.states)))
+        if recorded
+        else (),
         link_errors=tuple(printable_data(errors)),
         link_use=tuple(
-            {"launch": heard.launch, "repeat": heard.repeat, **printable_data(msgspec.to_builtins(node))}
+            {
+                "launch": heard.launch,
+                "repeat": heard.repeat,
+                **printable_data(msgspec.to_builtins(node)),
+            }
             for heard in recorded
             for node in heard.use.nodes
         ),
@@ -478,7 +674,8 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
     }
 
 
-#: Why nothing is held against counters where a row names no reason, and the whole launch is without a number.
+#: Why nothing is held against counters where a row names no reason,
+#: and the whole launch is without a number.
 _UNKNOWN = "it sends no data, or how much is not known"
 
 
@@ -494,7 +691,8 @@ def groups_of(record: Record) -> int:
 def least_bytes(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
     """Bytes the launch must at least have put on the fabric, by its own table.
 
-    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    Inside one node a network fabric carries everything; between nodes,
+    ranks of one node may use shared memory.
     """
     if condition.forced and not condition.fabric.rails:
         return 0.0
@@ -503,27 +701,41 @@ def least_bytes(condition: Condition, launch: catalogue.Launch, records: Iterabl
 
 def _least_of_record(condition: Condition, launch: catalogue.Launch, record: Record) -> int:
     row = next(row for row in launch.rows() if row.name == record.benchmark)
-    size, ranks, within = record.message_bytes or 0, ranks_of(record), condition.fabric.within_node
+    size = record.message_bytes or 0
+    ranks = ranks_of(record)
+    within = condition.fabric.within_node
     if row.of_run is not None:
-        return groups_of(record) * row.of_run(record.problem, ranks, ranks if within else condition.nodes)
-    least = row.traffic(size, ranks) if within else row.traffic_between(size, ranks, condition.nodes, condition.ranks)
+        return groups_of(record) * row.of_run(
+            record.problem, ranks, ranks if within else condition.nodes
+        )
+    least = (
+        row.traffic(size, ranks)
+        if within
+        else row.traffic_between(size, ranks, condition.nodes, condition.ranks)
+    )
     return groups_of(record) * least * (record.repetitions or 0)
 
 
-def name_uncounted(condition: Condition, launch: catalogue.Launch, records: Sequence[Record]) -> list[str]:
-    """Notes on benchmarks of which nothing could be held against the counters of the fabric: one for each reason.
+def name_uncounted(
+    condition: Condition, launch: catalogue.Launch, records: Sequence[Record]
+) -> list[str]:
+    """Notes on benchmarks of which nothing could be held against the
+    counters of the fabric: one for each reason.
 
     Those whose row names a reason; of a launch that is without any number all.
     """
     if (condition.forced and not condition.fabric.rails) or not records:
         return []
-    counted = {record.benchmark for record in records if _least_of_record(condition, launch, record)}
+    counted = {
+        record.benchmark for record in records if _least_of_record(condition, launch, record)
+    }
     names: dict[str, list[str]] = {}
     for row in launch.rows():
         reason = row.unbounded or ("" if counted else _UNKNOWN)
         if reason and row.name not in counted:
             names.setdefault(reason, []).append(row.name)
     return [
-        f"not held against the bytes that {condition.fabric.name} carried: {', '.join(rows)} ({reason})"
+        f"not held against the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
+        f"({reason})"
         for reason, rows in names.items()
     ]

@@ -1,1 +1,3 @@
-"""The algorithms of one collective, interleaved in one job: conditions that differ in one variable."""
+"""The algorithms of one collective, interleaved in one job:
+conditions that differ in one variable.
+"""

@@ -1,4 +1,6 @@
-"""From what a job of several algorithms left behind to one outcome, and what became of each algorithm."""
+"""From what a job of several algorithms left behind to one
+outcome, and what became of each algorithm.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ from ...suites.instruments import read_counts
 from ..job import script
 from ..job.condition import Condition
 from ..job.script import beginning_of
-from ..results.measurement import WHOLE_JOB, Outcome
+from ..results.measurement import WHOLE_JOB, JobOutcome
 from .variants import TUNED, Variant
 
 #: What became of an algorithm.
-MEASURED, REFUSED = "measured", "refused"
-#: Beginning of the note on a job's check of received data, and that on a job without one; here one launch has it for all.
+MEASURED = "measured"
+REFUSED = "refused"
+#: Beginning of the note on a job's check of received data, and that on a
+#: job without one; here one launch has it for all.
 _UNCHECKED = "received data are not checked"
-#: Judges some launches under a condition, started so many times each (:func:`results.measurement.evaluate`).
-Judge = Callable[[Condition, Sequence[Launch], int], Outcome]
+#: Judges some launches under a condition, started so many times each
+#: (:func:`results.measurement.evaluate`).
+Judge = Callable[[Condition, Sequence[Launch], int], JobOutcome]
 
 
 def evaluate(
@@ -37,17 +42,17 @@ def evaluate(
     judge: Judge,
     tuning: Tuning,
     collective: str,
-) -> tuple[Outcome, dict[str, dict[str, Any]]]:
+) -> tuple[JobOutcome, dict[str, dict[str, Any]]]:
     """Read and judge everything that a job of several algorithms wrote into its directory.
 
-    An algorithm whose launches the library or the check of its data ended is refused and leaves no numbers: it is no fault of
-    the job, unless it is the library's own choice or a proposed file.
+    An algorithm whose launches the library or the check of its data ended is refused and leaves no
+    numbers: it is no fault of the job, unless it is the library's own choice or a proposed file.
 
     :param check: the launch that compares received data, if there is one.
-    :returns: what all that were measured gave; and by label what the condition keeps of each algorithm: its variables, what
-        became of it and why, and what shows that it was taken.
+    :returns: what all that were measured gave; and by label what the condition keeps of each
+        algorithm: its variables, what became of it and why, and what shows that it was taken.
     """
-    whole = Outcome(repeats)
+    whole = JobOutcome(repeats)
     outcomes = [judge(own, check, repeats)] if check else []
     rows: dict[str, dict[str, Any]] = {}
     for variant in variants:
@@ -59,10 +64,17 @@ def evaluate(
         shown = _show(variant, tuning, collective, directory, judge) if variant.shown else {}
         if line := shown.pop("fallback", ""):
             part.add(name, WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
-        broken = [finding for finding in part.findings if finding.launch == name and finding.status == MISSING]
+        broken = [
+            finding
+            for finding in part.findings
+            if finding.launch == name and finding.status == MISSING
+        ]
         untaken = [finding.sentence for finding in broken if finding.repeat == WHOLE_JOB]
         if broken and variant.word not in (DEFAULT, TUNED):
-            row |= {"outcome": REFUSED, "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0]}
+            row |= {
+                "outcome": REFUSED,
+                "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0],
+            }
             continue
         row |= shown
         if variant.compiled:
@@ -70,15 +82,27 @@ def evaluate(
         outcomes.append(part)
     for part in outcomes:
         whole.take(part)
-    notes = [note for part in outcomes if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
-    notes += [f"{word} is not measured: {row['why']}" for word, row in rows.items() if row["outcome"] == REFUSED]
+    notes = [
+        note
+        for part in outcomes
+        if part.evidence
+        for note in part.evidence.notes
+        if not note.startswith(_UNCHECKED)
+    ]
+    notes += [
+        f"{word} is not measured: {row['why']}"
+        for word, row in rows.items()
+        if row["outcome"] == REFUSED
+    ]
     if evidence := [part.evidence for part in outcomes if part.evidence]:
         whole.join(evidence[1 if check and len(evidence) > 1 else 0], evidence, notes)
     return whole, rows
 
 
 def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
-    """The first thing like this that a launch printed; empty where it did not, and where nothing is looked for."""
+    """The first thing like this that a launch printed; empty where it
+    did not, and where nothing is looked for.
+    """
     texts = (text for repeat in repeats if pattern for text in _texts(launch, repeat, directory))
     return next((printable(match[0]) for text in texts if (match := re.search(pattern, text))), "")
 
@@ -88,15 +112,20 @@ def _texts(launch: Launch, repeat: int, directory: Path) -> list[str]:
     return [beginning_of(directory / name) for name in (files.output, files.error, files.debug)]
 
 
-def _show(variant: Variant, tuning: Tuning, collective: str, directory: Path, judge: Judge) -> dict[str, Any]:
+def _show(
+    variant: Variant, tuning: Tuning, collective: str, directory: Path, judge: Judge
+) -> dict[str, Any]:
     """What shows that an algorithm is taken, as the condition keeps it.
 
-    ``messages`` of one call by size; ``named``: the algorithm that the library says it takes, by size; ``strict``: it would
-    have ended; ``fallback``: what it said of taking another one; ``not_shown``: why nothing is known.
+    ``messages`` of one call by size; ``named``: the algorithm that the library says it takes, by
+    size; ``strict``: it would have ended; ``fallback``: what it said of taking another one;
+    ``not_shown``: why nothing is known.
     """
     assert variant.shown is not None
     where, launch = variant.shown
-    if line := _find(tuning.fallback.replace("{collective}", collective.upper()), launch, [1], directory):
+    if line := _find(
+        tuning.fallback.replace("{collective}", collective.upper()), launch, [1], directory
+    ):
         return {"fallback": line}
     if findings := judge(where, [launch], 1).findings:
         return {"not_shown": findings[0].sentence}
@@ -111,10 +140,17 @@ def _show(variant: Variant, tuning: Tuning, collective: str, directory: Path, ju
     levels = tuning.find(collective).levels
     if not levels or not tuning.naming:
         return {"messages": messages}
-    naming, text = tuning.naming.replace("{collective}", collective.lower()), "\n".join(_texts(launch, 1, directory))
-    named = {match["size"]: f"{levels.prefix}{match['word']}" for match in re.finditer(naming, text)}
+    naming = tuning.naming.replace("{collective}", collective.lower())
+    text = "\n".join(_texts(launch, 1, directory))
+    named = {
+        match["size"]: f"{levels.prefix}{match['word']}" for match in re.finditer(naming, text)
+    }
     # Those that the library names when it takes them it has to have named, at each size.
-    other = [(size, named.get(size, "none of these")) for size in messages if named.get(size) != variant.word]
+    other = [
+        (size, named.get(size, "none of these"))
+        for size in messages
+        if named.get(size) != variant.word
+    ]
     row: dict[str, Any] = {"messages": messages, **({"named": named} if named else {})}
     if other and variant.word.startswith(levels.prefix):
         row["fallback"] = f"at {other[0][0]} bytes it says {other[0][1]}"
@@ -124,10 +160,11 @@ def _show(variant: Variant, tuning: Tuning, collective: str, directory: Path, ju
 def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) -> dict[str, Any]:
     """The file that the library made of what is set, as the condition keeps it.
 
-    It is used only where the library says that it read it, and, given nothing but the file, writes the same bytes, which are
-    others than without settings.
+    It is used only where the library says that it read it, and, given nothing but the file, writes
+    the same bytes, which are others than without settings.
 
-    ``compiled``: name of the file beside the outputs, its bytes and their SHA-256; ``not_compiled``: why there is none.
+    ``compiled``: name of the file beside the outputs, its bytes and their SHA-256;
+    ``not_compiled``: why there is none.
     """
     written: list[bytes] = []
     for where, launch in variant.compiled:
@@ -138,15 +175,30 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
         if not written[-1]:
             return {"not_compiled": f"{launch.name}: the library wrote no file"}
         if len(written[-1]) >= script.MOST_OUTPUT_BYTES:
-            return {"not_compiled": f"{launch.name}: the file is larger than {script.MOST_OUTPUT_BYTES >> 20} MiB"}
+            return {
+                "not_compiled": f"{launch.name}: the file is larger than "
+                f"{script.MOST_OUTPUT_BYTES >> 20} MiB"
+            }
     [(_, first), (_, second), _] = variant.compiled
-    loaded = tuning.compilation.loaded.replace("{file}", re.escape(first.result)) if tuning.compilation else ""
+    loaded = (
+        tuning.compilation.loaded.replace("{file}", re.escape(first.result))
+        if tuning.compilation
+        else ""
+    )
     if not _find(loaded, second, [1], directory):
-        return {"not_compiled": f"{second.name}: the library does not say that it has read the file"}
+        return {
+            "not_compiled": f"{second.name}: the library does not say that it has read the file"
+        }
     if why := judge_compiled(*written):
         return {"not_compiled": why}
     checksum = hashlib.sha256(written[0]).hexdigest()
-    return {"compiled": {"file": script.files_of(first.name, 1).result, "bytes": len(written[0]), "sha256": checksum}}
+    return {
+        "compiled": {
+            "file": script.files_of(first.name, 1).result,
+            "bytes": len(written[0]),
+            "sha256": checksum,
+        }
+    }
 
 
 def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:

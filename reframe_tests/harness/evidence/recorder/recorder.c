@@ -6,6 +6,7 @@
  *
  * It knows no MPI and no launcher by name: whoever starts it says what their records know (__init__.py, variables()).
  *   MPIBENCH_LIBRARY, MPIBENCH_WORLD    the MPI library, and its MPI_COMM_WORLD: a number, or the object whose address it is
+ *   MPIBENCH_NONCE                      what only this launch was given; each record repeats it
  *   MPIBENCH_RANK_VARIABLES, ..._SIZE_..., ..._LOCAL_RANK_..., ..._JOB_...    variables of the launcher, "A:B", first set counts
  * Without them, or where they make no sense, rank and size are null, with the reason ("world_unknown"), and the library, the
  * CPUs and the counters are recorded as ever.
@@ -51,12 +52,13 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT 3       /* version of the file's layout; rank_records.py says which it reads */
+#define FORMAT 4       /* version of the file's layout; rank_records.py says which it reads */
 #define MAX_NAME 256   /* bytes of a variable's name, its end included */
 #define MAX_VALUE 4096 /* bytes kept of an environment variable */
 #define MAX_THREADS 64 /* threads listed */
@@ -346,6 +348,15 @@ static void put_path(struct text *out, const char *path) /* as the file system h
     free(real);
 }
 
+static void put_size(struct text *out, const char *path) /* in bytes, of the file a path leads to; null where there is none */
+{
+    struct stat file;
+    if (!path || stat(path, &file))
+        put(out, "null");
+    else
+        put(out, "%lld", (long long)file.st_size);
+}
+
 /* ---- MPI's own rank and size ---- */
 
 static size_t stem_length(const char *path) /* up to the ".so" of its file name */
@@ -460,6 +471,8 @@ static void put_library(struct text *out, bool has_world)
         put_path(out, origin.dli_fname);
     else
         put(out, "null");
+    put(out, ",\"size_bytes\":");
+    put_size(out, origin.dli_fname);
     put(out, ",\"mapped\":[");
     dl_iterate_phdr(collect_library, &paths);
     for (char *path = paths.data; path && path < paths.data + paths.length; path += strlen(path) + 1) {
@@ -518,6 +531,10 @@ static void put_identity(struct text *out)
     put(out, "%ld", (long)getpid());
     put_member(out, "executable");
     put_path(out, "/proc/self/exe");
+    put_member(out, "executable_bytes");
+    put_size(out, "/proc/self/exe");
+    put_member(out, "nonce");
+    put_string(out, getenv("MPIBENCH_NONCE"));
     put_first_set(out, "rank", "MPIBENCH_RANK_VARIABLES");
     put_first_set(out, "size", "MPIBENCH_SIZE_VARIABLES");
     put_first_set(out, "job", "MPIBENCH_JOB_VARIABLES");
@@ -852,14 +869,14 @@ static void put_load(struct text *out)
 /* Linux, Documentation/ABI/testing/sysfs-class-net; the PCI files, Documentation/ABI/testing/sysfs-bus-pci. */
 static const char *const INTERFACE_FILES[] = {
     "mtu_bytes=mtu", "speed_mbit_per_s=speed", "duplex", "state=operstate", "carrier_changes",
-    "pcie_speed=device/current_link_speed", "pcie_width=device/current_link_width", NULL,
+    "pcie_speed=device/current_link_speed", "pcie_width=device/current_link_width", "address", NULL,
 };
 
 /* Linux, Documentation/ABI/stable/sysfs-class-infiniband; below the port's folder. hw_counters are the drivers' own: most
  * here are of mlx5_ib (drivers/infiniband/hw/mlx5/counters.c), rx_drops of efa (drivers/infiniband/hw/efa/efa_verbs.c); hfi1
  * counts per device (drivers/infiniband/hw/hfi1/chip.c, dev_cntrs). */
 static const char *const PORT_FILES[] = {
-    "state", "phys_state", "rate",
+    "state", "phys_state", "rate", "address=gids/0",
     "pcie_speed=../../device/current_link_speed", "pcie_width=../../device/current_link_width",
     "counters/symbol_error", "counters/link_error_recovery", "counters/link_downed", "counters/port_rcv_errors",
     "counters/port_rcv_remote_physical_errors", "counters/port_rcv_switch_relay_errors",
@@ -1274,6 +1291,7 @@ static void put_snapshot(struct text *out, bool at_start, bool with_links)
         if ((part == 0) != at_start) {
             put_clock(out, "realtime_ns", CLOCK_REALTIME);
             put_clock(out, "monotonic_ns", CLOCK_MONOTONIC);
+            put_line(out, "uptime", read_line("/proc/uptime")); /* read as the job's script reads it */
             put_usage(out);
         } else {
             put_place(out);

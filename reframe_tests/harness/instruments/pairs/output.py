@@ -1,5 +1,5 @@
-"""Reader of what the instrument of pair maps printed, which is used up to its last checksum; who needs it whole asks
-(:attr:`MapOutput.whole`).
+"""Reader of what the instrument of pair maps printed, which is used up to its last checksum; who
+needs it whole asks (:attr:`MapOutput.whole`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class MapOutput:
     """What an output says.
 
     :param rounds: planned, in all passes.
-    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks had them.
+    :param nodes: hosts in the order of their ranks; ``tree``: the
+        switches above them, as the ranks had them.
     :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
     :param whole: it has its end, and its rows are those of all rounds.
     :param seconds: the measurement took.
@@ -47,15 +48,21 @@ def read(text: str, source: str) -> MapOutput:
     :raises BadInput: it is not of this instrument, or damaged before its first checksum.
     """
     printed = reading.read(text, source, "pair_map", notes=("silent", "seconds"))
-    head, nodes = printed.head, tuple(node for node, _ in printed.head["nodes"])
+    head = printed.head
+    nodes = tuple(node for node, _ in printed.head["nodes"])
     values = []
     for row in printed.rows:
-        source_node, target_node = nodes[row["source"]], nodes[row["target"]]
+        source_node = nodes[row["source"]]
+        target_node = nodes[row["target"]]
         if row["value"] is not None and not 0 < row["value"] < math.inf:
             fault = f"{row['quantity']} of {source_node} and {target_node} is {row['value']:g}"
-            raise BadInput("output-zero", f"{source}: {fault}; nothing was measured, run it again.")
+            raise BadInput(
+                "output-trouble", f"{source}: {fault}; nothing was measured, run it again."
+            )
         place = (row["order"], row["round"], row["phase"], source_node, target_node)
-        values.append(PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None))
+        values.append(
+            PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None)
+        )
     ranks = len(nodes)
     pairs = ranks * (ranks - 1) // 2 if head["design"] == "all" else head["rounds"] * (ranks // 2)
     expected = pairs * head["orders"] * head["repeats"] * 2 * len(QUANTITIES)
@@ -78,7 +85,9 @@ def read(text: str, source: str) -> MapOutput:
 
 
 def tree_of(above: Mapping[str, tuple[str, ...]], origin: str) -> SwitchTree | None:
-    """The tree of paths (the top switch first) of nodes; ``None`` where a node has none, or they are no tree."""
+    """The tree of paths (the top switch first) of nodes; ``None``
+    where a node has none, or they are no tree.
+    """
     switches: dict[str, Switch] = {}
     for node, path in above.items():
         if not path:

@@ -1,17 +1,19 @@
-"""Slurm with many cases in one job: those of equal nodes and options run one after the other in an allocation they share; and,
-in every one of ReFrame's, blocked jobs.
+"""Slurm with many cases in one job: those of equal nodes and options run one after the other in an
+allocation they share; and, in every one of ReFrame's, blocked jobs.
 
-ReFrame submits a job for each case. On a busy machine each waits in the queue, and no two need run on the same nodes. Here
-the first case of a node count allocates the nodes; the following ones are put into its folder (:mod:`.spool`) and run there as
-the job scripts they are, with the variables that ``sbatch`` would have set for them (sbatch(1), "OUTPUT ENVIRONMENT
-VARIABLES"). Each case keeps its own script, output, time limit, exit status and evidence; its number is that of the allocation
+ReFrame submits a job for each case. On a busy machine each waits in the queue, and no two need run
+on the same nodes. Here the first case of a node count allocates the nodes; the following ones are
+put into its folder (:mod:`.spool`) and run there as the job scripts they are, with the variables
+that ``sbatch`` would have set for them (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"). Each case keeps
+its own script, output, time limit, exit status and evidence; its number is that of the allocation
 and its own place in it.
 
-An allocation without a case is kept for a while, but not from a case that waits for nodes in another one: it gives way to it.
+An allocation without a case is kept for a while, but not from a case that waits for nodes in
+another one: it gives way to it.
 
-What an allocation could not run is put into the next one: where its time was over, or it was idle when the case came. A case
-that the end of the allocation cut off gets a whole allocation once. An allocation that ends in any other way is the end of all
-its cases.
+What an allocation could not run is put into the next one: where its time was over, or it was idle
+when the case came. A case that the end of the allocation cut off gets a whole allocation once. An
+allocation that ends in any other way is the end of all its cases.
 """
 
 from __future__ import annotations
@@ -30,28 +32,37 @@ from typing import Any, ClassVar
 import reframe.core.runtime as rt
 from reframe.core.backends import register_scheduler
 from reframe.core.exceptions import JobSchedulerError, ReframeError
-from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler, slurm_state_completed, slurm_state_pending
+from reframe.core.schedulers.slurm import (
+    SlurmJobScheduler,
+    SqueueJobScheduler,
+    slurm_state_completed,
+    slurm_state_pending,
+)
 from reframe.utility import osext, seconds_to_hms
 
 from ... import upstream
 from ...vocabulary import BadInput
 from .spool import EXTRA, SHARED, START_LOG, Spool
 
-#: Minutes an allocation lasts, and seconds it waits for a further case, where the site states nothing else.
-MINUTES, IDLE_S = 60, 30
-#: Seconds after Slurm has called an allocation over until what its files do not show counts as not having been: attributes of a
-#: folder are kept for up to 60 s by default (nfs(5), acdirmax).
+#: Minutes an allocation lasts, and seconds it waits for a further
+#: case, where the site states nothing else.
+MINUTES = 60
+IDLE_S = 30
+#: Seconds after Slurm has called an allocation over until what its files do not show counts as not
+#: having been: attributes of a folder are kept for up to 60 s by default (nfs(5), acdirmax).
 LATE_S = 60
-#: Seconds for which an allocation has had no case, and another one its cases but no nodes, until the first gives way: longer
-#: than ReFrame takes to submit the next case, and than Slurm takes to find nodes that are idle (``sched_interval`` apart, jobs
-#: are looked at when they come; slurm.conf(5), SchedulerParameters, defer).
-GIVE_WAY_S, PENDING_S = 2, 5
+#: Seconds for which an allocation has had no case, and another one its cases but no nodes, until
+#: the first gives way: longer than ReFrame takes to submit the next case, and than Slurm takes to
+#: find nodes that are idle (``sched_interval`` apart, jobs are looked at when they come;
+#: slurm.conf(5), SchedulerParameters, defer).
+GIVE_WAY_S = 2
+PENDING_S = 5
 #: Seconds between two signs of life.
 BEAT_S = 20
 
 
 @dataclass(eq=False)
-class _Case:
+class _SharedCase:
     """A case's job and where it is.
 
     :param cut: whether the end of an allocation has cut it off before.
@@ -70,19 +81,20 @@ class _Allocation:
     """A job of the batch system that runs cases.
 
     :param over_at: monotonic seconds at which it was first seen to be over; ``None``: it is not.
-    :param begun_at: the same of when it was submitted; ``idle_at``: of when it was first seen without a case.
+    :param begun_at: the same of when it was submitted; ``idle_at``: of
+        when it was first seen without a case.
     """
 
     job: Any
     spool: Spool
-    cases: list[_Case] = field(default_factory=list)
+    cases: list[_SharedCase] = field(default_factory=list)
     over_at: float | None = None
     beat_at: float = 0.0
     begun_at: float = 0.0
     idle_at: float | None = None
 
     @property
-    def waiting(self) -> list[_Case]:
+    def waiting(self) -> list[_SharedCase]:
         """Its cases that have not ended."""
         return [case for case in self.cases if not case.over and case.allocation is self]
 
@@ -95,7 +107,11 @@ def case_script(job: Any, nodes: int) -> str:
     script = Path(job.workdir) / job.script_filename
     first = script.read_text().partition("\n")[0]
     program = first.removeprefix("#!").split() if first.startswith("#!") else ["/bin/bash"]
-    ranks = {"SLURM_NTASKS": job.num_tasks, "SLURM_NPROCS": job.num_tasks, "SLURM_NTASKS_PER_NODE": job.num_tasks_per_node}
+    ranks = {
+        "SLURM_NTASKS": job.num_tasks,
+        "SLURM_NPROCS": job.num_tasks,
+        "SLURM_NTASKS_PER_NODE": job.num_tasks_per_node,
+    }
     spread = f"{job.num_tasks_per_node}(x{nodes})" if nodes > 1 else str(job.num_tasks_per_node)
     cpus = job.num_cpus_per_task
     variables = {
@@ -126,19 +142,28 @@ class SlurmShared(SlurmJobScheduler):
         super().__init__()
         self._open: dict[tuple[Any, ...], _Allocation] = {}
         self._allocations: list[_Allocation] = []
-        self._cases: dict[int, _Case] = {}
+        self._cases: dict[int, _SharedCase] = {}
         self._together.append(self)
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
-        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever."""
+        """Put a case into an allocation of its nodes and options; one that
+        cannot share is a job of its own, as ever.
+        """
         per_node = job.num_tasks_per_node
-        if not (job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0):
+        if not (
+            job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0
+        ):
             super().submit(job)
             return
         nodes = job.num_tasks // per_node
-        options = (tuple(job.sched_access), tuple(job.options), tuple(job.cli_options), tuple(job.pin_nodes))
-        case = _Case(job, (nodes, *options, job.use_smt))
+        options = (
+            tuple(job.sched_access),
+            tuple(job.options),
+            tuple(job.cli_options),
+            tuple(job.pin_nodes),
+        )
+        case = _SharedCase(job, (nodes, *options, job.use_smt))
         self._cases[id(job)] = case
         try:
             self._place(case)
@@ -156,7 +181,8 @@ class SlurmShared(SlurmJobScheduler):
         active = [
             allocation
             for allocation in self._allocations
-            if allocation.waiting and (allocation.over_at is None or not allocation.spool.has_ended())
+            if allocation.waiting
+            and (allocation.over_at is None or not allocation.spool.has_ended())
         ]
         super().poll(*(allocation.job for allocation in active))
         now = time.monotonic()
@@ -164,7 +190,8 @@ class SlurmShared(SlurmJobScheduler):
             if slurm_state_completed(allocation.job.state):
                 allocation.over_at = now if allocation.over_at is None else allocation.over_at
                 continue
-            # ReFrame's squeue takes a job for completed where Slurm does not answer (core/schedulers/slurm.py, 4.10).
+            # ReFrame's squeue takes a job for completed where Slurm does not answer
+            # (core/schedulers/slurm.py, 4.10).
             allocation.over_at = None
             if now - allocation.beat_at >= BEAT_S:
                 allocation.spool.beat()
@@ -172,7 +199,9 @@ class SlurmShared(SlurmJobScheduler):
         for case in cases:
             if not case.over:
                 self._update(case)
-        for allocation in [allocation for allocation in self._allocations if allocation.over_at is not None]:
+        for allocation in [
+            allocation for allocation in self._allocations if allocation.over_at is not None
+        ]:
             self._resolve(allocation)
         self._give_way(now)
         self._cancel_if_pending_too_long([case.job for case in cases if not case.over])
@@ -197,32 +226,39 @@ class SlurmShared(SlurmJobScheduler):
             if not allocation.waiting and allocation.over_at is None:
                 super().cancel_many([allocation.job])
 
-    def _place(self, case: _Case, *, own: bool = False) -> None:
+    def _place(self, case: _SharedCase, *, own: bool = False) -> None:
         """Put a case into the open allocation of its kind, or begin one.
 
         :param own: into one that begins with it, and so lasts long enough.
         """
         allocation = self._open.get(case.key)
-        if own or allocation is None or allocation.over_at is not None or not self._put(case, allocation):
+        if (
+            own
+            or allocation is None
+            or allocation.over_at is not None
+            or not self._put(case, allocation)
+        ):
             allocation = self._begin(case)
         case.job._jobid = f"{allocation.job.jobid}-{case.number}"
         case.job._submit_time = time.time()
         case.job._state = "PENDING"
 
-    def _put(self, case: _Case, allocation: _Allocation) -> bool:
+    def _put(self, case: _SharedCase, allocation: _Allocation) -> bool:
         limit_s = math.ceil(case.job.time_limit or 0)
         number = len(allocation.cases) + 1
         if not allocation.spool.put(number, case_script(case.job, case.key[0]), limit_s):
             return False
-        case.number, case.allocation = number, allocation
+        case.number = number
+        case.allocation = allocation
         allocation.cases.append(case)
         return True
 
-    def _begin(self, case: _Case) -> _Allocation:
+    def _begin(self, case: _SharedCase) -> _Allocation:
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
         spool = Spool(prefix / f"{time.time_ns():x}-{len(self._allocations) + 1}")
-        like, folder = case.job, spool.folder
+        like = case.job
+        folder = spool.folder
         own_s = math.ceil(like.time_limit or 0)
         lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + LATE_S)
         job = self.make_job(
@@ -235,12 +271,18 @@ class SlurmShared(SlurmJobScheduler):
             sched_options=list(like.cli_options),
         )
         nodes = case.key[0]
-        job.num_tasks, job.exclusive_access, job.time_limit = None, True, lasts_s
-        job.options, job.pin_nodes, job.use_smt = [*like.options, f"--nodes={nodes}"], list(like.pin_nodes), like.use_smt
+        job.num_tasks = None
+        job.exclusive_access = True
+        job.time_limit = lasts_s
+        job.options = [*like.options, f"--nodes={nodes}"]
+        job.pin_nodes = list(like.pin_nodes)
+        job.use_smt = like.use_smt
         allocation = _Allocation(job, spool, beat_at=time.monotonic(), begun_at=time.monotonic())
         self._put(case, allocation)
         words = shlex.join(spool.command(lasts_s, settings.get("idle_s", IDLE_S)))
-        (folder / "job.sh").write_text("\n".join(("#!/bin/bash", *self.emit_preamble(job), f"exec {words}", "")))
+        (folder / "job.sh").write_text(
+            "\n".join(("#!/bin/bash", *self.emit_preamble(job), f"exec {words}", ""))
+        )
         super().submit(job)
         self._allocations.append(allocation)
         self._open[case.key] = allocation
@@ -259,10 +301,14 @@ class SlurmShared(SlurmJobScheduler):
     def _give_way(self, now: float) -> None:
         """Give nodes back that nothing runs on while a case waits for nodes, which may be these.
 
-        ReFrame submits what it may before it looks again, so no further case comes before one that waits has ended.
+        ReFrame submits what it may before it looks again, so no further
+        case comes before one that waits has ended.
         """
         going = [
-            allocation for scheduler in self._together for allocation in scheduler._allocations if allocation.over_at is None
+            allocation
+            for scheduler in self._together
+            for allocation in scheduler._allocations
+            if allocation.over_at is None
         ]
         waits = any(
             allocation.waiting
@@ -278,7 +324,7 @@ class SlurmShared(SlurmJobScheduler):
             if waits and now - allocation.idle_at >= GIVE_WAY_S:
                 allocation.spool.close()
 
-    def _update(self, case: _Case) -> None:
+    def _update(self, case: _SharedCase) -> None:
         allocation = case.allocation
         if allocation is None:
             return
@@ -289,13 +335,21 @@ class SlurmShared(SlurmJobScheduler):
             self._finish(case, "FAILED", 1)
             return
         if end:
-            state = "CANCELLED" if case.job.is_cancelling else "FAILED" if end.exit_status else "COMPLETED"
+            state = (
+                "CANCELLED"
+                if case.job.is_cancelling
+                else "FAILED"
+                if end.exit_status
+                else "COMPLETED"
+            )
             self._finish(case, "TIMEOUT" if end.late else state, end.exit_status)
         elif allocation.over_at is None:
             state = allocation.job.state
-            case.job._state = "PENDING" if state is None or slurm_state_pending(state) else "RUNNING"
+            case.job._state = (
+                "PENDING" if state is None or slurm_state_pending(state) else "RUNNING"
+            )
 
-    def _finish(self, case: _Case, state: str, exit_status: int | None = None) -> None:
+    def _finish(self, case: _SharedCase, state: str, exit_status: int | None = None) -> None:
         case.over = True
         case.job._state, case.job._exitcode = state, exit_status
         case.job._completion_time = time.time()
@@ -303,8 +357,11 @@ class SlurmShared(SlurmJobScheduler):
             case.job._nodespec = case.allocation.job._nodespec
 
     def _resolve(self, allocation: _Allocation) -> None:
-        """Find a place for the cases that an allocation did not run to their ends; those it lost have failed."""
-        spool, left = allocation.spool, allocation.waiting
+        """Find a place for the cases that an allocation did not run to
+        their ends; those it lost have failed.
+        """
+        spool = allocation.spool
+        left = allocation.waiting
         since = time.monotonic() - (allocation.over_at or 0.0)
         if not left or not (spool.has_ended() or since >= LATE_S):
             return
@@ -314,15 +371,19 @@ class SlurmShared(SlurmJobScheduler):
         for case in allocation.waiting:
             if case.job.is_cancelling:
                 self._finish(case, "CANCELLED")
-        state, job = str(allocation.job.state), allocation.job
+        state = str(allocation.job.state)
+        job = allocation.job
         begun = any(case.over or spool.was_started(case.number) for case in allocation.cases)
-        in_order, timed_out = spool.has_ended() and state == "COMPLETED", "TIMEOUT" in state
+        in_order = spool.has_ended() and state == "COMPLETED"
+        timed_out = "TIMEOUT" in state
         # The one that was cut off first: it needs an allocation that begins with it.
         for case in sorted(left, key=lambda row: not spool.was_started(row.number)):
             if spool.withdraw(case.number):
-                started, again = False, begun and (in_order or timed_out)
+                started = False
+                again = begun and (in_order or timed_out)
             else:  # in order, a case that was started has left its end
-                started, again = True, timed_out and not case.cut and case.number > 1
+                started = True
+                again = timed_out and not case.cut and case.number > 1
             if again:
                 case.cut = case.cut or started
                 try:
@@ -330,12 +391,17 @@ class SlurmShared(SlurmJobScheduler):
                     self._place(case, own=started)
                 except (OSError, ReframeError) as error:
                     self._finish(case, "CANCELLED", 1)
-                    case.job._exception = JobSchedulerError(f"the case cannot be put into another allocation ({error})")
+                    case.job._exception = JobSchedulerError(
+                        f"the case cannot be put into another allocation ({error})"
+                    )
                 continue
             self._finish(case, "CANCELLED" if state == "COMPLETED" else state, job.exitcode or 1)
             case.job._exception = job._exception
             if not begun and job._exception is None:
-                why = f"allocation {job.jobid} ended in state {state} and started none of its cases; see {job.stderr}"
+                why = (
+                    f"allocation {job.jobid} ended in state {state} and started none of its "
+                    f"cases; see {job.stderr}"
+                )
                 case.job._exception = JobSchedulerError(why)
 
     def _close_all(self) -> None:
@@ -350,12 +416,15 @@ class SqueueShared(SlurmShared, SqueueJobScheduler):
 
 
 # ---- jobs that name a node wait while somebody else uses it ----
-# Slurm's reason ``ReqNodeNotAvail`` says of a job that names its nodes (``--distribute``, ``--nodelist``) that one of them "may
-# currently be in use, reserved for another job, in an advanced reservation, DOWN, DRAINED, or not responding" (squeue(1), "Job
-# Reason Codes"). By ReFrame's manual (``ignore_reqnodenotavail``) a job is cancelled only if the nodes are down; its 4.10
-# no longer looks at them, and cancels those that would start as soon as the job before them has ended.
+# Slurm's reason ``ReqNodeNotAvail`` says of a job that names its nodes (``--distribute``,
+# ``--nodelist``) that one of them "may currently be in use, reserved for another job, in an
+# advanced reservation, DOWN, DRAINED, or not responding" (squeue(1), "Job Reason Codes"). By
+# ReFrame's manual (``ignore_reqnodenotavail``) a job is cancelled only if the nodes are down; its
+# 4.10 no longer looks at them, and cancels those that would start as soon as the job before them
+# has ended.
 
-#: States of a node on which a job can start now or when another one has ended (sinfo(1), "Node State Codes").
+#: States of a node on which a job can start now or when another one
+#: has ended (sinfo(1), "Node State Codes").
 IN_SERVICE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"})
 _UNAVAILABLE = re.compile(r"ReqNodeNotAvail, *UnavailableNodes:(?P<nodes>[^\s|]+)")
 
@@ -374,9 +443,13 @@ def is_in_use(reason: str, states: Callable[[str], Iterable[frozenset[str]]]) ->
 
 
 def _unless_in_use(cancel: upstream.Cancel) -> upstream.Cancel:
-    def cancel_unless_in_use(self: Any, jobs: Iterable[Any], reasons: Mapping[str, list[str]] | None = None) -> None:
+    def cancel_unless_in_use(
+        self: Any, jobs: Iterable[Any], reasons: Mapping[str, list[str]] | None = None
+    ) -> None:
         jobs = list(jobs)
-        pending = [job.jobid for job in jobs if not job.is_cancelling and slurm_state_pending(job.state)]
+        pending = [
+            job.jobid for job in jobs if not job.is_cancelling and slurm_state_pending(job.state)
+        ]
         if not pending or "ReqNodeNotAvail" not in self._cancel_reasons:
             cancel(self, jobs, reasons)
             return
@@ -385,23 +458,34 @@ def _unless_in_use(cancel: upstream.Cancel) -> upstream.Cancel:
             return [frozenset(node.states) for node in self._get_nodes_by_name(nodes)]
 
         reasons_of = _read_reasons(self._squeue, pending) if reasons is None else reasons
-        cancel(self, jobs, {job: [word for word in words if not is_in_use(word, states)] for job, words in reasons_of.items()})
+        cancel(
+            self,
+            jobs,
+            {
+                job: [word for word in words if not is_in_use(word, states)]
+                for job, words in reasons_of.items()
+            },
+        )
 
     return cancel_unless_in_use
 
 
 def _read_reasons(squeue: str, jobs: Iterable[str]) -> dict[str, list[str]]:
-    """Why each job is pending, by its id; those of an array's or a heterogeneous job's parts under the job's."""
+    """Why each job is pending, by its id; those of an array's or a
+    heterogeneous job's parts under the job's.
+    """
     reasons: dict[str, list[str]] = {}
-    for line in osext.run_command(f'{squeue} -h -j {",".join(jobs)} -o "%i|%r"').stdout.splitlines():
+    for line in osext.run_command(
+        f'{squeue} -h -j {",".join(jobs)} -o "%i|%r"'
+    ).stdout.splitlines():
         job, _, reason = line.partition("|")
         reasons.setdefault(re.split("[_+]", job)[0], []).append(reason)
     return reasons
 
 
 def register() -> None:
-    """Register the schedulers with ReFrame, and have all of Slurm look at blocked jobs' nodes; to be called before it reads a
-    configuration that names one.
+    """Register the schedulers with ReFrame, and have all of Slurm look at blocked jobs' nodes; to
+    be called before it reads a configuration that names one.
 
     The latter is ended by: ReFrame looking at them, as its manual says.
     """

@@ -1,7 +1,9 @@
-"""The folder through which cases reach the allocation they share, and its states (``allocation.sh`` is the other side).
+"""The folder through which cases reach the allocation they share, and
+its states (``allocation.sh`` is the other side).
 
-A file system may show a file late on another node, so nothing here waits for a file of the other side within one call, and
-what two sides could decide is decided by renaming a file, which succeeds for one of them only (``rename(2)``).
+A file system may show a file late on another node, so nothing here waits for a file of the other
+side within one call, and what two sides could decide is decided by renaming a file, which succeeds
+for one of them only (``rename(2)``).
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ EXTRA = "share_allocations"
 SHARED = {"slurm": "slurm_shared", "squeue": "squeue_shared"}
 #: Program that runs the cases inside the allocation.
 RUNNER = Path(__file__).with_name("allocation.sh")
-#: Seconds for which an allocation starts further cases although no ReFrame shows that it waits for them: it may be held up by
-#: a slow file system or judge a large output. Otherwise it looks at its jobs several times a second.
+#: Seconds for which an allocation starts further cases although no ReFrame shows that it waits for
+#: them: it may be held up by a slow file system or judge a large output. Otherwise it looks at its
+#: jobs several times a second.
 SILENT_S = 600
-#: Log with one line per start of a job script: time and host. A job that the scheduler requeued has several; a case that is
-#: put into a further allocation starts with none.
+#: Log with one line per start of a job script: time and host. A job that the scheduler requeued has
+#: several; a case that is put into a further allocation starts with none.
 START_LOG = "starts.txt"
 _DONE = re.compile(r"(\d{1,3}) ([01]) (\d+)\n")
 
@@ -60,7 +63,9 @@ class Spool:
         return ["bash", str(RUNNER), str(self.folder), str(lasts_s), str(idle_s), str(SILENT_S)]
 
     def beat(self) -> None:
-        """Show the other side that a ReFrame waits for the cases; where nothing can be written now, the next time will do."""
+        """Show the other side that a ReFrame waits for the cases; where
+        nothing can be written now, the next time will do.
+        """
         self._beats += 1
         with contextlib.suppress(OSError):
             self._write("alive", f"{self._beats}\n")
@@ -78,7 +83,9 @@ class Spool:
         return not self.is_closed() or not self.withdraw(number)
 
     def withdraw(self, number: int) -> bool:
-        """Take back a case that has not been started; whether it was not, as far as the file system says."""
+        """Take back a case that has not been started; whether it was
+        not, as far as the file system says.
+        """
         try:
             self._path(number, "ready").rename(self._path(number, "withdrawn"))
         except OSError:
@@ -91,7 +98,9 @@ class Spool:
             self._path(number, "cancel").touch()
 
     def close(self) -> None:
-        """Have the allocation end as soon as nothing is ready; where nothing can be written, it ends when it is idle."""
+        """Have the allocation end as soon as nothing is ready; where
+        nothing can be written, it ends when it is idle.
+        """
         with contextlib.suppress(OSError):
             (self.folder / "closed").touch()
 
@@ -100,7 +109,9 @@ class Spool:
         return (self.folder / "closed").exists()
 
     def has_ended(self) -> bool:
-        """Whether the other side ended in order: what is still ready was not started, and nothing runs."""
+        """Whether the other side ended in order: what is still ready
+        was not started, and nothing runs.
+        """
         return (self.folder / "ended").exists()
 
     def was_started(self, number: int) -> bool:
@@ -115,11 +126,15 @@ class Spool:
             return None
         if not text:
             raise BadInput(
-                "record-empty", f"{path} is empty, as where nothing more can be written; make room, and run the case again."
+                "nothing-measured",
+                f"{path} is empty, as where nothing more can be written; make room, and run the "
+                "case again.",
             )
         match = _DONE.fullmatch(text)
         if not match:
-            raise BadInput("record-damaged", f"{path} is damaged ({text[:40]!r}); run the case again.")
+            raise BadInput(
+                "file-damaged", f"{path} is damaged ({text[:40]!r}); run the case again."
+            )
         status, late, seconds = map(int, match.groups())
         return CaseEnd(status, bool(late), seconds)
 

@@ -1,8 +1,10 @@
-"""What can be tuned of an MPI's collectives: one record for each, the rules that choose, and the files the library reads.
+"""What can be tuned of an MPI's collectives: one record for each, the
+rules that choose, and the files the library reads.
 
-A rule says which algorithm a collective takes for messages from one size to another in communicators of exactly so many ranks;
-smaller ones keep the library's own choice, because they were not measured (Cambridge paper, appendix C.2). Sizes are those the
-tests print: bytes of one rank's block; of reductions and Bcast, of the whole vector.
+A rule says which algorithm a collective takes for messages from one size to another in
+communicators of exactly so many ranks; smaller ones keep the library's own choice, because they
+were not measured (Cambridge paper, appendix C.2). Sizes are those the tests print: bytes of one
+rank's block; of reductions and Bcast, of the whole vector.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from ...vocabulary import BadInput
 DEFAULT = "default"
 #: Stands in a variable's value for the folder the files are in.
 FOLDER = "{folder}"
-#: How it is shown that a control took effect: the library ends the program rather than take another algorithm; it names the
-#: one it takes; it sent other messages than by default; its times differ by more than noise, in launches that differ by nothing
-#: else.
-STRICT, NAMED, COUNTED, TIMED, NOT_PROVEN = "strict", "named", "messages", "timing", "not proven"
+#: How it is shown that a control took effect: the library ends the program rather than take another
+#: algorithm; it names the one it takes; it sent other messages than by default; its times differ by
+#: more than noise, in launches that differ by nothing else.
+STRICT = "strict"
+NAMED = "named"
+COUNTED = "messages"
+TIMED = "timing"
+NOT_PROVEN = "not proven"
 
 
 @dataclass(frozen=True)
@@ -36,14 +42,16 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
-class Listing:
+class AlgorithmListing:
     """A program of the library that lists algorithms.
 
     :param program: it and its arguments; the first word is a path below the prefix.
-    :param pattern: regular expression for one control, ``{variable}`` standing for it. With the group ``last`` algorithms are
-        the numbers from 1 to it; with ``word`` (and ``title``) each match is one.
+    :param pattern: regular expression for one control, ``{variable}`` standing for it. With the
+        group ``last`` algorithms are the numbers from 1 to it; with ``word`` (and ``title``) each
+        match is one.
     :param ignored: words that are none.
-    :param part: regular expression whose first group is the control's part; empty: the pattern itself names the control.
+    :param part: regular expression whose first group is the control's part;
+        empty: the pattern itself names the control.
     :param prefix: beginning of the control's variable that the program leaves out.
     """
 
@@ -55,8 +63,9 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Levels:
-    """Algorithms of two levels, within nodes and between them: of a further component, under a variable of its own.
+class AlgorithmLevels:
+    """Algorithms of two levels, within nodes and between them: of a
+    further component, under a variable of its own.
 
     :param prefix: beginning of their words; what follows is the variable's value.
     :param listing: how the library lists them; what it does not list is not there.
@@ -65,7 +74,7 @@ class Levels:
     prefix: str
     variable: str
     algorithms: tuple[Algorithm, ...]
-    listing: Listing
+    listing: AlgorithmListing
 
 
 @dataclass(frozen=True)
@@ -75,10 +84,12 @@ class Control:
     :param collective: as the tests name it (``Allreduce``).
     :param variable: environment variable that takes one algorithm for all sizes and communicators.
     :param algorithms: those known without asking the library; the library's own list comes first.
-    :param by_size: its files can choose by message size; else one algorithm is chosen for all sizes.
+    :param by_size: its files can choose by message size; else one
+        algorithm is chosen for all sizes.
     :param whole: its files count the bytes of all ranks' blocks together.
     :param env: variables it needs beside.
-    :param spills: a choice for some sizes also changes what is taken at others, and in other communicators.
+    :param spills: a choice for some sizes also changes what is taken
+        at others, and in other communicators.
     :param number: of the collective in the library's files.
     :param levels: further algorithms, for several nodes with several ranks on each.
     """
@@ -90,18 +101,27 @@ class Control:
     whole: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     number: int = -1
-    levels: Levels | None = None
+    levels: AlgorithmLevels | None = None
     spills: bool = False
 
     @property
     def known(self) -> tuple[Algorithm, ...]:
         """All algorithms that are known without asking the library."""
         more = self.levels.algorithms if self.levels else ()
-        return (*self.algorithms, *(Algorithm(f"{self.levels.prefix}{algorithm.word}") for algorithm in more if self.levels))
+        return (
+            *self.algorithms,
+            *(
+                Algorithm(f"{self.levels.prefix}{algorithm.word}")
+                for algorithm in more
+                if self.levels
+            ),
+        )
 
     @property
     def as_a_whole(self) -> bool:
-        """Whether settings are for all sizes together: one algorithm, or a variable beside it that holds at every size."""
+        """Whether settings are for all sizes together: one algorithm, or a
+        variable beside it that holds at every size.
+        """
         return not self.by_size or bool(self.env)
 
     def is_of_levels(self, word: str) -> bool:
@@ -155,11 +175,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Compilation:
-    """A file that the library itself writes of everything that is set, and reads in place of the variables.
+    """A file that the library itself writes of everything that is
+    set, and reads in place of the variables.
 
     :param written: variable that names the file it writes; ``read``: the one it reads.
     :param name: of the file among tuned settings.
-    :param loaded: regular expression of what it prints, with the variables of any launch, of a ``{file}`` that it has read.
+    :param loaded: regular expression of what it prints, with the variables of
+        any launch, of a ``{file}`` that it has read.
     """
 
     written: str
@@ -175,14 +197,19 @@ class Tuning:
     :param source: where the controls are described.
     :param listing: how the library lists algorithms; ``None``: the manual's lists count.
     :param env: variables every control needs.
-    :param strict: variables with which the library ends rather than take another algorithm than the one set.
-    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
-        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
-        ``{collective}`` standing for the name in capitals.
-    :param ignored: regular expression of what it prints of a value that it does not take and goes on without.
-    :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
-    :param naming: regular expression of what it then prints of the algorithm that a call takes, of those of
-        :attr:`Control.levels`, ``{collective}`` standing for the name in small letters; its groups are ``size`` and ``word``.
+    :param strict: variables with which the library ends rather than
+        take another algorithm than the one set.
+    :param proving: variables with which it ends rather than take another algorithm, but which
+        change other calls as well, so that nothing is timed with them: each algorithm is called
+        once. ``fallback``: regular expression of what it then says, ``{collective}`` standing for
+        the name in capitals.
+    :param ignored: regular expression of what it prints of a value that
+        it does not take and goes on without.
+    :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value
+        stands for what a variable was.
+    :param naming: regular expression of what it then prints of the algorithm that a call takes, of
+        those of :attr:`Control.levels`, ``{collective}`` standing for the name in small letters;
+        its groups are ``size`` and ``word``.
     :param write: rules to what the library reads.
     :param compilation: how it writes a file of its own of what is set; ``None``: it does not.
     :param note: what a reader of tuned settings should know.
@@ -191,7 +218,7 @@ class Tuning:
     source: str
     controls: tuple[Control, ...]
     write: Callable[[Tuning, Wanted], TunedFiles]
-    listing: Listing | None = None
+    listing: AlgorithmListing | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     strict: Mapping[str, str] = field(default_factory=dict)
     proving: Mapping[str, str] = field(default_factory=dict)
@@ -208,7 +235,10 @@ class Tuning:
             if control.collective == collective:
                 return control
         there = ", ".join(control.collective for control in self.controls)
-        raise BadInput("collective-unknown", f"there is no control of {collective}'s algorithm; there are those of {there}.")
+        raise BadInput(
+            "unknown-name",
+            f"there is no control of {collective}'s algorithm; there are those of {there}.",
+        )
 
     def force(self, collective: str, word: str, *, strict: bool = True) -> dict[str, str]:
         """Variables that force one algorithm for all sizes; none for :data:`DEFAULT`."""
@@ -217,10 +247,17 @@ class Tuning:
             return {}
         if control.levels and control.is_of_levels(word):
             return {control.levels.variable: word.removeprefix(control.levels.prefix)}
-        return {**self.env, **(self.strict if strict else {}), **control.env, control.variable: word}
+        return {
+            **self.env,
+            **(self.strict if strict else {}),
+            **control.env,
+            control.variable: word,
+        }
 
 
-def check_words(control: Control, words: Sequence[str], known: Sequence[Algorithm], source: str) -> None:
+def check_words(
+    control: Control, words: Sequence[str], known: Sequence[Algorithm], source: str
+) -> None:
     """Make sure that algorithms exist.
 
     :param source: where ``known`` is from.
@@ -229,7 +266,9 @@ def check_words(control: Control, words: Sequence[str], known: Sequence[Algorith
     for word in words:
         if word != DEFAULT and word not in there:
             raise BadInput(
-                "algorithm-unknown", f"{control.collective} has no algorithm {word!r}: {source} lists {', '.join(there)}."
+                "unknown-name",
+                f"{control.collective} has no algorithm {word!r}: {source} lists "
+                f"{', '.join(there)}.",
             )
 
 
@@ -243,14 +282,23 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         control = tuning.find(rule.collective)
         if not 0 <= rule.first <= rule.last:
             raise BadInput(
-                "rules-contradict",
-                f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which is no range.",
+                "configuration-unusable",
+                f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which "
+                "is no range.",
             )
-        if not control.by_size and sum(other.collective == rule.collective for other in ordered) > 1:
+        if (
+            not control.by_size
+            and sum(other.collective == rule.collective for other in ordered) > 1
+        ):
             raise BadInput(
-                "rules-contradict", f"{rule.collective} allows one algorithm for all sizes, and the rules have several."
+                "configuration-unusable",
+                f"{rule.collective} allows one algorithm for all sizes, and the rules have "
+                "several.",
             )
     for first, second in pairwise(ordered):
         if first.collective == second.collective and second.first <= first.last:
-            raise BadInput("rules-contradict", f"two rules of {first.collective} are for {second.first} bytes.")
+            raise BadInput(
+                "configuration-unusable",
+                f"two rules of {first.collective} are for {second.first} bytes.",
+            )
     return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

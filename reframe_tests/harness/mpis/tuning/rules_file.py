@@ -1,10 +1,13 @@
-"""Open MPI's dynamic rules of ``coll/tuned``: the classic file of numbers, and from 6.0 on the JSON file.
+"""Open MPI's dynamic rules of ``coll/tuned``: the classic file of
+numbers, and from 6.0 on the JSON file.
 
-Classic (docs/tuning-apps/collectives/tuned.rst): number of collectives; of each its id and number of communicator sizes; of
-each the size and its number of rules; of each ``bytes algorithm topology segment``. The nearest smaller communicator size and
-message size count, and of communicators smaller than all of them the first (ompi/mca/coll/tuned/coll_tuned_dynamic_rules.c,
-5.0). So rules for exactly ``p`` ranks stand between sets with algorithm 0 (the library's own choice) at 1 and ``p + 1``, and a
-rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library chooses.
+Classic (docs/tuning-apps/collectives/tuned.rst): number of collectives; of each its id and number
+of communicator sizes; of each the size and its number of rules; of each ``bytes algorithm topology
+segment``. The nearest smaller communicator size and message size count, and of communicators
+smaller than all of them the first (ompi/mca/coll/tuned/coll_tuned_dynamic_rules.c, 5.0). So rules
+for exactly ``p`` ranks stand between sets with algorithm 0 (the library's own choice) at 1 and ``p
++ 1``, and a rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library
+chooses.
 """
 
 from __future__ import annotations
@@ -17,20 +20,25 @@ from typing import Any
 from ...vocabulary import BadInput
 from .model import FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted
 
-NAME, JSON_NAME = "openmpi_rules.conf", "openmpi_rules.json"
+NAME = "openmpi_rules.conf"
+JSON_NAME = "openmpi_rules.json"
 VARIABLE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 #: What puts coll/tuned before coll/han.
 PRIORITY = "OMPI_MCA_coll_tuned_priority"
 #: First version that reads JSON.
 JSON_SINCE = (6,)
 OWN_CHOICE = "0"
-#: The same of ``coll/han``, the component of two levels for several nodes with several ranks on each, and the first version of
-#: which it comes before coll/tuned.
-HAN_NAME, HAN_VARIABLE, HAN_SINCE = "openmpi_han_rules.conf", "OMPI_MCA_coll_han_dynamic_rules_filename", (5,)
+#: The same of ``coll/han``, the component of two levels for several nodes with several ranks on
+#: each, and the first version of which it comes before coll/tuned.
+HAN_NAME = "openmpi_han_rules.conf"
+HAN_VARIABLE = "OMPI_MCA_coll_han_dynamic_rules_filename"
+HAN_SINCE = (5,)
 HAN_ENV = {"OMPI_MCA_coll_han_use_dynamic_file_rules": "1"}
 #: Beginning of the words of its algorithms.
 HAN_PREFIX = "han-"
-_HAN, _TUNED, _LEVEL = "han", "tuned", "global_communicator"
+_HAN = "han"
+_TUNED = "tuned"
+_LEVEL = "global_communicator"
 
 
 def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
@@ -43,7 +51,9 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     if not wanted.rules:
         return TunedFiles({})
     spread = wanted.nodes > 1 and wanted.ranks > wanted.nodes and wanted.version >= HAN_SINCE
-    own = replace(wanted, rules=tuple(rule for rule in wanted.rules if not rule.word.startswith(HAN_PREFIX)))
+    own = replace(
+        wanted, rules=tuple(rule for rule in wanted.rules if not rule.word.startswith(HAN_PREFIX))
+    )
     env: dict[str, str] = {}
     files: dict[str, str] = {}
     further: dict[str, str] = {}
@@ -51,15 +61,17 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         texts = {NAME: _write_classic(tuning, own), JSON_NAME: _write_json(tuning, own)}
         taken, other = (JSON_NAME, NAME) if wanted.version >= JSON_SINCE else (NAME, JSON_NAME)
         env = {**tuning.env, VARIABLE: f"{FOLDER}/{taken}"}
-        files, further = {taken: texts[taken]}, {other: texts[other]}
+        files = {taken: texts[taken]}
+        further = {other: texts[other]}
     if spread:
         env.pop(PRIORITY, None)
         env |= {**HAN_ENV, HAN_VARIABLE: f"{FOLDER}/{HAN_NAME}"}
         files[HAN_NAME] = _write_han(tuning, wanted.rules, wanted.ranks)
     elif own.rules != wanted.rules:
         raise BadInput(
-            "rules-not-applicable",
-            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks on each, and not here.",
+            "configuration-unusable",
+            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks "
+            "on each, and not here.",
         )
     return TunedFiles(env, files, further)
 
@@ -81,9 +93,16 @@ def _write_classic(tuning: Tuning, wanted: Wanted) -> str:
             steps += [(rule.first * times, rule.word), ((rule.last + 1) * times, OWN_CHOICE)]
         lines += [f"{control.number} # {control.collective}", "3 # communicator sizes"]
         lines += ["1 # rank and more: the library's own choice", "1", f"0 {OWN_CHOICE} 0 0"]
-        lines += [f"{wanted.ranks} # ranks", f"{len(steps)} # rules: bytes, algorithm, topology, segment"]
+        lines += [
+            f"{wanted.ranks} # ranks",
+            f"{len(steps)} # rules: bytes, algorithm, topology, segment",
+        ]
         lines += [f"{size} {word} 0 0" for size, word in steps]
-        lines += [f"{wanted.ranks + 1} # ranks and more: the library's own choice", "1", f"0 {OWN_CHOICE} 0 0"]
+        lines += [
+            f"{wanted.ranks + 1} # ranks and more: the library's own choice",
+            "1",
+            f"0 {OWN_CHOICE} 0 0",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +113,11 @@ def _write_json(tuning: Tuning, wanted: Wanted) -> str:
         times = wanted.ranks if control.whole else 1
         row: dict[str, Any] = {"alg": int(rule.word)}
         if control.by_size:
-            row = {"msg_size_min": rule.first * times, "msg_size_max": (rule.last + 1) * times - 1, **row}
+            row = {
+                "msg_size_min": rule.first * times,
+                "msg_size_max": (rule.last + 1) * times - 1,
+                **row,
+            }
         collectives.setdefault(rule.collective.lower(), []).append(row)
     ranks = {"comm_size_min": wanted.ranks, "comm_size_max": wanted.ranks}
     content = {
@@ -108,18 +131,23 @@ def _write_json(tuning: Tuning, wanted: Wanted) -> str:
 def _write_han(tuning: Tuning, rules: Sequence[AlgorithmRule], ranks: int) -> str:
     """Rules of ``coll/han``, for rules of either component.
 
-    Nested counts (ompi/mca/coll/han/coll_han_dynamic_file.h, 5.0): collectives; of each its name and topologic levels; of each
-    the number of communicator sizes; of each ``bytes component [@algorithm]``, ascending from 0 bytes, of which the last that
-    is not larger counts, as of the sizes of communicators, the first of which must be 1. On the level ``global_communicator``
-    sizes are those of the tests, and another component than ``han`` takes the call over: ``tuned`` by its own rules. So
-    coll/han stays in place for everything that has no rule.
+    Nested counts (ompi/mca/coll/han/coll_han_dynamic_file.h, 5.0): collectives; of each its name
+    and topologic levels; of each the number of communicator sizes; of each ``bytes component
+    [@algorithm]``, ascending from 0 bytes, of which the last that is not larger counts, as of the
+    sizes of communicators, the first of which must be 1. On the level ``global_communicator`` sizes
+    are those of the tests, and another component than ``han`` takes the call over: ``tuned`` by its
+    own rules. So coll/han stays in place for everything that has no rule.
     """
     names = dict.fromkeys(rule.collective for rule in rules)
     lines = [f"{len(names)} # collectives"]
     for name in names:
         steps: list[tuple[int, str]] = [(0, _HAN)]
         for rule in (rule for rule in rules if rule.collective == name):
-            component = f"{_HAN} @{rule.word.removeprefix(HAN_PREFIX)}" if rule.word.startswith(HAN_PREFIX) else _TUNED
+            component = (
+                f"{_HAN} @{rule.word.removeprefix(HAN_PREFIX)}"
+                if rule.word.startswith(HAN_PREFIX)
+                else _TUNED
+            )
             if not tuning.find(name).by_size:
                 steps = [(0, component)]
                 break

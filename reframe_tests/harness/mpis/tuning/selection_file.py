@@ -1,14 +1,17 @@
-"""MPICH's JSON selection file (``MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE``; src/mpi/coll/src/csel.c).
+"""MPICH's JSON selection file (``MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE``;
+src/mpi/coll/src/csel.c).
 
-A file replaces the whole tree, so the library's own tree is read from the library itself, where it is compiled in as text, and
-rules are put in front of it: nested tests with one answer each, ``comm_size<p`` to the own tree, ``comm_size<=p`` to ranges of
-sizes, ``comm_size=any`` to the own tree again. There is no ``comm_size=24``.
+A file replaces the whole tree, so the library's own tree is read from the library itself, where it
+is compiled in as text, and rules are put in front of it: nested tests with one answer each,
+``comm_size<p`` to the own tree, ``comm_size<=p`` to ranges of sizes, ``comm_size=any`` to the own
+tree again. There is no ``comm_size=24``.
 
-The library takes what a leaf names without a look whether it applies, so each stands behind the tests its own tree has: not for
-MPI_IN_PLACE, for operations of users, or for fewer elements than ranks.
+The library takes what a leaf names without a look whether it applies, so each stands behind the
+tests its own tree has: not for MPI_IN_PLACE, for operations of users, or for fewer elements than
+ranks.
 
-The layer above (ch4) may take a collective before the tree is asked: ``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` keeps it from it,
-in communicators of every size.
+The layer above (ch4) may take a collective before the tree is asked:
+``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` keeps it from it, in communicators of every size.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 Tree = dict[str, Any]
 #: The compiled-in tree of MPIR, and not those of ch4, which compose or use the node's memory.
 _TREE = re.compile(rb'\{"collective=[\x09\x0a\x0d\x20-\x7e]+')
-#: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of the tests here are those of
-#: all ranks together.
+#: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of
+#: the tests here are those of all ranks together.
 _TOGETHER = ("Reduce_scatter", "Reduce_scatter_block")
 #: Collective to the test behind which its choices stand, and its answer for what was measured.
 _GUARDS: Mapping[str, tuple[str, str]] = {
@@ -53,7 +56,8 @@ def _own_tree(library: str) -> str:
         content = Path(library).read_bytes()
     except OSError as error:
         raise BadInput(
-            "libmpi-unreadable", f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known."
+            "file-unreadable",
+            f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known.",
         ) from None
     for match in _TREE.finditer(content):
         if b"algorithm=MPIR_" in match[0]:
@@ -63,8 +67,9 @@ def _own_tree(library: str) -> str:
                 continue
             return match[0].decode()
     raise BadInput(
-        "selection-tree-missing",
-        f"{library} holds no selection tree of MPICH, so a file would replace choices that are not known.",
+        "session-missing",
+        f"{library} holds no selection tree of MPICH, so a file would replace choices that are "
+        "not known.",
     )
 
 
@@ -86,15 +91,24 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         key = f"collective={collective.lower()}"
         own = tree.get(key)
         if own is None:
-            raise BadInput("selection-tree-missing", f"the tree of {wanted.library} has no {key}.")
+            raise BadInput("session-missing", f"the tree of {wanted.library} has no {key}.")
         inner = own.get("comm_type=intra", own)
         mine = {
             f"comm_size<{wanted.ranks}": inner,
-            f"comm_size<={wanted.ranks}": _by_size(collective, rules, inner, wanted.ranks, control.whole, control.by_size),
+            f"comm_size<={wanted.ranks}": _by_size(
+                collective, rules, inner, wanted.ranks, control.whole, control.by_size
+            ),
             "comm_size=any": inner,
         }
-        outer = {name: value for name, value in own.items() if name != "comm_type=intra"} if "comm_type=intra" in own else {}
-        tree[key] = {"comm_type=intra": mine, **(outer or ({"comm_type=inter": own} if inner is own else {}))}
+        outer = (
+            {name: value for name, value in own.items() if name != "comm_type=intra"}
+            if "comm_type=intra" in own
+            else {}
+        )
+        tree[key] = {
+            "comm_type=intra": mine,
+            **(outer or ({"comm_type=inter": own} if inner is own else {})),
+        }
         env |= control.env
     return TunedFiles(env, {NAME: json.dumps(tree, indent=1) + "\n"})
 
@@ -114,7 +128,9 @@ def _unit(collective: str, ranks: int, whole: bool) -> tuple[str, int]:
     return ("total", ranks) if whole else ("total", 1) if collective in _TOGETHER else ("avg", 1)
 
 
-def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int, whole: bool, by_size: bool) -> Tree:
+def _by_size(
+    collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int, whole: bool, by_size: bool
+) -> Tree:
     if not by_size:
         return _choose(collective, rules[0].word, own)
     kind, times = _unit(collective, ranks, whole)
@@ -123,6 +139,8 @@ def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int,
     for rule in rules:
         if rule.first > next_free:
             tree[f"{kind}_msg_size<={(rule.first) * times - 1}"] = own
-        tree[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(collective, rule.word, own)
+        tree[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(
+            collective, rule.word, own
+        )
         next_free = rule.last + 1
     return {**tree, f"{kind}_msg_size=any": own}

@@ -1,12 +1,13 @@
-"""Values to a site's own monitoring, as each case ends; an address that does not take them is ReFrame's warning, harms no test
-and keeps no other address from getting its values.
+"""Values to a site's own monitoring, as each case ends; an address that does not take them is
+ReFrame's warning, harms no test and keeps no other address from getting its values.
 
 ``MPIBENCH_METRICS`` holds one address or several, separated by blanks:
 
 ``prometheus+http://gateway:9091/metrics/job/mpibench``
     a Pushgateway, or what takes its requests
 ``influx+http://influx:8086/api/v2/write?org=hpc&bucket=mpibench`` (or ``/write?db=mpibench``)
-    InfluxDB's line protocol; the token is taken from ``INFLUX_TOKEN``, as by InfluxDB's own ``influx``
+    InfluxDB's line protocol; the token is taken from
+    ``INFLUX_TOKEN``, as by InfluxDB's own ``influx``
 ``influx+file:///var/lib/mpibench/metrics.influx``
     the same, appended to a file that Telegraf reads
 ``json+file:///var/log/mpibench/cases.jsonl``
@@ -14,19 +15,22 @@ and keeps no other address from getting its values.
 ``http://collector:8088/...``
     a JSON list of a case's metrics
 
-What is sent goes to its address and nowhere else: a redirect is a refusal. RFC 9110, section 15.4, lets a client repeat a POST
-that was sent on as a GET, which has no body, and the password would go to the host that is named.
+What is sent goes to its address and nowhere else: a redirect is a refusal. RFC 9110, section 15.4,
+lets a client repeat a POST that was sent on as a GET, which has no body, and the password would go
+to the host that is named.
 
-Values are those of proven cases only. That a case was not proven is itself a message: what an earlier night measured must not
-stand for tonight's.
+Values are those of proven cases only. That a case was not proven is itself a message: what an
+earlier night measured must not stand for tonight's.
 
-A Pushgateway keeps one set of metrics per grouping key, the labels in the path of the request, and replaces the set as a whole
-(its README, "PUT method"). What makes a case is therefore its grouping key: cases replace earlier runs of themselves and
-never each other, and a case that is not proven takes its earlier values away.
+A Pushgateway keeps one set of metrics per grouping key, the labels in the path of the request, and
+replaces the set as a whole (its README, "PUT method"). What makes a case is therefore its grouping
+key: cases replace earlier runs of themselves and never each other, and a case that is not proven
+takes its earlier values away.
 
-Sources: ``reframe/core/logging.py`` (``register_log_handler``, ``log_result``) of ReFrame 4.10; documentation of
-``prometheus_client``, "Pushgateway", and of Prometheus, "Metric and label naming"; InfluxDB API, ``/write`` (1.8) and
-``/api/v2/write``, and its "Line protocol reference" (escapes, types).
+Sources: ``reframe/core/logging.py`` (``register_log_handler``, ``log_result``) of ReFrame 4.10;
+documentation of ``prometheus_client``, "Pushgateway", and of Prometheus, "Metric and label naming";
+InfluxDB API, ``/write`` (1.8) and ``/api/v2/write``, and its "Line protocol reference" (escapes,
+types).
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ import re
 import socket
 import statistics
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,28 +64,44 @@ if TYPE_CHECKING:
 VARIABLE = "MPIBENCH_METRICS"
 #: Variable with the token for InfluxDB; the name is that of InfluxDB's own command.
 TOKEN = "INFLUX_TOKEN"
-PROMETHEUS, INFLUX, INFLUX_FILE, JSON_FILE = "prometheus+", "influx+", "influx+file://", "json+file://"
+PROMETHEUS = "prometheus+"
+INFLUX = "influx+"
+INFLUX_FILE = "influx+file://"
+JSON_FILE = "json+file://"
 #: Type of the handler of a Pushgateway in ReFrame's configuration, and of the others.
-PUSHGATEWAY, LINE_PROTOCOL, CASE_LOG, JSON_LIST = "pushgateway", "influx", "caselog", "jsonlist"
-#: Path of a push: whatever lies in front, the job, further labels for all cases (Pushgateway's README, "URL").
+PUSHGATEWAY = "pushgateway"
+LINE_PROTOCOL = "influx"
+CASE_LOG = "caselog"
+JSON_LIST = "jsonlist"
+#: Path of a push: whatever lies in front, the job, further labels for
+#: all cases (Pushgateway's README, "URL").
 _PUSH_PATH = re.compile(r"(?P<front>.*)/metrics/job/(?P<job>[^/]+)(?P<labels>(?:/[^/]+/[^/]+)*)/?")
-#: What comes before a host (all to the last ``@``: a password may hold a slash that nobody escaped), and any parameter.
+#: What comes before a host (all to the last ``@``: a password may hold a slash that nobody
+#: escaped), and any parameter.
 _USER = re.compile(r"(^|//)\S*(?:@|%40)", re.IGNORECASE)
 _PARAMETER = re.compile(r"([?&#;])(?:([^=?&#;\s]*)=)?([^?&#;\s]*)")
-#: Parameters whose values are no secrets, of InfluxDB's two interfaces; the secret ones have too many names.
+#: Parameters whose values are no secrets, of InfluxDB's two
+#: interfaces; the secret ones have too many names.
 _OPEN_PARAMETERS = ("org", "orgid", "bucket", "db", "rp", "precision", "consistency")
 _HOST = re.compile(r"[\w.:-]+")
 #: Seconds that an address gets, whatever it is that takes so long.
 _TIMEOUT_S = 10
 _FORMS = (
-    f"{PROMETHEUS}http://HOST:PORT/metrics/job/NAME for Prometheus, {INFLUX}http://HOST:PORT/api/v2/write?org=ORG&bucket=BUCKET"
-    f" or {INFLUX_FILE}/PATH for InfluxDB, {JSON_FILE}/PATH for a log store, or http://HOST:PORT/PATH for JSON"
+    f"{PROMETHEUS}http://HOST:PORT/metrics/job/NAME for Prometheus, "
+    f"{INFLUX}http://HOST:PORT/api/v2/write?org=ORG&bucket=BUCKET or {INFLUX_FILE}/PATH for "
+    f"InfluxDB, {JSON_FILE}/PATH for a log store, or http://HOST:PORT/PATH for JSON"
 )
 
 #: Labels of a case: attribute of ReFrame's log record, and what it is called.
 CASE = {
-    **{"check_system": "system", "check_partition": "partition", "check_environ": "stack", "check_fabric": "fabric"},
-    **{"check_nodes": "nodes", "check_ranks_per_node": "ppn", "check_pinning": "pinning", "check_group": "group"},
+    "check_system": "system",
+    "check_partition": "partition",
+    "check_environ": "stack",
+    "check_fabric": "fabric",
+    "check_nodes": "nodes",
+    "check_ranks_per_node": "ppn",
+    "check_pinning": "pinning",
+    "check_group": "group",
 }
 #: Labels of a value, beside those of its case.
 SAMPLE = ("suite", "benchmark", "variant", "ranks", "groups", "message_bytes")
@@ -132,12 +153,14 @@ def _target(word: str) -> MetricsTarget:
             path = unquote(word.removeprefix(prefix))
             if not path.startswith("/") or path.endswith("/"):
                 raise BadInput(
-                    "metrics-address", f"{VARIABLE}: {word!r} names no file: write {prefix}/PATH, with the whole path."
+                    "not-reached",
+                    f"{VARIABLE}: {word!r} names no file: write {prefix}/PATH, with the whole "
+                    "path.",
                 )
             return MetricsTarget(handler, path)
     plain = word.removeprefix(PROMETHEUS).removeprefix(INFLUX)
     if not plain.startswith(("http://", "https://")):
-        raise BadInput("metrics-address", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
+        raise BadInput("not-reached", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
     if word.startswith(PROMETHEUS):
         _address(plain)
         return MetricsTarget(PUSHGATEWAY, plain)
@@ -145,7 +168,7 @@ def _target(word: str) -> MetricsTarget:
         _check_influx(plain)
         return MetricsTarget(LINE_PROTOCOL, plain)
     if not _has_host(urlsplit(plain)):
-        raise BadInput("metrics-address", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
+        raise BadInput("not-reached", f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
     return MetricsTarget(JSON_LIST, plain)
 
 
@@ -162,7 +185,9 @@ def handlers(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
 
 def _has_host(address: SplitResult) -> bool:
     try:
-        return bool(_HOST.fullmatch(address.hostname or "")) and (address.port is None or address.port > 0)
+        return bool(_HOST.fullmatch(address.hostname or "")) and (
+            address.port is None or address.port > 0
+        )
     except ValueError:
         return False
 
@@ -172,15 +197,23 @@ def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
     path = _PUSH_PATH.fullmatch(address.path)
     if not path or not _has_host(address):
         raise BadInput(
-            "metrics-address",
-            f"{VARIABLE} is {PROMETHEUS}{without_secrets(url)!r}: the address of a Pushgateway ends in /metrics/job/NAME, "
-            f"e.g. {PROMETHEUS}http://gateway:9091/metrics/job/mpibench.",
+            "not-reached",
+            f"{VARIABLE} is {PROMETHEUS}{without_secrets(url)!r}: the address of a Pushgateway "
+            "ends in /metrics/job/NAME, e.g. "
+            f"{PROMETHEUS}http://gateway:9091/metrics/job/mpibench.",
         )
     words = [unquote(word) for word in path["labels"].split("/")[1:]]
     own = sorted({*CASE.values(), *SAMPLE, *REFERENCE, "run"} & set(words[::2]))
     if own:
-        raise BadInput("metrics-address", f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.")
-    return address._replace(path=path["front"]), unquote(path["job"]), dict(zip(words[::2], words[1::2], strict=True))
+        raise BadInput(
+            "not-reached",
+            f"{VARIABLE}: the label {own[0]!r} is the case's own; leave it out of the address.",
+        )
+    return (
+        address._replace(path=path["front"]),
+        unquote(path["job"]),
+        dict(zip(words[::2], words[1::2], strict=True)),
+    )
 
 
 def _check_influx(url: str) -> None:
@@ -189,28 +222,32 @@ def _check_influx(url: str) -> None:
     wanted = {"org", "bucket"} if address.path.endswith("/api/v2/write") else {"db"}
     if not _has_host(address) or not address.path.endswith("/write") or not wanted <= set(asked):
         raise BadInput(
-            "metrics-address",
+            "not-reached",
             f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: InfluxDB is written to at "
             "/api/v2/write?org=ORG&bucket=BUCKET, or at /write?db=NAME by version 1.",
         )
     if asked.get("precision", ["ns"]) != ["ns"]:
         raise BadInput(
-            "metrics-address",
-            f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: times are sent in nanoseconds; leave out precision=.",
+            "not-reached",
+            f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: times are sent in nanoseconds; "
+            "leave out precision=.",
         )
 
 
 def _register(kind: str) -> None:
     """Tell ReFrame how a handler of ours is made; it is asked once per run.
 
-    :raises BadInput: the client library is not here. It is loaded now: what a running session lacks ends it.
+    :raises BadInput: the client library is not here. It is loaded now:
+        what a running session lacks ends it.
     """
     if kind == PUSHGATEWAY:
         try:
             import prometheus_client  # noqa: F401
         except ImportError:
             raise BadInput(
-                "metrics-package", f"{VARIABLE} needs the Python package prometheus_client: install it, or run ci/setup."
+                "tool-missing",
+                f"{VARIABLE} needs the Python package prometheus_client: install it, or run "
+                "ci/setup.",
             ) from None
     from reframe.core.logging import getlogger, register_log_handler
 
@@ -233,17 +270,23 @@ def unreachable(target: MetricsTarget) -> str:
         else:
             socket.create_connection((address.hostname or "", port), timeout=1).close()
     except OSError as error:
-        where = f"write {target.url}" if target.is_file else f"connect to server {address.hostname}:{port}"
+        where = (
+            f"write {target.url}"
+            if target.is_file
+            else f"connect to server {address.hostname}:{port}"
+        )
         return f"could not {where}: {error}"
     return ""
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One stack of a case: its own, or the one interleaved with it, which has neither gates nor a result.
+    """One stack of a case: its own, or the one interleaved with it,
+    which has neither gates nor a result.
 
     :param case: its labels (:data:`CASE`).
-    :param status: of its evidence: ``proven``, ``contradicted``, ``missing``; empty where none was read.
+    :param status: of its evidence: ``proven``, ``contradicted``,
+        ``missing``; empty where none was read.
     :param samples: those with a value; none unless proven.
     """
 
@@ -261,7 +304,9 @@ class MeasuredRun:
 
 
 def runs_of(record: Any) -> list[MeasuredRun]:
-    """Runs of a case by its log record; none of a dry run and of tests that are not this project's."""
+    """Runs of a case by its log record; none of a dry run and of
+    tests that are not this project's.
+    """
 
     def of(name: str) -> Any:
         return getattr(record, f"check_{name}", None)
@@ -270,7 +315,8 @@ def runs_of(record: Any) -> list[MeasuredRun]:
         return []
     case = {label: getattr(record, attribute, None) for attribute, label in CASE.items()}
     own = {name: of(name) for name in ("proof", "samples", "condition", "gates", "result")}
-    runs, paired = [(case, own)], of("rival_run")
+    runs = [(case, own)]
+    paired = of("rival_run")
     if paired:
         runs.append(({**case, "stack": (paired.get("condition") or {}).get("stack")}, paired))
     listed = []
@@ -278,9 +324,18 @@ def runs_of(record: Any) -> list[MeasuredRun]:
         proof = run.get("proof") or {}
         status = proof.get("verdict") or ""
         samples = [row for row in run.get("samples") or () if status == "proven" and values_of(row)]
-        result, sentences = str(run.get("result") or ""), proof.get("sentences") or ()
+        result = str(run.get("result") or "")
+        sentences = proof.get("sentences") or ()
         listed.append(
-            MeasuredRun(labels, status, samples, run.get("gates") or (), run.get("condition") or {}, result, sentences)
+            MeasuredRun(
+                labels,
+                status,
+                samples,
+                run.get("gates") or (),
+                run.get("condition") or {},
+                result,
+                sentences,
+            )
         )
     return [run for run in listed if run.status != DRY_RUN]
 
@@ -290,61 +345,103 @@ def values_of(sample: Mapping[str, Any]) -> list[float]:
 
 
 def registry_of(run: MeasuredRun) -> CollectorRegistry:
-    """Gauges of a run: whether it is proven and passed, and of a proven one the medians of its repeats, its line rate and its
-    references. A quantity's name, which ends in its unit, is the metric's."""
+    """Gauges of a run: whether it is proven and passed, and of a proven one the medians of its
+    repeats, its line rate and its references. A quantity's name, which ends in its unit, is the
+    metric's.
+    """
     from prometheus_client import CollectorRegistry, Gauge
 
     registry = CollectorRegistry()
     gauges: dict[str, Gauge] = {}
 
-    def put(name: str, text: str, value: float, labels: Sequence[str] = (), words: Sequence[str] = ()) -> None:
+    def put(
+        name: str, text: str, value: float, labels: Sequence[str] = (), words: Sequence[str] = ()
+    ) -> None:
         if name not in gauges:
             gauges[name] = Gauge(f"mpibench_{name}", text, labels, registry=registry)
         (gauges[name].labels(*words) if labels else gauges[name]).set(value)
 
-    put("case_proven", "1: the conditions of the case are proven; 0: they are not, and nothing else is kept of it", run.proven)
+    put(
+        "case_proven",
+        "1: the conditions of the case are proven; 0: they are not, and nothing else is kept of it",
+        run.proven,
+    )
     if run.result:
-        put("case_passed", "1: proven, and every reference it has was reached", run.result == "pass")
+        put(
+            "case_passed", "1: proven, and every reference it has was reached", run.result == "pass"
+        )
     if not run.proven:
         return registry
     for sample in run.samples:
         name = sample["quantity"]
         point = ["" if sample[label] is None else str(sample[label]) for label in SAMPLE]
-        put(name, f"Median of the repeats, in {QUANTITIES[name].unit}", statistics.median(values_of(sample)), SAMPLE, point)
+        put(
+            name,
+            f"Median of the repeats, in {QUANTITIES[name].unit}",
+            statistics.median(values_of(sample)),
+            SAMPLE,
+            point,
+        )
     if rate := run.condition.get("line_rate_gbit_per_s"):
-        put("line_rate_mb_per_s", "Line rate of the fabric, all rails together, in MB/s", rate * MB_PER_GBIT)
+        put(
+            "line_rate_mb_per_s",
+            "Line rate of the fabric, all rails together, in MB/s",
+            rate * MB_PER_GBIT,
+        )
     for gate in run.gates:
         if gate["outcome"] == NO_REFERENCE:
             continue
         words = [str(gate[label]) for label in REFERENCE]
-        put("reference_held", "1: the reference was reached", gate["outcome"] != FAIL, REFERENCE, words)
+        put(
+            "reference_held",
+            "1: the reference was reached",
+            gate["outcome"] != FAIL,
+            REFERENCE,
+            words,
+        )
         for bound in ("lower", "upper"):
             if gate.get(bound) is not None:
-                put(f"reference_{bound}", f"The {bound} bound, in the metric's unit", float(gate[bound]), REFERENCE, words)
+                put(
+                    f"reference_{bound}",
+                    f"The {bound} bound, in the metric's unit",
+                    float(gate[bound]),
+                    REFERENCE,
+                    words,
+                )
     return registry
 
 
 def rows_of(record: Any) -> list[dict[str, Any]]:
     """Labels, quantity, unit and all repeats of each metric of a case."""
     return [
-        {**run.case, **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")}}
+        {
+            **run.case,
+            **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")},
+        }
         for run in runs_of(record)
         for sample in run.samples
     ]
 
 
 def case_lines(record: Any) -> Iterator[str]:
-    """One JSON object a run, proven or not, each in a line of its own: what a log store is asked for when a night was red.
+    """One JSON object a run, proven or not, each in a line of its own: what
+    a log store is asked for when a night was red.
 
-    ``medians`` holds a number per metric under the name it has in ReFrame; the repeats are in the results database.
+    ``medians`` holds a number per metric under the name it has in
+    ReFrame; the repeats are in the results database.
     """
     from ...suites.benchmark import metric_name
 
     for run in runs_of(record):
-        failed = getattr(record, "check_fail_reason", None) if run.result not in ("", "pass") else None
+        failed = (
+            getattr(record, "check_fail_reason", None) if run.result not in ("", "pass") else None
+        )
         medians = {
             metric_name(
-                *(row["benchmark"], QUANTITIES[row["quantity"]].short, row["message_bytes"], row["variant"] or "")
+                row["benchmark"],
+                QUANTITIES[row["quantity"]].short,
+                row["message_bytes"],
+                row["variant"] or "",
             ): statistics.median(values_of(row))
             for row in run.samples
         }
@@ -352,7 +449,13 @@ def case_lines(record: Any) -> Iterator[str]:
             "time": iso_time(record.created),
             "event": "mpibench_case",
             **run.case,
-            "test": one_line(str(getattr(record, "check_display_name", None) or getattr(record, "check_name", None) or "")),
+            "test": one_line(
+                str(
+                    getattr(record, "check_display_name", None)
+                    or getattr(record, "check_name", None)
+                    or ""
+                )
+            ),
             "result": run.result or ("pass" if run.proven else "fail"),
             "evidence": run.status or "missing",
             "reason": cut(failed),
@@ -380,7 +483,8 @@ def iso_time(seconds: float) -> str:
 
 
 def protocol_lines(record: Any) -> Iterator[str]:
-    """InfluxDB's line protocol: ``mpibench_case`` says whether a run was proven, ``mpibench`` has its medians.
+    """InfluxDB's line protocol: ``mpibench_case`` says whether a run
+    was proven, ``mpibench`` has its medians.
 
     Lowest and highest repeat are beside each median, as ``latency_us_low`` and ``latency_us_high``.
     """
@@ -388,31 +492,47 @@ def protocol_lines(record: Any) -> Iterator[str]:
     for run in runs_of(record):
         passed = {"passed": run.result == "pass"} if run.result else {}
         job = str(getattr(record, "check_jobid", None) or "")
-        yield protocol_line("mpibench_case", run.case, {"proven": run.proven, **passed, "job_id": job}, at)
+        yield protocol_line(
+            "mpibench_case", run.case, {"proven": run.proven, **passed, "job_id": job}, at
+        )
         points: dict[tuple[Any, ...], dict[str, float]] = {}
         for sample in run.samples:
             values = values_of(sample)
             fields = points.setdefault(tuple(sample[label] for label in SAMPLE), {})
             name = str(sample["quantity"])
-            fields |= {name: statistics.median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
+            fields |= {
+                name: statistics.median(values),
+                f"{name}_low": min(values),
+                f"{name}_high": max(values),
+            }
         for point, fields in points.items():
-            yield protocol_line("mpibench", {**run.case, **dict(zip(SAMPLE, point, strict=True))}, fields, at)
+            yield protocol_line(
+                "mpibench", {**run.case, **dict(zip(SAMPLE, point, strict=True))}, fields, at
+            )
 
 
-def protocol_line(measurement: str, tags: Mapping[str, Any], fields: Mapping[str, Any], at: int) -> str:
+def protocol_line(
+    measurement: str, tags: Mapping[str, Any], fields: Mapping[str, Any], at: int
+) -> str:
     """A point in InfluxDB's line protocol; what has no value is left out.
 
     :param at: nanoseconds since 1970.
     """
     named = ((name, _tag(value)) for name, value in sorted(tags.items()) if value is not None)
     words = [measurement, *(f"{_tag(name)}={value}" for name, value in named if value)]
-    shown = ",".join(f"{_tag(name)}={text}" for name, value in fields.items() if (text := _field(value)))
+    shown = ",".join(
+        f"{_tag(name)}={text}" for name, value in fields.items() if (text := _field(value))
+    )
     return f"{','.join(words)} {shown} {at}"
 
 
 def _tag(value: Any) -> str:
-    """A tag's value. A backslash would escape the separator behind it, so that slashes stand for backslashes."""
-    return re.sub(r"([,= ])", r"\\\1", one_line(str(value)).replace("\\", "/").replace("\t", " ").strip())
+    """A tag's value. A backslash would escape the separator behind
+    it, so that slashes stand for backslashes.
+    """
+    return re.sub(
+        r"([,= ])", r"\\\1", one_line(str(value)).replace("\\", "/").replace("\t", " ").strip()
+    )
 
 
 def _field(value: Any) -> str:
@@ -432,21 +552,32 @@ class MetricsHandler(logging.Handler):
     def __init__(self, target: MetricsTarget) -> None:
         super().__init__()
         self._target = target
+        self._given_up = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send each stack of a case. Nothing is raised: Python gives no handler behind one that raises its record."""
+        """Send each stack of a case. Nothing is raised: Python gives no
+        handler behind one that raises its record.
+
+        An address that used up its time once gets nothing more: all cases wait for it.
+        """
         from reframe.core.logging import getlogger
 
+        if self._given_up:
+            return
+        began = time.monotonic()
         why = failure(lambda: _SENDERS[self._target.handler](record, self._target.url))
         if why:
-            getlogger().warning(f"{self._target.handler}: {VARIABLE} got no metrics: {why}")
+            self._given_up = time.monotonic() - began > 0.9 * _TIMEOUT_S
+            rest = "; the other cases of this session are not sent there" if self._given_up else ""
+            getlogger().warning(f"{self._target.handler}: {VARIABLE} got no metrics: {why}{rest}")
 
 
 def failure(send: Callable[[], None]) -> str:
-    """Why something could not be sent, fit for a log; empty where it was. It may take :data:`_TIMEOUT_S`.
+    """Why something could not be sent, fit for a log; empty where
+    it was. It may take :data:`_TIMEOUT_S`.
 
-    A thread of its own does it: no timeout of a socket ends a name that is looked up, an answer that comes byte by byte, a file
-    that somebody else holds locked.
+    A thread of its own does it: no timeout of a socket ends a name that is looked up, an answer
+    that comes byte by byte, a file that somebody else holds locked.
     """
     ended: list[Exception | None] = []
 
@@ -471,7 +602,11 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, HTTPError):
         to = printable(error.headers.get("Location") or "")
         text = printable(error.read(4096).decode(errors="replace"))
-        answer = f"it redirects to {without_secrets(to)}: give that address" if to else without_secrets(text)
+        answer = (
+            f"it redirects to {without_secrets(to)}: give that address"
+            if to
+            else without_secrets(text)
+        )
     words = first_line(without_secrets(printable(str(error)))) or type(error).__name__
     answer = first_line(answer)
     return f"{words} ({answer})" if answer else words
@@ -507,13 +642,19 @@ def forget(url: str, key: Mapping[str, Any]) -> None:
     _ask_gateway(delete_from_gateway, url, key)
 
 
-def _ask_gateway(ask: Callable[..., None], url: str, key: Mapping[str, Any], *registries: CollectorRegistry) -> None:
+def _ask_gateway(
+    ask: Callable[..., None], url: str, key: Mapping[str, Any], *registries: CollectorRegistry
+) -> None:
     address, job, labels = _address(url)
 
-    def request(*, url: str, method: str, headers: Iterable[tuple[str, str]], data: bytes, **_: Any) -> Callable[[], None]:
+    def request(
+        *, url: str, method: str, headers: Iterable[tuple[str, str]], data: bytes, **_: Any
+    ) -> Callable[[], None]:
         return lambda: _ask(method, url, data, dict(headers))
 
-    named = {name: str(value) for name, value in {**labels, **key}.items() if value not in (None, "")}
+    named = {
+        name: str(value) for name, value in {**labels, **key}.items() if value not in (None, "")
+    }
     ask(urlunsplit(address), job, *registries, grouping_key=named, handler=request)
 
 
@@ -525,7 +666,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _ask(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send a request; the user of its address is its Basic authorization, unless the headers hold one.
+    """Send a request; the user of its address is its Basic
+    authorization, unless the headers hold one.
 
     :raises OSError: the server refuses, redirects or does not answer.
     """
@@ -563,7 +705,8 @@ def _write_json(record: Any, url: str) -> None:
 def append(path: str, lines: Iterable[str]) -> None:
     """Whole lines to the end of a file, whoever else writes there.
 
-    :raises OSError: it cannot be written; of a pipe also that nobody reads it, which is not waited for.
+    :raises OSError: it cannot be written; of a pipe also that nobody
+        reads it, which is not waited for.
     """
     text = "".join(f"{line}\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)

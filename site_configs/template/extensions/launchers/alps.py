@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reframe_tests.harness.launchers.model import Binding, Identity, Launcher, Request
+from reframe_tests.harness.launchers.model import Binding, Launcher, RankNames, Request
 
 
 def _count(request: Request) -> Binding:
@@ -22,8 +22,8 @@ def _explicit(request: Request) -> Binding:
 LAUNCHER = Launcher(
     name="alps",
     title="ALPS",
-    manual="aprun(1), -n, -N, -j, -cc cpu_list (lists of CPUs parted by colons, one per PE of a node) and -cc none; Cray "
-    "S-2496, 'Running Applications', 2.1",
+    manual="aprun(1), -n, -N, -j, -cc cpu_list (lists of CPUs parted by colons, one per PE of a "
+    "node) and -cc none; Cray S-2496, 'Running Applications', 2.1",
     # ReFrame's launcher of that name gives the counts, too; here they are the condition's.
     site=("alps",),
     program=("aprun",),
@@ -34,9 +34,11 @@ LAUNCHER = Launcher(
     pmi_extra="alps_pmi",
     pmi_words={"cray_shasta": ()},
     private=("ALPS_",),
-    identity=Identity(rank=("PMI_RANK", "ALPS_APP_PE"), size=("PMI_SIZE",), local_rank=("PMI_LOCAL_RANK",)),
+    identity=RankNames(
+        rank=("PMI_RANK", "ALPS_APP_PE"), size=("PMI_SIZE",), local_rank=("PMI_LOCAL_RANK",)
+    ),
     settings=("ALPS_APP_PE", "PMI_RANK", "PMI_SIZE"),
     untested="it comes with Cray systems only",
-    note="The whole environment of the login node is handed on, and the working directory must be on a file system of the "
-    "compute nodes.",
+    note="The whole environment of the login node is handed on, and the working directory must "
+    "be on a file system of the compute nodes.",
 )

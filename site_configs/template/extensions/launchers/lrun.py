@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reframe_tests.harness.launchers.model import Binding, Identity, Launcher, Request
+from reframe_tests.harness.launchers.model import Binding, Launcher, RankNames, Request
 from reframe_tests.harness.vocabulary import NotMeasured
 
 
@@ -16,15 +16,16 @@ def _unbound(request: Request) -> Binding:
 
 def _explicit(request: Request) -> Binding:
     raise NotMeasured(
-        "lrun places ranks by itself (mpibind) and has no words for a list of cores; use launcher jsrun for those"
+        "lrun places ranks by itself (mpibind) and has no words for a list of cores; use "
+        "launcher jsrun for those"
     )
 
 
 LAUNCHER = Launcher(
     name="lrun",
     title="lrun",
-    manual="LLNL, 'Slurm srun versus IBM CSM jsrun', Simple Job Step Launch on CORAL systems (-T, -N, --nolbind; no blank "
-    "between an option and its value)",
+    manual="LLNL, 'Slurm srun versus IBM CSM jsrun', Simple Job Step Launch on CORAL systems "
+    "(-T, -N, --nolbind; no blank between an option and its value)",
     # ReFrame's launcher of that name parts options and values by blanks.
     site=("lrun",),
     program=("lrun",),
@@ -35,7 +36,7 @@ LAUNCHER = Launcher(
     pmi_extra="lrun_pmi",
     # As for jsrun, which it starts.
     pmi_words={"pmix": ()},
-    identity=Identity(
+    identity=RankNames(
         rank=("PMIX_RANK", "JSM_NAMESPACE_RANK", "OMPI_COMM_WORLD_RANK"),
         size=("JSM_NAMESPACE_SIZE", "OMPI_COMM_WORLD_SIZE"),
         local_rank=("JSM_NAMESPACE_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),

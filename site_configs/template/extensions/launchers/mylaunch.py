@@ -1,11 +1,13 @@
-"""A launcher of your own, to copy: one record, called LAUNCHER. All fields: reframe_tests/harness/launchers/model.py.
+"""A launcher of your own, to copy: one record, called LAUNCHER. All fields:
+reframe_tests/harness/launchers/model.py.
 
-Replace each made-up word (mylaunch and its options) with what the launcher's manual says. A partition of system.py selects it
-with "launcher": "mylaunch" (``site``). For the mpirun of an MPI leave out ``site`` and ``program``, and set ``introduction``,
-by which 'mpibench stacks add' recognises it.
+Replace each made-up word (mylaunch and its options) with what the launcher's manual says. A
+partition of system.py selects it with "launcher": "mylaunch" (``site``). For the mpirun of an MPI
+leave out ``site`` and ``program``, and set ``introduction``, by which 'mpibench stacks add'
+recognises it.
 """
 
-from reframe_tests.harness.launchers.model import Binding, Identity, Launcher
+from reframe_tests.harness.launchers.model import Binding, Launcher, RankNames
 
 
 def count(request):
@@ -20,9 +22,11 @@ def unbound(request):
 
 
 def explicit(request):
-    """All other policies: request.ranks has the CPUs of each rank of a node, ((0,), (2,)) for two ranks on cores 0 and 2.
+    """All other policies: request.ranks has the CPUs of each rank of a
+    node, ((0,), (2,)) for two ranks on cores 0 and 2.
 
-    For a placement without words raise reframe_tests.harness.vocabulary.NotMeasured with the reason.
+    For a placement without words raise
+    reframe_tests.harness.vocabulary.NotMeasured with the reason.
     """
     places = "/".join(",".join(map(str, cpus)) for cpus in request.ranks)
     return count(request).adding(f"--bind=cpus:{places}", env=request.unbinding)
@@ -47,5 +51,7 @@ LAUNCHER = Launcher(
     # Variables with these first letters are for the launcher and not for the ranks.
     private=("MYLAUNCH_",),
     # Variables in which a rank finds its rank, the number of ranks, and its rank on the node.
-    identity=Identity(rank=("MYLAUNCH_RANK",), size=("MYLAUNCH_SIZE",), local_rank=("MYLAUNCH_LOCAL_RANK",)),
+    identity=RankNames(
+        rank=("MYLAUNCH_RANK",), size=("MYLAUNCH_SIZE",), local_rank=("MYLAUNCH_LOCAL_RANK",)
+    ),
 )

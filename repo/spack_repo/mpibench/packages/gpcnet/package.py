@@ -10,7 +10,8 @@ PROGRAMS = ("network_test", "network_load_test")
 
 
 class Gpcnet(MakefilePackage):
-    """Global Performance and Congestion Network Test: random rings and collectives, alone and beside congestors.
+    """Global Performance and Congestion Network Test: random rings and
+    collectives, alone and beside congestors.
 
     Beyond builtin: version 1.3 by its commit, where builtin has the default branch, which may move.
     """
@@ -46,5 +47,12 @@ class Gpcnet(MakefilePackage):
             with test_part(self, f"test_starts_{name}", purpose=name):
                 words = ("-n", "2", str(self.prefix.bin.join(name)))
                 started = launcher(self.spec["mpi"])
-                printed = started(*words, extra_env=LOCAL_LAUNCH, output=str, error=str, fail_on_error=False, timeout=120)
+                printed = started(
+                    *words,
+                    extra_env=LOCAL_LAUNCH,
+                    output=str,
+                    error=str,
+                    fail_on_error=False,
+                    timeout=120,
+                )
                 assert "this application must be run on at least" in printed, printed

@@ -24,8 +24,10 @@ from spack_repo.mpibench.mpi_checks import run_two_ranks
 from spack_repo.mpibench.mpi_standards import NO_MPI4
 
 
-class Suite(NamedTuple):
-    """One program of the benchmarks: how upstream's Makefiles build it and how to see that it works."""
+class ImbProgram(NamedTuple):
+    """One program of the benchmarks: how upstream's Makefiles
+    build it and how to see that it works.
+    """
 
     name: str
     since: str
@@ -42,14 +44,20 @@ class Suite(NamedTuple):
 _SHORT = ("-iter", "10", "-msglog", "3")
 
 SUITES = (
-    Suite("mpi1", "2019.0", True, ("PingPong", *_SHORT)),
-    Suite("ext", "2019.0", True, ("Unidir_Put", *_SHORT)),
-    Suite("io", "2019.0", True, ("P_Read_indv", *_SHORT)),
-    Suite("nbc", "2019.0", True, ("Ibcast", *_SHORT)),
-    Suite("rma", "2019.0", True, ("Unidir_put", *_SHORT)),
-    Suite("mt", "2019.0", True, ("-thread_level", "multiple", "-count", "1", "-repeat", "10", "PingPongMT"), openmp=True),
-    Suite("p2p", "2019.2", True, ("PingPong", "-iter", "10"), folder="src_c/P2P"),
-    Suite("mpi4", "2021.9", False, ("Bcast_persist", *_SHORT)),
+    ImbProgram("mpi1", "2019.0", True, ("PingPong", *_SHORT)),
+    ImbProgram("ext", "2019.0", True, ("Unidir_Put", *_SHORT)),
+    ImbProgram("io", "2019.0", True, ("P_Read_indv", *_SHORT)),
+    ImbProgram("nbc", "2019.0", True, ("Ibcast", *_SHORT)),
+    ImbProgram("rma", "2019.0", True, ("Unidir_put", *_SHORT)),
+    ImbProgram(
+        "mt",
+        "2019.0",
+        True,
+        ("-thread_level", "multiple", "-count", "1", "-repeat", "10", "PingPongMT"),
+        openmp=True,
+    ),
+    ImbProgram("p2p", "2019.2", True, ("PingPong", "-iter", "10"), folder="src_c/P2P"),
+    ImbProgram("mpi4", "2021.9", False, ("Bcast_persist", *_SHORT)),
 )
 
 #: Releases that have the same suites -> the spec in which none of these is built.
@@ -63,10 +71,11 @@ NO_SUITE = {
 class IntelMpiBenchmarks(MakefilePackage):
     """Benchmarks of MPI point-to-point, collective, one-sided, multi-threaded and file operations.
 
-    Not derived from builtin's recipe, whose variants only choose what is installed, whose conflicts deny suites that
-    exist, and whose patches cannot be taken back. Upstream's top-level Makefile is not used: its sub-makes share object
-    files though they compile them with different flags, so what a binary contains depends on their order. Here each
-    suite is built in a copy of the sources of its own.
+    Not derived from builtin's recipe, whose variants only choose what is installed, whose conflicts
+    deny suites that exist, and whose patches cannot be taken back. Upstream's top-level Makefile is
+    not used: its sub-makes share object files though they compile them with different flags, so
+    what a binary contains depends on their order. Here each suite is built in a copy of the sources
+    of its own.
     """
 
     homepage = "https://github.com/intel/mpi-benchmarks"
@@ -97,10 +106,29 @@ class IntelMpiBenchmarks(MakefilePackage):
     version("2019.0", sha256="1c7d44aa7fd86ca84ac7cae1a69a8426243048d6294582337f1de7b4ffe68d37")
 
     for _suite in SUITES:
-        variant(_suite.name, default=_suite.default, when=f"@{_suite.since}:", description=f"Build and install {_suite.binary}")
-    variant("check", default=False, description="Verify the data received; the numbers are then not for comparison")
-    variant("cuda", default=False, when="@2021.7:", description="Build IMB-MPI1-GPU (and IMB-RMA-GPU) for CUDA")
-    variant("level_zero", default=False, when="@2021.7:", description="Build IMB-MPI1-GPU (and IMB-RMA-GPU) for Level Zero")
+        variant(
+            _suite.name,
+            default=_suite.default,
+            when=f"@{_suite.since}:",
+            description=f"Build and install {_suite.binary}",
+        )
+    variant(
+        "check",
+        default=False,
+        description="Verify the data received; the numbers are then not for comparison",
+    )
+    variant(
+        "cuda",
+        default=False,
+        when="@2021.7:",
+        description="Build IMB-MPI1-GPU (and IMB-RMA-GPU) for CUDA",
+    )
+    variant(
+        "level_zero",
+        default=False,
+        when="@2021.7:",
+        description="Build IMB-MPI1-GPU (and IMB-RMA-GPU) for Level Zero",
+    )
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -108,21 +136,31 @@ class IntelMpiBenchmarks(MakefilePackage):
     depends_on("mpi")
     for _mpi in NO_MPI4:
         conflicts(
-            "+mpi4", when=_mpi, msg="intel-mpi-benchmarks +mpi4 calls what this MPI has not: persistent collectives of MPI 4"
+            "+mpi4",
+            when=_mpi,
+            msg="intel-mpi-benchmarks +mpi4 calls what this MPI has not: persistent collectives "
+            "of MPI 4",
         )
     depends_on("cuda", when="+cuda")
     depends_on("oneapi-level-zero", when="+level_zero")
 
     for _range, _none in NO_SUITE.items():
-        conflicts(_none, when=f"@{_range}", msg="intel-mpi-benchmarks without a single suite: enable at least one, as +mpi1")
+        conflicts(
+            _none,
+            when=f"@{_range}",
+            msg="intel-mpi-benchmarks without a single suite: enable at least one, as +mpi1",
+        )
     for _gpu in ("cuda", "level_zero"):
         conflicts(
-            f"+{_gpu}", when="~mpi1~rma", msg=f"intel-mpi-benchmarks +{_gpu} builds mpi1 and rma for a GPU: enable one of them"
+            f"+{_gpu}",
+            when="~mpi1~rma",
+            msg=f"intel-mpi-benchmarks +{_gpu} builds mpi1 and rma for a GPU: enable one of them",
         )
     conflicts(
         "^openmpi",
         when="@:2019.0",
-        msg="intel-mpi-benchmarks 2019.0 uses MPI-1 calls that Open MPI has removed: take 2019.1 or later",
+        msg="intel-mpi-benchmarks 2019.0 uses MPI-1 calls that Open MPI has removed: take "
+        "2019.1 or later",
     )
 
     def url_for_version(self, ver):
@@ -130,13 +168,15 @@ class IntelMpiBenchmarks(MakefilePackage):
         return f"https://github.com/intel/mpi-benchmarks/archive/refs/tags/{tag}.tar.gz"
 
     @property
-    def suites(self) -> list[Suite]:
+    def suites(self) -> list[ImbProgram]:
         """Those chosen."""
         return [suite for suite in SUITES if self.spec.satisfies(f"+{suite.name}")]
 
     @property
-    def gpu_suites(self) -> list[Suite]:
-        """Those built a second time, for buffers on an accelerator; upstream has RMA's since 2021.9."""
+    def gpu_suites(self) -> list[ImbProgram]:
+        """Those built a second time, for buffers on an accelerator;
+        upstream has RMA's since 2021.9.
+        """
         if not (self.spec.satisfies("+cuda") or self.spec.satisfies("+level_zero")):
             return []
         named = ("mpi1", "rma") if self.spec.satisfies("@2021.9:") else ("mpi1",)
@@ -144,24 +184,38 @@ class IntelMpiBenchmarks(MakefilePackage):
 
     @property
     def sanity_check_is_file(self) -> list[str]:
-        names = [suite.binary for suite in self.suites] + [f"{suite.binary}-GPU" for suite in self.gpu_suites]
+        names = [suite.binary for suite in self.suites] + [
+            f"{suite.binary}-GPU" for suite in self.gpu_suites
+        ]
         return [f"bin/{name}" for name in names]
 
     def edit(self, spec, prefix):
-        """Take out flags that upstream appends to whatever a user asks for: no optimisation, warnings as errors."""
+        """Take out flags that upstream appends to whatever a user asks
+        for: no optimisation, warnings as errors.
+        """
         for makefile in ("src_cpp/Makefile", "src_c/P2P/Makefile"):
             if Path(makefile).exists():
-                filter_file(r"^(override C(?:XX)?FLAGS \+=.*?)\s-O[03]", r"\1", makefile, backup=False)
-                filter_file(r"^(override C(?:XX)?FLAGS \+=.*?)\s-Werror", r"\1", makefile, backup=False)
+                filter_file(
+                    r"^(override C(?:XX)?FLAGS \+=.*?)\s-O[03]", r"\1", makefile, backup=False
+                )
+                filter_file(
+                    r"^(override C(?:XX)?FLAGS \+=.*?)\s-Werror", r"\1", makefile, backup=False
+                )
 
     def optimisation(self, language: str) -> str:
-        """What is passed besides the user's own flags, which Spack's compiler wrapper puts in front of it."""
+        """What is passed besides the user's own flags, which Spack's
+        compiler wrapper puts in front of it.
+        """
         own = " ".join(self.spec.compiler_flags.get(language, []))
         return "" if "-O" in own else "-O2"
 
-    def make_arguments(self, suite: Suite, gpu: bool) -> list[str]:
+    def make_arguments(self, suite: ImbProgram, gpu: bool) -> list[str]:
         mpi = self.spec["mpi"]
-        openmp = {"c": self["c"].openmp_flag, "cxx": self["cxx"].openmp_flag} if suite.openmp else {"c": "", "cxx": ""}
+        openmp = (
+            {"c": self["c"].openmp_flag, "cxx": self["cxx"].openmp_flag}
+            if suite.openmp
+            else {"c": "", "cxx": ""}
+        )
         arguments = [
             f"TARGET={suite.name.upper()}",
             f"CC={mpi.mpicc}",
@@ -175,7 +229,9 @@ class IntelMpiBenchmarks(MakefilePackage):
             if self.spec.satisfies("+cuda"):
                 arguments.append(f"CUDA_INCLUDE_DIR={self.spec['cuda'].prefix.include}")
             if self.spec.satisfies("+level_zero"):
-                arguments.append(f"ZE_INCLUDE_DIR={self.spec['oneapi-level-zero'].prefix.include.level_zero}")
+                arguments.append(
+                    f"ZE_INCLUDE_DIR={self.spec['oneapi-level-zero'].prefix.include.level_zero}"
+                )
         return arguments
 
     def build(self, spec, prefix):
@@ -196,8 +252,17 @@ class IntelMpiBenchmarks(MakefilePackage):
     def test_suites(self):
         """run one benchmark of each installed suite on two ranks of this machine"""
         for suite in self.suites:
-            with test_part(self, f"test_suites_{suite.name}", purpose=f"{suite.binary} {' '.join(suite.check)}"):
+            with test_part(
+                self, f"test_suites_{suite.name}", purpose=f"{suite.binary} {' '.join(suite.check)}"
+            ):
                 # Not more threads than two per rank: enough to see that OpenMP is in the program.
-                printed = run_two_ranks(self.spec["mpi"], str(self.prefix.bin.join(suite.binary)), *suite.check, threads=2)
+                printed = run_two_ranks(
+                    self.spec["mpi"],
+                    str(self.prefix.bin.join(suite.binary)),
+                    *suite.check,
+                    threads=2,
+                )
                 assert "#processes = 2" in printed, printed
-                assert not suite.openmp or "(threads: 2)" in printed, f"no second OpenMP thread:\n{printed}"
+                assert not suite.openmp or "(threads: 2)" in printed, (
+                    f"no second OpenMP thread:\n{printed}"
+                )

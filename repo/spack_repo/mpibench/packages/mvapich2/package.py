@@ -26,7 +26,8 @@ from spack_repo.builtin.packages.mpich.package import MpichEnvironmentModificati
 from spack_repo.builtin.packages.mvapich2.package import Mvapich2 as BuiltinMvapich2
 from spack_repo.mpibench.mpi_checks import FLOOD_PASSED, FLOOD_SOURCE, RING_SOURCE, run_program
 
-#: Value of ``fabrics`` -> device of ``configure --with-device`` (MVAPICH2 2.3.7 user guide, section 4).
+#: Value of ``fabrics`` -> device of ``configure --with-device``
+#: (MVAPICH2 2.3.7 user guide, section 4).
 DEVICES = {
     "mrail": "ch3:mrail",
     "psm2": "ch3:psm",
@@ -42,11 +43,12 @@ DEVICES = {
 class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
     """MPI over InfiniBand, Omni-Path, Ethernet and RoCE, based on MPICH 3.2.
 
-    Deprecated upstream in favour of MVAPICH 3 and later; kept to compare with what clusters have run for years. Spack
-    builds it only where the configuration says ``config:deprecated:true``.
+    Deprecated upstream in favour of MVAPICH 3 and later; kept to compare with what clusters have
+    run for years. Spack builds it only where the configuration says ``config:deprecated:true``.
 
-    Not derived from builtin's recipe: that one needs exactly automake 1.15, for a patch to a configure script that is
-    then generated again, and a dependency that is inherited cannot be taken back. Here nothing is generated again.
+    Not derived from builtin's recipe: that one needs exactly automake 1.15, for a patch to a
+    configure script that is then generated again, and a dependency that is inherited cannot be
+    taken back. Here nothing is generated again.
     """
 
     homepage = "https://mvapich.cse.ohio-state.edu/"
@@ -55,7 +57,11 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
 
     license("BSD-3-Clause")
 
-    version("2.3.7-1", sha256="fdd971cf36d6476d007b5d63d19414546ca8a2937b66886f24a1d9ca154634e4", deprecated=True)
+    version(
+        "2.3.7-1",
+        sha256="fdd971cf36d6476d007b5d63d19414546ca8a2937b66886f24a1d9ca154634e4",
+        deprecated=True,
+    )
 
     provides("mpi@:3.1")
 
@@ -64,7 +70,8 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         default="mrail",
         values=tuple(DEVICES),
         multi=False,
-        description="Network the library is built for; nemesis is TCP and shared memory and needs no network adapter",
+        description="Network the library is built for; nemesis is TCP and shared memory and "
+        "needs no network adapter",
     )
     variant(
         "process_managers",
@@ -125,16 +132,18 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
     conflicts(
         "process_managers=slurm",
         when="fabrics=nemesis",
-        msg="mvapich2 fabrics=nemesis starts its ranks with Hydra; use process_managers=hydra or auto",
+        msg="mvapich2 fabrics=nemesis starts its ranks with Hydra; use process_managers=hydra "
+        "or auto",
     )
 
-    # Two wrong types and a misspelt variable keep the TCP module from compiling; an empty statement after an `if`
-    # gives up a host look-up after its first try.
+    # Two wrong types and a misspelt variable keep the TCP module from compiling; an empty statement
+    # after an `if` gives up a host look-up after its first try.
     patch("nemesis-tcp.patch")
     # MPI_Finalize follows a null pointer for an attribute whose keyval has already gone.
     patch("attribute-without-keyval.patch")
-    # A send that has to wait for a free buffer keeps a pointer into its caller's stack for a header: both directions at
-    # once end with signal 11, garbage sizes ("unable to allocate -1390069744 bytes") or a hang.
+    # A send that has to wait for a free buffer keeps a pointer into its caller's stack for a
+    # header: both directions at once end with signal 11, garbage sizes ("unable to allocate
+    # -1390069744 bytes") or a hang.
     patch("nemesis-queued-header.patch")
 
     filter_compiler_wrappers("mpicc", "mpicxx", "mpif77", "mpif90", "mpifort", relative_root="bin")
@@ -152,11 +161,16 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
 
     @property
     def libs(self):
-        wanted = ["libmpicxx", "libmpi"] if "cxx" in self.spec.last_query.extra_parameters else ["libmpi"]
+        wanted = (
+            ["libmpicxx", "libmpi"]
+            if "cxx" in self.spec.last_query.extra_parameters
+            else ["libmpi"]
+        )
         return find_libraries(wanted, root=self.prefix, shared=True, recursive=True)
 
     def flag_handler(self, name, flags):
-        # MPICH 3.2's own Fortran passes arguments of different types to one procedure, an error since GCC 10.
+        # MPICH 3.2's own Fortran passes arguments of different types to
+        # one procedure, an error since GCC 10.
         if name == "fflags" and self.spec.satisfies("%fortran=gcc@10:"):
             flags = [*(flags or []), "-fallow-argument-mismatch"]
         return env_flags(name, flags)
@@ -165,9 +179,17 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         spec = self.spec
         if spec.satisfies("process_managers=slurm"):
             pmi = spec.variants["pmi_version"].value
-            options = ["--with-pm=slurm", f"--with-slurm={spec['slurm'].prefix}", f"--with-pmi={pmi}"]
+            options = [
+                "--with-pm=slurm",
+                f"--with-slurm={spec['slurm'].prefix}",
+                f"--with-pmi={pmi}",
+            ]
             return [*options, f"--with-pmix={spec['pmix'].prefix}"] if pmi == "pmix" else options
-        named = [name for name in ("hydra", "gforker", "remshell") if spec.satisfies(f"process_managers={name}")]
+        named = [
+            name
+            for name in ("hydra", "gforker", "remshell")
+            if spec.satisfies(f"process_managers={name}")
+        ]
         return [f"--with-pm={':'.join(named)}"] if named else []
 
     def network_options(self) -> list[str]:
@@ -182,16 +204,28 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
             options += [f"--with-ofi={spec['libfabric'].prefix}"]
         if spec.satisfies("^rdma-core"):
             root = spec["rdma-core"]
-            options += [f"--with-ib-include={root.prefix.include}", f"--with-ib-libpath={root.libs.directories[0]}"]
+            options += [
+                f"--with-ib-include={root.prefix.include}",
+                f"--with-ib-libpath={root.libs.directories[0]}",
+            ]
         return options
 
     def file_system_options(self) -> list[str]:
-        named = [name for name in ("lustre", "gpfs", "nfs", "ufs") if self.spec.satisfies(f"file_systems={name}")]
+        named = [
+            name
+            for name in ("lustre", "gpfs", "nfs", "ufs")
+            if self.spec.satisfies(f"file_systems={name}")
+        ]
         return [f"--with-file-system={'+'.join(named)}"] if named else []
 
     def configure_args(self) -> list[str]:
         spec = self.spec
-        debug = ["--disable-fast", "--enable-error-checking=runtime", "--enable-error-messages=all", "--enable-g=dbg"]
+        debug = [
+            "--disable-fast",
+            "--enable-error-checking=runtime",
+            "--enable-error-messages=all",
+            "--enable-g=dbg",
+        ]
         return [
             "--disable-maintainer-mode",
             "--disable-silent-rules",
@@ -220,7 +254,9 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
             env.set("SLURM_MPI_TYPE", self.spec.variants["pmi_version"].value)
         self.setup_mpi_wrapper_variables(env)
 
-    def setup_dependent_build_environment(self, env: EnvironmentModifications, dependent_spec: Spec) -> None:
+    def setup_dependent_build_environment(
+        self, env: EnvironmentModifications, dependent_spec: Spec
+    ) -> None:
         self.setup_mpi_wrapper_variables(env)
         super().setup_dependent_build_environment(env, dependent_spec)
 
@@ -228,7 +264,8 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         """compile a program with mpicc and pass a token round two ranks"""
         printed = run_program(self.spec, "ring", RING_SOURCE)
         assert "ring of 2 closed" in printed, printed
-        assert f"MVAPICH2 Version      :\t{self.version.up_to(3)}\n" in printed, printed  # the tarball's "-1" is not said
+        # the tarball's "-1" is not said
+        assert f"MVAPICH2 Version      :\t{self.version.up_to(3)}\n" in printed, printed
 
     def test_flood(self):
         """both ranks send more short messages than fit into the library's buffers"""

@@ -4,8 +4,18 @@
 
 from pathlib import Path
 
-from spack.package import EnvironmentModifications, conflicts, depends_on, run_after, symlink, test_part, variant
-from spack_repo.builtin.packages.osu_micro_benchmarks.package import OsuMicroBenchmarks as BuiltinOsuMicroBenchmarks
+from spack.package import (
+    EnvironmentModifications,
+    conflicts,
+    depends_on,
+    run_after,
+    symlink,
+    test_part,
+    variant,
+)
+from spack_repo.builtin.packages.osu_micro_benchmarks.package import (
+    OsuMicroBenchmarks as BuiltinOsuMicroBenchmarks,
+)
 from spack_repo.mpibench.mpi_checks import run_two_ranks
 from spack_repo.mpibench.mpi_standards import NO_MPI4
 
@@ -21,38 +31,65 @@ CHECKS = {
 
 
 class OsuMicroBenchmarks(BuiltinOsuMicroBenchmarks):
-    """Latency, bandwidth and message rate of MPI point-to-point, one-sided and collective operations.
+    """Latency, bandwidth and message rate of MPI point-to-point,
+    one-sided and collective operations.
 
-    Beyond builtin: every installed program is linked from ``bin`` (upstream spreads them over folders below libexec, and
-    not all of those were on PATH), what configure offers is a variant, and nothing is switched on by what happens to
-    be installed on the build machine.
+    Beyond builtin: every installed program is linked from ``bin`` (upstream spreads them over
+    folders below libexec, and not all of those were on PATH), what configure offers is a variant,
+    and nothing is switched on by what happens to be installed on the build machine.
     """
 
     variant(
         "mpi4",
         default=False,
         when="@7.2:",
-        description="Sessions, persistent collectives and partitioned sends; otherwise off, whatever the MPI offers",
+        description="Sessions, persistent collectives and partitioned sends; otherwise off, "
+        "whatever the MPI offers",
     )
     variant("openacc", default=False, description="Buffers in device memory through OpenACC")
-    variant("sycl", default=False, when="@7.5:", description="Buffers in device memory through SYCL")
+    variant(
+        "sycl", default=False, when="@7.5:", description="Buffers in device memory through SYCL"
+    )
 
     depends_on("gmake", type="build")
     for _mpi in NO_MPI4:
         conflicts(
-            "+mpi4", when=_mpi, msg="osu-micro-benchmarks +mpi4 calls what this MPI has not: persistent collectives of MPI 4"
+            "+mpi4",
+            when=_mpi,
+            msg="osu-micro-benchmarks +mpi4 calls what this MPI has not: persistent collectives "
+            "of MPI 4",
         )
 
-    conflicts("+cuda", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or rocm")
-    conflicts("+sycl", when="+cuda", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or sycl")
-    conflicts("+sycl", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose rocm or sycl")
+    conflicts(
+        "+cuda",
+        when="+rocm",
+        msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or rocm",
+    )
+    conflicts(
+        "+sycl",
+        when="+cuda",
+        msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or sycl",
+    )
+    conflicts(
+        "+sycl",
+        when="+rocm",
+        msg="osu-micro-benchmarks takes one kind of device memory: choose rocm or sycl",
+    )
     conflicts("+papi", when="@:6", msg="osu-micro-benchmarks reads PAPI counters since 7.0")
     conflicts("+graphing", when="@:6.1", msg="osu-micro-benchmarks draws graphs since 6.2")
     for _compiler in ("gcc", "llvm", "llvm-amdgpu", "aocc", "nvhpc"):
-        conflicts("+sycl", when=f"%cxx={_compiler}", msg="osu-micro-benchmarks +sycl needs the compilers of oneAPI")
+        conflicts(
+            "+sycl",
+            when=f"%cxx={_compiler}",
+            msg="osu-micro-benchmarks +sycl needs the compilers of oneAPI",
+        )
 
     def configure_args(self) -> list[str]:
-        chosen = [*self.enable_or_disable("mpi4"), *self.enable_or_disable("openacc"), *self.enable_or_disable("sycl")]
+        chosen = [
+            *self.enable_or_disable("mpi4"),
+            *self.enable_or_disable("openacc"),
+            *self.enable_or_disable("sycl"),
+        ]
         return [*super().configure_args(), *chosen, "--disable-silent-rules"]
 
     @property

@@ -24,4 +24,6 @@ class Parastationmpi(MpichEnvironmentModifications, Package):
     requires("platform=linux")
 
     def install(self, spec, prefix):
-        raise InstallError("parastationmpi is not built by Spack: name the site's as an external in packages.yaml")
+        raise InstallError(
+            "parastationmpi is not built by Spack: name the site's as an external in packages.yaml"
+        )

@@ -15,11 +15,15 @@ from spack.package import (
 from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 
 #: Programs that are always built; each runs as a server and as a client.
-PROGRAMS = tuple(f"ib_{verb}_{kind}" for verb in ("send", "write", "read", "atomic") for kind in ("bw", "lat"))
+PROGRAMS = tuple(
+    f"ib_{verb}_{kind}" for verb in ("send", "write", "read", "atomic") for kind in ("bw", "lat")
+)
 
 
 class Perftest(AutotoolsPackage):
-    """Bandwidth and latency of InfiniBand verbs: send, RDMA write, RDMA read and atomic operations."""
+    """Bandwidth and latency of InfiniBand verbs: send, RDMA
+    write, RDMA read and atomic operations.
+    """
 
     homepage = "https://github.com/linux-rdma/perftest"
     git = "https://github.com/linux-rdma/perftest.git"
@@ -44,7 +48,9 @@ class Perftest(AutotoolsPackage):
     depends_on("cuda", when="+cuda")
     depends_on("hip", when="+rocm")
 
-    conflicts("+cuda", when="+rocm", msg="perftest takes one kind of device memory: choose cuda or rocm")
+    conflicts(
+        "+cuda", when="+rocm", msg="perftest takes one kind of device memory: choose cuda or rocm"
+    )
 
     @property
     def sanity_check_is_file(self) -> list[str]:
@@ -64,13 +70,25 @@ class Perftest(AutotoolsPackage):
         for name in PROGRAMS:
             with test_part(self, f"test_version_{name}", purpose=f"{name} --version"):
                 program = which(name, path=[str(self.prefix.bin)], required=True)
-                assert "Version: " in program("--version", output=str, error=str, fail_on_error=False)
+                assert "Version: " in program(
+                    "--version", output=str, error=str, fail_on_error=False
+                )
 
     def test_loopback(self):
         """send bandwidth of an adapter to itself, where the machine has one"""
         devices = which("ibv_devinfo", path=[str(self.spec["rdma-core"].prefix.bin)])
-        if devices is None or "hca_id" not in devices("-l", output=str, error=str, fail_on_error=False):
+        if devices is None or "hca_id" not in devices(
+            "-l", output=str, error=str, fail_on_error=False
+        ):
             raise SkipTest("no RDMA device on this machine")
         script = which("run_perftest_loopback", path=[str(self.prefix.bin)], required=True)
-        printed = script("0", "1", str(self.prefix.bin.ib_send_bw), "--size=65536", "--iters=100", output=str, error=str)
+        printed = script(
+            "0",
+            "1",
+            str(self.prefix.bin.ib_send_bw),
+            "--size=65536",
+            "--iters=100",
+            output=str,
+            error=str,
+        )
         assert "BW average" in printed, printed

@@ -1,1 +1,0 @@
-"""From measurements of collective algorithms to settings that a library reads, with proof that they are better."""

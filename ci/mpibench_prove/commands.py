@@ -1,0 +1,79 @@
+"""``mpibench prove``: what one run really used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from mpibench import whole_file
+from mpibench_prove import BYTES_FROM, FORMS
+from reframe_tests.harness.printable import printable
+from reframe_tests.harness.vocabulary import BadInput
+
+app = typer.Typer()
+
+
+@app.command(
+    rich_help_panel="Diagnose",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def prove(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND...", help="What starts the ranks, as it is: mpirun -n 64 ./app"
+        ),
+    ],
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"{', '.join(FORMS.values())}; repeatable. One that does not hold, or "
+            "cannot be known, is exit status 3."
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all that is known here.")
+    ] = None,
+    bytes_from: Annotated[
+        int,
+        typer.Option(min=0, help="Fewer bytes between nodes are no traffic of the program."),
+    ] = BYTES_FROM,
+    dir: Annotated[
+        Path,
+        typer.Option(
+            "--dir",
+            file_okay=False,
+            exists=True,
+            help="Folder that all nodes see, for the records.",
+        ),
+    ] = Path(),
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the records there.")] = False,
+) -> None:
+    """Run a command that starts MPI ranks, and say what they really used: which MPI library, which
+    network and how much of it, which cores, memory and GPUs.
+
+    Nothing has to be described or installed first: a small library is preloaded into the ranks,
+    which reads the kernel's counters when MPI begins and when it ends, and nothing in between. The
+    command keeps its output and its exit status; the answer goes to standard error.
+    Exit status: the command's own; 3 where it is 0 and something expected does not hold.
+    """
+    # Late: every command loads this module, also where a site's own records cannot be read.
+    from mpibench_prove import answer, launch
+
+    words = command[1:] if command[0] == "--" else command
+    if not words:
+        raise BadInput("bad-option", "there is no command: mpibench prove -- mpirun -n 2 ./app.")
+    answer.check_words(expect or ())
+    run = launch.run(words, dir, keep=keep)
+    proof = answer.prove(run, expect or (), bytes_from)
+    for line in proof.lines():
+        typer.echo(printable(f"prove: {line}"), err=True)
+    if keep:
+        typer.echo(printable(f"prove: records: {run.folder}"), err=True)
+    if json:
+        with whole_file.replacing(json) as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(proof)) + b"\n")
+    raise typer.Exit(proof.status)

@@ -1,0 +1,223 @@
+"""A command under the recorder: what it is given, how it ends, and the records its ranks left.
+
+The command is any that starts MPI ranks: a launcher, or a script around some. It keeps the
+terminal, its output and its exit status; all it gets is variables of the environment, which
+launchers hand on to the ranks. Records and library lie in one folder, which has to be on a file
+system of all nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
+from reframe_tests.harness.evidence import rank_records, recorder
+from reframe_tests.harness.evidence.rank_records import RankEvidence
+from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Where the library is kept when it was built once; a folder of the user's own (XDG Base Directory
+#: Specification).
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpibench" / "recorder"
+#: Signals that end or tell a launcher something; a terminal's own (Ctrl-C) reach it anyway.
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+#: Variable of a batch system, whose ranks are those of the job step and no launch's inside it.
+_OF_JOB = ("SLURM_", "PBS_", "LSB_", "PJM_", "FLUX_")
+#: Words of programs that run others inside a container.
+CONTAINERS = ("apptainer", "singularity", "podman", "docker", "enroot", "podman-hpc", "shifter")
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a command did.
+
+    :param status: its exit status, 128 + N after signal N, as a shell has it.
+    :param launches: the ranks of each MPI program it ran, in the order they began.
+    :param damaged: sentences on records that cannot be read.
+    :param folder: where the records were, or still are.
+    """
+
+    words: tuple[str, ...]
+    status: int
+    launches: tuple[tuple[RankEvidence, ...], ...]
+    damaged: tuple[str, ...]
+    folder: Path
+
+
+def variables(
+    library: Path, folder: Path, nonce: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """What a command is given so that its ranks leave records, whatever launcher it starts.
+
+    A rank asks for itself in the variables of all launchers; those of a batch system come last,
+    because ranks that another launcher started in a job have them, too. Open MPI's launcher hands
+    on to other nodes only what it is told (``mca_base_env_list``, mpirun(1)); the others hand on
+    all.
+    """
+    preloaded = [str(library), *filter(None, [environ.get("LD_PRELOAD", "")])]
+    known = [launcher.identity for launcher in registry.known().values()]
+
+    def of_all(*lists: Sequence[str]) -> str:
+        names = dict.fromkeys(name for one in lists for name in one)
+        return ":".join(sorted(names, key=lambda name: name.startswith(_OF_JOB)))
+
+    given = {
+        "LD_PRELOAD": ":".join(preloaded),
+        "MPIBENCH_EVIDENCE": str(folder),
+        "MPIBENCH_NONCE": nonce,
+        "MPIBENCH_RANK_VARIABLES": of_all(*(one.rank for one in known)),
+        "MPIBENCH_SIZE_VARIABLES": of_all(*(one.size for one in known)),
+        "MPIBENCH_LOCAL_RANK_VARIABLES": of_all(*(one.local_rank for one in known)),
+        "MPIBENCH_JOB_VARIABLES": ":".join(row.job for row in BATCH_SYSTEMS if row.job),
+    }
+    listed = [*filter(None, [environ.get("OMPI_MCA_mca_base_env_list", "")]), *given]
+    return {**given, "OMPI_MCA_mca_base_env_list": ";".join(listed)}
+
+
+def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun:
+    """Run a command and read what its ranks recorded.
+
+    :param place: existing folder below which library and records lie meanwhile.
+    :param keep: leave them there.
+    :raises BadInput: the command is not found, there is no compiler for the library, or the folder
+        cannot be written.
+    """
+    if not (shutil.which(words[0]) or Path(words[0]).is_file()):
+        raise BadInput("tool-missing", f"{words[0]}: there is no such command; correct its name.")
+    nonce = secrets.token_hex(8)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".mpibench-prove-", dir=place.resolve()))
+    except OSError as error:
+        raise BadInput(
+            "cannot-write",
+            f"{place}: {error.strerror}; give a folder that can be written and that all nodes "
+            "see (--dir).",
+        ) from None
+    try:
+        library = Path(shutil.copy(recorder.build(CACHE), folder))
+        given = variables(library, folder, nonce, os.environ)
+        process = subprocess.Popen(words, env={**os.environ, **given})
+        with _forwarding(process):
+            status = process.wait()
+        return RecordedRun(
+            tuple(words),
+            status if status >= 0 else 128 - status,
+            *_read(folder, nonce),
+            folder,
+        )
+    except OSError as error:
+        raise BadInput("tool-failed", f"{words[0]}: {error.strerror or error}.") from None
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """While a command runs, signals are its own: it ends, and then what it left is read."""
+
+    def forward(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _read(folder: Path, nonce: str) -> tuple[tuple[tuple[RankEvidence, ...], ...], tuple[str, ...]]:
+    """The ranks of each launch, and what cannot be read; records of another run are left out."""
+    ranks = []
+    damaged = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            rank = rank_records.read_rank(path)
+        except rank_records.EvidenceError as error:
+            damaged.append(str(error))
+            continue
+        if rank.nonce == nonce:
+            ranks.append(rank)
+    return split(ranks), tuple(damaged)
+
+
+def split(ranks: Sequence[RankEvidence]) -> tuple[tuple[RankEvidence, ...], ...]:
+    """Ranks by launch, the first to begin first.
+
+    A number comes once in a launch, a world has one size, and on one node a rank began before those
+    of its launch had all ended. Of several launches that it may be of, the first of its program.
+    """
+    launches: list[list[RankEvidence]] = []
+    for rank in sorted(ranks, key=lambda one: one.init.realtime_ns):
+        fitting = [launch for launch in launches if _may_join(rank, launch)]
+        own = [launch for launch in fitting if launch[0].executable == rank.executable]
+        for launch in (*own, *fitting):
+            launch.append(rank)
+            break
+        else:
+            launches.append([rank])
+    return tuple(
+        tuple(sorted(launch, key=lambda one: (one.rank is None, one.rank or 0)))
+        for launch in launches
+    )
+
+
+def _may_join(rank: RankEvidence, launch: Sequence[RankEvidence]) -> bool:
+    beside = [one.finalize for one in launch if one.host == rank.host]
+    ended = max((end.monotonic_ns for end in beside if end), default=0)
+    return (
+        launch[0].size == rank.size
+        and (rank.rank is None or all(one.rank != rank.rank for one in launch))
+        and (not beside or None in beside or rank.init.monotonic_ns <= ended)
+    )
+
+
+def is_static(path: Path) -> bool:
+    """Whether a program is linked statically, so that nothing can be preloaded into it: an ELF file
+    without an interpreter (System V ABI, "Program Header", PT_INTERP).
+    """
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+            return False
+        start = int.from_bytes(head[32:40], "little")
+        width = int.from_bytes(head[54:56], "little")
+        count = int.from_bytes(head[56:58], "little")
+        file.seek(start)
+        table = file.read(width * count)
+        kinds = {int.from_bytes(table[at : at + 4], "little") for at in range(0, len(table), width)}
+        return 3 not in kinds
+    return False
+
+
+def why_none(words: Sequence[str]) -> str:
+    """The most likely reason why no rank left a record, and what to do."""
+    programs = [Path(found) for word in words if (found := shutil.which(word))]
+    for path in programs:
+        if path.name in CONTAINERS:
+            return (
+                f"{path.name} starts the ranks: bind the folder into the container (--dir names "
+                "it) and hand LD_PRELOAD and MPIBENCH_... on to it"
+            )
+    for path in programs[1:] or programs:
+        if is_static(path):
+            return f"{path} is linked statically, so nothing can be preloaded: link it dynamically"
+        if path.stat().st_mode & 0o6000:
+            return f"{path} is setuid or setgid, so the loader takes no LD_PRELOAD"
+    return (
+        "no program got through MPI_Init, the launcher did not hand LD_PRELOAD on to the ranks, "
+        "or the ranks could not write to the folder: name one that all nodes share (--dir)"
+    )

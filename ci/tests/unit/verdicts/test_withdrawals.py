@@ -1,0 +1,158 @@
+"""Withdrawn sessions: recorded with who and why, no part of any
+verdict, and never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import synthetic_session as synthetic
+from mpibench.commands.sessions import app
+from mpibench.judge import gate
+from mpibench.pages import session as report
+from mpibench.store import records
+from mpibench.store.store import Store
+from page_reader import Reader
+from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
+from synthetic_report import session_of
+from synthetic_verdicts import write_session
+
+#: A record as the command writes it.
+RECORD = (
+    '{"session": "session.0", "why": "wrong cable", "who": "y", "when": "2026-01-01T00:00:00Z"}'
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(3):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    return tmp_path
+
+
+def newest(folder: Path) -> str:
+    return Store(folder).find_session("latest")[1]
+
+
+def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder: Path) -> None:
+    store = Store(folder)
+    last = newest(folder)
+    with refused_as("session-missing"):
+        store.restore(last)
+    one = store.withdraw(last[:12], "maintenance\nof the switches")
+    assert one.session == last and one.why == "maintenance of the switches" and one.who
+    assert Store(folder).cases("testbed").collect()["session"].n_unique() == 2
+    answer = gate.decide(Store(folder), "testbed")
+    assert answer.session != last
+    assert any(last[:8] in note and "of the switches" in note for note in answer.notes)
+    with refused_as("name-taken"):
+        Store(folder).withdraw(last, "second reason")
+    with refused_as("session-missing", match="of the switches; it takes part in no verdict"):
+        gate.decide(Store(folder), "testbed", last)
+    assert Store(folder).restore(last) == one
+    assert newest(folder) == last
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "{}",
+        RECORD.replace("session.", "other."),
+        RECORD.replace("wrong cable", ""),
+        RECORD.replace("2026-01-01T00:00:00Z", "yesterday"),
+    ],
+    ids=["deep", "nothing", "other", "no reason", "no day"],
+)
+def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
+    """Which session takes no part is not known then: no answer may rest on a guess."""
+    path = folder / records.Withdrawal.kind / "session.0.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    with refused_as("file-damaged", match=r"session\.0\.json"):
+        gate.decide(Store(folder), "testbed")
+    path.write_text(RECORD)
+    assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
+
+
+def test_an_answer_counts_for_the_session_whose_name_it_has(folder: Path) -> None:
+    records.answer(folder, "a-session", records.GATE, "nightly", [])
+    (folder / "answers" / "a-session.gate.json").rename(folder / "answers" / "another.gate.json")
+    with refused_as("file-damaged", match="name it a-session"):
+        records.answers(folder)
+
+
+@pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
+def test_a_folder_that_cannot_be_read_is_not_one_without_records(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what was withdrawn would count again, and nobody would know."""
+    place = folder / records.Withdrawal.kind
+    if kind == "file":
+        place.write_text("")
+    elif kind == "dead link":
+        place.symlink_to(folder / "gone")
+    else:
+        place.mkdir()
+
+        def refuse(path: Path) -> None:
+            """As for who has no right to; the administrator always has."""
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+    with refused_as("file-unreadable"):
+        assert Store(folder).withdrawn
+
+
+def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
+    for path in folder.glob("cases/*/*/*.parquet"):
+        Store(folder).withdraw(path.stem, "maintenance")
+    with refused_as("session-missing", match="all 3 sessions that could be meant were withdrawn"):
+        gate.decide(Store(folder), "testbed")
+
+
+def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
+    page = report.render(
+        report.View(
+            session_of(synthetic.case()),
+            tmp_path,
+            withdrawn="WITHDRAWN: session s by somebody: wrong cable",
+        )
+    )
+    head = Reader(page).text["top"]
+    assert (
+        "WITHDRAWN: session s by somebody: wrong cable. " in head
+        and '<p class="verdict bad">' in page
+    )
+
+
+def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, [*words, "--dataset", str(folder)])
+        assert done.exit_code == 0
+        return done.output
+
+    last = newest(folder)
+    run("withdraw", last, "--why", "\x1b[31mred")
+    assert json.loads((folder / "withdrawn" / f"{last}.json").read_text())["why"] == "red"
+    assert last[:8] in run("list", "--withdrawn")
+    run("withdraw", last, "--undo")
+    assert "no session is withdrawn" in run("list", "--withdrawn")
+
+
+@pytest.mark.parametrize(
+    ("session", "why"),
+    [("0000", "x"), ("ffffffff", "x"), ("../../etc", "x"), ("00000001", " \n")],
+    ids=["several", "none", "a path", "no reason"],
+)
+def test_bad_input_withdraws_nothing(folder: Path, session: str, why: str) -> None:
+    with pytest.raises(BadInput):
+        Store(folder).withdraw(session, why)
+    assert Store(folder).withdrawn == {}
