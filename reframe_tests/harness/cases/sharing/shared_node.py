@@ -161,8 +161,11 @@ class SharedNode(Condition):
             *starts,
             "log() {  # STATUS PROGRAM...",
             "    local status=$1 program; shift",
-            f'    for program in "$@"; do echo "{SHARED}_$program $repeat $status $SECONDS '
-            f'$nonce" >>{script.LAUNCH_LOG}; done',
+            '    for program in "$@"; do',
+            f'        echo "{SHARED}_$program $repeat $status $SECONDS $nonce" '
+            f">>{script.LAUNCH_LOG}",
+            f'        sha256sum "{SHARED}_$program.$repeat.out" >>{script.OUTPUT_LOG} 2>/dev/null',
+            "    done",
             "}",
             # Until the end of what is written, also where all are asked to end.
             "keep() { trap '' TERM INT HUP; ulimit -c 0; ulimit -Sf "
