@@ -150,6 +150,9 @@ class Evidence:
     :param link_use: launch, repeat, node and bytes that the ranks and
         others sent, as ``traffic.NodeUse``.
     :param environment: the variables that steer the network, as rank 0 had them.
+    :param core_losses_per_s: involuntary context switches per second of the rank with most.
+    :param core_wait: share of the time, 0 to 1, that the rank that waited longest in each launch
+        was without a core; ``None`` where no kernel counts it, and in older records.
     """
 
     status: Annotated[str, msgspec.Meta(pattern="^(proven|contradicted|missing|dry-run)$")]
@@ -166,6 +169,8 @@ class Evidence:
     link_errors: tuple[Mapping[str, Any], ...] = ()
     link_use: tuple[Mapping[str, Any], ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
+    core_losses_per_s: float = 0.0
+    core_wait: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         row = asdict(self)
@@ -278,5 +283,6 @@ def read_evidence(value: Any, place: str) -> Evidence | None:
     evidence: Evidence = _convert(
         {**row, "status": row.get("verdict")}, Evidence, f"{place}: proof"
     )
-    _finite(evidence.seconds, f"{place}: proof: seconds")
+    load = (evidence.core_losses_per_s, evidence.core_wait)
+    _finite((*evidence.seconds, *load), f"{place}: proof: seconds")
     return evidence

@@ -25,6 +25,7 @@ from ..store import eligibility
 from ..store.confirmations import (
     BUSY,
     FEWEST_LOADS,
+    MORE_LOAD,
     NOT_MEASURED_AGAIN,
     NOT_SEEN_AGAIN,
     SEEN_TWICE,
@@ -34,7 +35,7 @@ from ..store.confirmations import (
     withdrawn_first,
 )
 from ..store.quantity_text import change_text, changes_text, own_loss, with_own_loss
-from ..store.session_values import BAND, CONDITION, CURVE, LOST_CORES, METRIC, Selection
+from ..store.session_values import BAND, CONDITION, CURVE, LOST_CORES, METRIC, STRETCH, Selection
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
@@ -174,11 +175,19 @@ class NightJudgement:
         and where it is as busy as in most sessions before (:mod:`.confirmations`).
         """
         tables = {}
-        usual = _busy(self.past.as_side(self.tonight.system)).filter(pl.col("usual")).select(CURVE)
+        past = _busy(self.past.as_side(self.tonight.system)).filter(pl.col("usual"))
+        more = pl.col("stretch") > MORE_LOAD * pl.col("stretch_before")
         busy = (
             _busy(self.tonight)
+            .drop("usual")
+            .join(
+                past.select(*CURVE, "usual", stretch_before="stretch"),
+                on=CURVE,
+                how="left",
+                nulls_equal=True,
+            )
+            .filter(pl.col("usual").is_null() | more)
             .select(*CURVE, "busy")
-            .join(usual, on=CURVE, how="anti", nulls_equal=True)
         )
         for name, keys in _TABLES.items():
             called = getattr(self.first, name).filter(pl.col("verdict") == REGRESSED)
@@ -295,12 +304,14 @@ class NightJudgement:
 
 def _busy(side: Selection) -> pl.DataFrame:
     """The curves of a side: whether ranks of all cases (``busy``), and of
-    usually many (``usual``), often lost their cores.
+    usually many (``usual``), often lost their cores; how much that stretched their time.
     """
-    cases = side.cases.select("case", busy=LOST_CORES)
+    cases = side.cases.select("case", busy=LOST_CORES, stretch=STRETCH)
     rows = side.measured.select(*CURVE, "case").unique().join(cases, on="case")
     usual = (pl.len() >= FEWEST_LOADS) & (2 * pl.col("busy").sum() > pl.len())
-    return rows.group_by(CURVE).agg(usual.alias("usual"), pl.col("busy").all())
+    return rows.group_by(CURVE).agg(
+        usual.alias("usual"), pl.col("busy").all(), pl.col("stretch").median()
+    )
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,7 @@ probability of two independent events; 1 and 25 % become 0.01 and 6.25 %, 99 and
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -36,7 +37,7 @@ from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 from . import eligibility
 from .dataset_layout import read_condition
 from .records import UnreadableSession
-from .session_values import LOST_CORES
+from .session_values import LOST_CORES, STRETCH
 from .sessions import CONFIRMS, Case
 
 SEEN_TWICE = "seen twice"
@@ -70,6 +71,9 @@ WITHIN = timedelta(hours=24)
 
 #: Sessions that tell what load is usual.
 FEWEST_LOADS = 3
+#: Load is more than usual where it stretches the time of ranks by so much more than in the median
+#: of the sessions before: a choice, about the loss that a usual margin allows with noise.
+MORE_LOAD = 1.25
 #: Nodes that are named of one job.
 FEW_NODES = 8
 
@@ -309,12 +313,12 @@ def missed_references(
     """
     failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
     if earlier is not None and any(row["busy"] for row in failed):
-        loads: dict[tuple[object, ...], list[bool]] = {}
+        held: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
         for row in reference_checks(earlier):
             if row["outcome"] == PASS:
-                loads.setdefault(_key(row), []).append(row["busy"])
+                held.setdefault(_key(row), []).append(row)
         failed = [
-            {**row, "busy": row["busy"] and not is_usual(loads.get(_key(row), ()))}
+            {**row, "busy": row["busy"] and not _is_usual(row, held.get(_key(row), ()))}
             for row in failed
         ]
     if again.height:
@@ -326,11 +330,18 @@ def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(check[name] for name in SAME_CHECK)
 
 
-def is_usual(busy: Sequence[bool]) -> bool:
-    """Whether load is usual: ranks often lost their cores in most of at
-    least :data:`FEWEST_LOADS` sessions before.
+def _is_usual(check: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the load of a check is usual: ranks often lost their cores in most of at least
+    :data:`FEWEST_LOADS` checks before that held, and waited for them about as long.
     """
-    return len(busy) >= FEWEST_LOADS and 2 * sum(busy) > len(busy)
+    if len(held) < FEWEST_LOADS or 2 * sum(row["busy"] for row in held) <= len(held):
+        return False
+    stretches = [row["stretch"] for row in held if row["stretch"] is not None]
+    return (
+        not stretches
+        or check["stretch"] is None
+        or check["stretch"] <= MORE_LOAD * statistics.median(stretches)
+    )
 
 
 def measured_again(
@@ -462,9 +473,9 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
         "reason",
         "samples",
     )
-    busy = LOST_CORES.alias("busy")
+    load = (LOST_CORES.alias("busy"), STRETCH.alias("stretch"))
     eligible = eligibility.split_cases(cases).eligible.select(
-        *kept, flag, busy, level, *apart, "gates"
+        *kept, flag, *load, level, *apart, "gates"
     )
     return (
         eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()

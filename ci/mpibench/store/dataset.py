@@ -31,7 +31,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.evidence import link_state
-from reframe_tests.harness.evidence.checks import LOST_CORE
+from reframe_tests.harness.evidence.checks import CONTENTION_PER_S
 from reframe_tests.harness.instruments.pairs.pair_values import PairValue
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
@@ -117,13 +117,13 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
 
 def lost_cores(case: Case) -> bool:
     """Whether ranks often lost their core to other programs, by the case's evidence."""
-    return any(LOST_CORE in note for note in (case.proof.notes if case.proof else ()))
+    return case.proof is not None and case.proof.core_losses_per_s >= CONTENTION_PER_S
 
 
 def _beside_condition(case: Case) -> dict[str, Any]:
     """What the dataset keeps with a condition: hosts of ranks where the scheduler names other
-    nodes, lost cores, the machine, the level (there called ``depth``) and what it was measured
-    with: sessions that differ in these are not alike.
+    nodes, lost cores and waits for them, the machine, the level (there called ``depth``) and
+    what it was measured with.
     """
     hosts = MeasuredOn.of(case).hosts
     level = case.entry.get("level")
@@ -131,6 +131,7 @@ def _beside_condition(case: Case) -> dict[str, Any]:
     return {
         **({"hosts": list(hosts)} if hosts else {}),
         **({"lost_cores": True} if lost_cores(case) else {}),
+        **({"core_wait": case.proof.core_wait} if case.proof and case.proof.core_wait else {}),
         **_machine(case),
         **({"depth": level} if isinstance(level, str) else {}),
         **(

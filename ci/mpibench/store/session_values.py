@@ -179,6 +179,12 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
 #: Of a condition: its ranks often lost their core to other programs (:func:`dataset.lost_cores`).
 LOST_CORES = (pl.col("condition").str.json_path_match("$.lost_cores") == "true").fill_null(False)
 
+#: By how much waiting for a core stretched the ranks of a condition: the time of those that waited
+#: longest by the time they did not wait.
+STRETCH = 1 / (
+    1 - pl.col("condition").str.json_path_match("$.core_wait").cast(pl.Float64).clip(0, 0.99)
+)
+
 
 def busy_sentence(busy: int, timed: int) -> str:
     """Sentence on so many of so many timed cases whose ranks shared their

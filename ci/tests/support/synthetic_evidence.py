@@ -26,12 +26,12 @@ SNAPSHOT: dict[str, Any] = {
     "realtime_ns": 1_795_000_000_000_000_000,
     "monotonic_ns": 1_000_000_000,
     "uptime": "1.00 3.50",
-    "usage": {"involuntary_switches": 1},
+    "usage": {"involuntary_switches": 1, "schedstat": "1000 0 1"},
 }
 INTERFACE: dict[str, Any] = {"dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
-    "format": 4,
+    "format": 5,
     "finalized": True,
     "load": {"parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3"},
     "host": "c1",

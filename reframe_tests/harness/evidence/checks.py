@@ -24,7 +24,6 @@ from .rank_records import RankEvidence
 
 #: Words of a note on ranks that shared their core with other
 #: programs; reports count the cases that have one.
-LOST_CORE = "lost the core to others often"
 #: Involuntary context switches per second of one rank worth a note. A rank that loses its core
 #: waits up to a scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8
 #: and more CPUs): 10/s are 3 %.
@@ -544,6 +543,27 @@ def contention_per_s(rank: RankEvidence) -> float:
     return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
 
 
+def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
+    """Share of the time between the snapshots of all launches, 0 to 1, in which the rank of each
+    that waited longest was ready to run and had no core; ``None`` where no kernel counts it.
+    """
+    waited_s = taken_s = 0.0
+    for ranks in launches:
+        worst = max(
+            (
+                ((end.waited_ns - rank.init.waited_ns) / 1e9, rank.seconds)
+                for rank in ranks
+                if (end := rank.finalize)
+                and rank.seconds
+                and end.waited_ns is not None
+                and rank.init.waited_ns is not None
+            ),
+            default=(0.0, 0.0),
+        )
+        waited_s, taken_s = waited_s + worst[0], taken_s + worst[1]
+    return min(1.0, waited_s / taken_s) if taken_s else None
+
+
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
     """Notes on ranks that MPI was not asked for, and those of :func:`disturbances`; they disprove
     nothing.
@@ -581,7 +601,7 @@ def disturbances(ranks: Sequence[RankEvidence]) -> list[str]:
     if busy := [rank for rank in ranks if contention_per_s(rank) >= CONTENTION_PER_S]:
         worst = max(busy, key=contention_per_s)
         sentences.append(
-            f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} "
+            f"{_count(len(busy), 'rank', 'ranks')} lost the core to others often, {worst.name} "
             f"{contention_per_s(worst):.0f} times a second (noted from {CONTENTION_PER_S:.0f} on)"
         )
     return sentences

@@ -20,7 +20,7 @@ import msgspec
 from ..vocabulary import BadInput
 
 #: Layout that this reader understands (``FORMAT`` in recorder.c).
-FORMAT = 4
+FORMAT = 5
 #: Bytes of the largest record that is read; one of a node with 1,000
 #: interfaces and 64 threads has some 300 kB.
 MOST_BYTES = 16 << 20
@@ -153,6 +153,8 @@ class Snapshot:
     :param tcp_known: false when some of its IP sockets could not be counted.
     :param links: settings and counters of errors per interface and port, as recorder.c names them;
         one rank of a node is enough to read them, so ``None`` for the others.
+    :param waited_ns: how long the rank's main thread was ready to run and had no core
+        (``/proc/self/schedstat``, sched-stats.rst); ``None`` where the kernel does not count it.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
     :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).
     :param gpus: the GPUs that the process uses, the one it works on first.
@@ -173,6 +175,7 @@ class Snapshot:
     errors: Mapping[str, Mapping[str, int]]
     gpus: tuple[UsedGpu, ...]
     gpu_library: str | None
+    waited_ns: int | None = None
     cpu: int | None = None
     numa_node: int | None = None
     links: Mapping[str, Mapping[str, int | str]] | None = None
@@ -458,6 +461,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
 def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
     tcp = row["tcp"]
     interfaces = row["interfaces"]
+    schedstat = row["usage"]["schedstat"]
     return {
         **row,
         "uptime_s": float(row["uptime"].split()[0]),
@@ -473,6 +477,7 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
         "tcp_known": msgspec.convert(tcp["complete"], bool)
         and msgspec.convert(tcp["uncounted"], int) == 0,
         "involuntary_switches": row["usage"]["involuntary_switches"],
+        "waited_ns": int(schedstat.split()[1]) if schedstat else None,
         "errors": {
             name: {key: count for key, count in counters.items() if not key.endswith("_bytes")}
             for name, counters in interfaces.items()

@@ -293,10 +293,13 @@ def test_two_threads_of_one_core_are_one_core():
 
 def test_ranks_that_lose_their_core_are_noted():
     calm, busy = (
-        make_rank(n, finalize__usage={"involuntary_switches": switches})
-        for n, switches in enumerate((19, 501))
+        make_rank(
+            n, finalize__usage={"involuntary_switches": switches, "schedstat": f"1000 {waited} 9"}
+        )
+        for n, (switches, waited) in enumerate([(19, 0), (501, 1_500_000_000)])
     )
     assert checks.contention_per_s(calm) == 9.0 and checks.notes([calm]) == []
+    assert checks.longest_wait([[calm, busy], [calm]]) == 0.375
     assert checks.notes([calm, busy]) == [
         "1 rank lost the core to others often, rank 1 on c1 250 times a second (noted from 10 on)"
     ]

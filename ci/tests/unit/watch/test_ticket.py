@@ -205,16 +205,25 @@ def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
     assert [problem.benchmark for problem in answer.problems.history] == ["Uniband"]
 
 
-def test_load_that_is_usual_excuses_nothing(tmp_path: Path) -> None:
-    """A machine whose ranks always lose their cores, and that held: a link at 44 % is red on it."""
-    usual = {"labels": NIGHTLY, "condition": BUSY}
+@pytest.mark.parametrize(
+    ("usually", "tonight", "decision"),
+    [(None, None, "FAIL"), (0.5, 0.55, "FAIL"), (0.5, 0.8, "NOT JUDGED"), (None, 0.8, "FAIL")],
+)
+def test_load_that_is_usual_excuses_nothing(
+    tmp_path: Path, usually: float | None, tonight: float | None, decision: str
+) -> None:
+    """A machine whose ranks always lose their cores, and that held: a link at 44 % is red on it,
+    but where they waited much longer for them.
+    """
+    usual = {"labels": NIGHTLY, "condition": {**BUSY, "core_wait": usually}}
+    now = {"labels": NIGHTLY, "condition": {**BUSY, "core_wait": tonight}}
     for number in range(12):
         write_session(tmp_path, number, where={"gates": [HELD]}, **usual)
-    slow = write_session(tmp_path, 12, where={"gates": [HELD]}, change=by(1.5), **usual)
-    assert judged(tmp_path, slow).decision == "FAIL"
+    slow = write_session(tmp_path, 12, where={"gates": [HELD]}, change=by(1.5), **now)
+    assert judged(tmp_path, slow).decision == decision
     missed = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
-    write_session(tmp_path, 13, where=missed, **usual)
-    assert judged(tmp_path).decision == "FAIL"
+    write_session(tmp_path, 13, where=missed, **now)
+    assert judged(tmp_path).decision == decision
 
 
 def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORMAT 4       /* version of the file's layout; rank_records.py says which it reads */
+#define FORMAT 5       /* version of the file's layout; rank_records.py says which it reads */
 #define MAX_NAME 256   /* bytes of a variable's name, its end included */
 #define MAX_VALUE 4096 /* bytes kept of an environment variable */
 #define MAX_THREADS 64 /* threads listed */
@@ -1280,7 +1280,9 @@ static void put_usage(struct text *out)
     struct rusage usage;
     out->bad |= getrusage(RUSAGE_SELF, &usage) != 0;
     put_member(out, "usage");
-    put(out, "{\"involuntary_switches\":%ld}", usage.ru_nivcsw);
+    put(out, "{\"involuntary_switches\":%ld", usage.ru_nivcsw);
+    put_line(out, "schedstat", read_line("/proc/self/schedstat"));
+    put(out, "}");
 }
 
 /* Clocks and usage are read on the benchmark's side of everything else: last at the start, first at the end. */
