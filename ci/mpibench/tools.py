@@ -16,11 +16,13 @@ from reframe_tests.harness.vocabulary import BadInput
 #: :class:`~mpibench.pages.additions.Addition`; file or folder of a system to a module with
 #: ``check(system, root)``, which raises :class:`BadInput` for what cannot be used, and
 #: ``shown(name)``, what ``doctor`` says of it: rows for programs, and lines; anything to what is
-#: called with an :class:`~mpibench.night.ended.EndedNight`.
+#: called with an :class:`~mpibench.night.ended.EndedNight`. Commands that need no checkout nor
+#: any other command are in a group of their own, too.
 COMMANDS = "mpibench.commands"
 PAGES = "mpibench.pages"
 FILES = "mpibench.files"
 NIGHTS = "mpibench.nights"
+ALONE = "mpibench.alone"
 
 
 def _package_of(entry: metadata.EntryPoint) -> str:
@@ -31,9 +33,10 @@ def _is_here(entry: metadata.EntryPoint) -> bool:
     return util.find_spec(_package_of(entry)) is not None
 
 
-def load(group: str) -> dict[str, Any]:
-    """What the tools that are here add to a group, by name."""
-    entries = metadata.entry_points(group=group)
+def load(group: str, name: str | None = None) -> dict[str, Any]:
+    """What the tools that are here add to a group, by name; under this name alone where given."""
+    named = {} if name is None else {"name": name}
+    entries = metadata.entry_points(group=group, **named)
     return {entry.name: entry.load() for entry in entries if _is_here(entry)}
 
 

@@ -155,7 +155,7 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     launches = [_launch(ranks) for ranks in run.launches]
     problems = list(run.damaged)
     if not launches:
-        problems.insert(0, f"No rank left a record: {why_none(run.words)}.")
+        problems.insert(0, f"No rank left a record: {why_none(run.words, run.status)}.")
     expectations = [
         EXPECTED[word.partition("=")[0]](word, launches, bytes_from) for word in expected
     ]

@@ -13,7 +13,9 @@ from mpibench_prove import BYTES_FROM, FORMS
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.vocabulary import BadInput
 
-app = typer.Typer()
+app = typer.Typer(
+    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 
 @app.command(

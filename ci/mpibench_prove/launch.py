@@ -203,7 +203,7 @@ def is_static(path: Path) -> bool:
     return False
 
 
-def why_none(words: Sequence[str]) -> str:
+def why_none(words: Sequence[str], status: int) -> str:
     """The most likely reason why no rank left a record, and what to do."""
     programs = [Path(found) for word in words if (found := shutil.which(word))]
     for path in programs:
@@ -217,7 +217,8 @@ def why_none(words: Sequence[str]) -> str:
             return f"{path} is linked statically, so nothing can be preloaded: link it dynamically"
         if path.stat().st_mode & 0o6000:
             return f"{path} is setuid or setgid, so the loader takes no LD_PRELOAD"
+    ended = f" (the command ended with status {status}; see what it printed)" if status else ""
     return (
-        "no program got through MPI_Init, the launcher did not hand LD_PRELOAD on to the ranks, "
-        "or the ranks could not write to the folder: name one that all nodes share (--dir)"
+        f"no program got through MPI_Init{ended}, the launcher did not hand LD_PRELOAD on to the "
+        "ranks, or the ranks could not write to the folder: name one that all nodes share (--dir)"
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -97,6 +99,41 @@ def test_a_program_without_mpi_leaves_no_record(prove) -> None:
     assert status == 3
     assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
     assert found["launches"] == []
+
+
+def test_a_folder_that_was_copied_is_enough(
+    require_stack: Callable[[str], Stack], tmp_path: Path
+) -> None:
+    """Without the site's paths (-S) no project is installed: there are packages of PyPI alone."""
+    stack = require_stack("mpich-wheels")
+    python = stack.commands["mpi4py.bench"][0]
+    copy = tmp_path / "prove"
+    for package in ("reframe_tests", "ci/mpibench", "ci/mpibench_prove"):
+        shutil.copytree(ROOT / package, copy / Path(package).name)
+    environ = metadata.enter(stack)
+    path = f"{copy}:{sysconfig.get_path('purelib')}:{environ['PYTHONPATH']}"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-S",
+            "-m",
+            "mpibench_prove",
+            "--",
+            "mpirun",
+            "-n",
+            "2",
+            python,
+            "-c",
+            EXCHANGE,
+        ],
+        cwd=tmp_path,
+        env={**environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert (done.returncode, done.stdout) == (0, "output of the program\n")
+    assert f"library: MPICH Version: {stack.mpi_version}" in done.stderr
 
 
 def test_a_signal_ends_the_program_and_the_answer_still_comes(

@@ -1,0 +1,24 @@
+"""The program ``mpibench``: :mod:`.cli`, or a command that needs neither a checkout nor the others,
+which are not loaded for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from mpibench import exit_status, tools
+
+
+def main() -> int:
+    """Entry point; exit status, as :mod:`.exit_status` says."""
+    name, *words = sys.argv[1:] or [""]
+    if alone := tools.load(tools.ALONE, name).get(name):
+        return exit_status.run(partial(alone, prog_name=f"mpibench {name}"), words)
+    from mpibench import cli
+
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
