@@ -35,9 +35,9 @@ def _is_here(entry: metadata.EntryPoint) -> bool:
 
 def load(group: str, name: str | None = None) -> dict[str, Any]:
     """What the tools that are here add to a group, by name; under this name alone where given."""
-    named = {} if name is None else {"name": name}
-    entries = metadata.entry_points(group=group, **named)
-    return {entry.name: entry.load() for entry in entries if _is_here(entry)}
+    entries = metadata.entry_points(group=group)
+    asked = [entry for entry in entries if name in (None, entry.name)]
+    return {entry.name: entry.load() for entry in asked if _is_here(entry)}
 
 
 def missing(group: str) -> list[str]:
