@@ -48,7 +48,7 @@ from mpibench.pages.outcomes import (
 from mpibench.pages.page import flat, plotly_source, writing
 from mpibench.store import confirmations, eligibility, records, selection_options, session_values
 from mpibench.store.dataset_layout import read_condition, read_labels
-from mpibench.store.quantity_text import loss, nodes_text, size_text, unit_text
+from mpibench.store.quantity_text import loss, metric_text, nodes_text, size_text, unit_text
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS
@@ -432,7 +432,7 @@ def _missed(
         value = confirmations.value_text(row["value"], row)
         what = (
             f"reference ({row['layer']}) missed: {row['stack']} on {row['fabric']}: "
-            f"{row['metric']} is {value}"
+            f"{metric_text(row['metric'])} is {value}"
         )
         busy = "machine busy" if missed.busy else ""
         text = "; ".join(filter(None, (what, busy, missed.outcome, missed.why)))

@@ -30,6 +30,7 @@ from ..store.confirmations import (
     SEEN_TWICE,
     MissedReference,
 )
+from ..store.quantity_text import metric_text
 from ..store.session_values import CURVE
 from ..store.sessions import PAIRED, Session
 from ..store.store import Store
@@ -284,7 +285,8 @@ def _answer(
             called, case, outcome, f"{called}: {busy}{outcome}: {next(filter(None, reasons))}"
         )
     values = ", ".join(
-        f"{miss.check['metric']} {confirmations.value_text(miss.check['value'], miss.check)} and "
+        f"{metric_text(miss.check['metric'])} "
+        f"{confirmations.value_text(miss.check['value'], miss.check)} and "
         f"again {confirmations.value_text(miss.again, miss.check)}"
         for miss in missed
         if miss.outcome == outcome

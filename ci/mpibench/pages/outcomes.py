@@ -29,7 +29,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..store import eligibility
 from ..store.dataset import lost_cores
-from ..store.quantity_text import nodes_text
+from ..store.quantity_text import metric_text, nodes_text
 from ..store.session_values import busy_sentence
 from ..store.sessions import Case, Session, label_of
 
@@ -169,7 +169,7 @@ def gate_sentence(gate: ReferenceCheck) -> str:
     # what is a fraction has all of it for a reference
     bare = gate.reference if gate.unit != "1" else None
     source = f"{gate.layer} reference" + ("" if bare is None else f" {format_number(bare)}")
-    return f"{gate.metric} is {value}, {bound} ({source})."
+    return f"{metric_text(gate.metric)} is {value}, {bound} ({source})."
 
 
 def _quantity(gate: ReferenceCheck, value: float | None) -> str:

@@ -44,7 +44,7 @@ from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
-from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.quantity_text import metric_text, nodes_text, size_text, unit_text
 from ..store.sessions import PAIRED, Case, Session, label_of
 from ..store.store import Store
 from . import figures
@@ -857,7 +857,7 @@ def _reference_cells(check: ReferenceCheck) -> tuple[object, ...]:
     bounds = (
         format_number(value) for value in (check.value, check.reference, check.lower, check.upper)
     )
-    return (check.metric, check.layer, *bounds, unit_text(check.unit))
+    return (metric_text(check.metric), check.layer, *bounds, unit_text(check.unit))
 
 
 def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:

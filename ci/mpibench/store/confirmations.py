@@ -36,6 +36,7 @@ from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
 from . import eligibility
 from .dataset_layout import read_condition
+from .quantity_text import metric_text
 from .records import UnreadableSession
 from .session_values import LOST_CORES, STRETCH
 from .sessions import CONFIRMS, Case
@@ -170,8 +171,8 @@ class MissedReference:
         """How far what was missed, and what came of measuring it again."""
         row = self.check
         text = (
-            f"{row['metric']} is {value_text(row['value'], row)}, must be {_bounds(row)} "
-            f"({row['layer']})"
+            f"{metric_text(row['metric'])} is {value_text(row['value'], row)}, must be "
+            f"{_bounds(row)} ({row['layer']})"
         )
         if self.busy:
             text += "; machine busy"

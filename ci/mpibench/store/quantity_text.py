@@ -28,6 +28,26 @@ def size_text(message_bytes: int | None) -> str:
     return f"{message_bytes} B"
 
 
+#: What a metric is of, by the last word of its name before the size; a share of the line rate is
+#: said by its value.
+_OF_METRIC = {row.short: row.title for row in QUANTITIES.values()} | {
+    QUANTITIES["line_rate_fraction"].short: "bandwidth"
+}
+
+
+def metric_text(name: str) -> str:
+    """A metric (``benchmark.metric_name``) in words: ``PingPong latency at 8 B``; another name,
+    such as a site's own test has, as it is.
+    """
+    words = name.split(".")
+    size = int(words.pop()) if words[-1].isdecimal() else None
+    title = _OF_METRIC.get(words.pop())
+    if not (title and words):
+        return name
+    at = "" if size is None else f" at {size_text(size)}"
+    return f"{' '.join(words)} {title}{at}"
+
+
 def nodes_text(nodes: int | None) -> str:
     """Number of nodes as the dataset has it: ``1 node``, ``4 nodes``, ``all idle nodes``."""
     return "all idle nodes" if nodes == ALL_NODES else f"{nodes} node{'' if nodes == 1 else 's'}"

@@ -41,12 +41,12 @@ def only(folder: Path) -> SiteNight:
         (HELD, {}, "green", "1 of 1 cases proven, 1 references held, none missed"),
         ({}, {}, "unjudged", "held against nothing"),
         (HELD, {"command_line": "reframe -r -n PingPong"}, "part", "measured in part"),
-        (MISSED, {}, "red", "Uniband.bandwidth.0004194304 is 90 MB/s"),
+        (MISSED, {}, "red", "Uniband bandwidth at 4 MiB is 90 MB/s"),
         (
             {**MISSED, "reason": "performance error: failed to meet reference(s): x=0.1788"},
             {"result": "fail"},
             "red",
-            "2 x 1, bunch: Uniband.bandwidth.0004194304 is 90 MB/s, below the",
+            "2 x 1, bunch: Uniband bandwidth at 4 MiB is 90 MB/s, below the",
         ),
         (
             {**HELD, "reason": "sanity error: went over lo"},

@@ -189,7 +189,7 @@ def test_no_winner_without_the_failures_and_the_load_of_its_session(
     troubles = lines[1:5]
     assert troubles[0].startswith("1 of 2 cases of a are not proven (")
     assert troubles[1] == "1 of 2 cases of b failed (OsuBandwidth [b]) and missed 1 reference"
-    assert troubles[2].startswith("reference missed by b: b on eth1g: Uniband.line_rate_fraction")
+    assert troubles[2].startswith("reference missed by b: b on eth1g: Uniband bandwidth at 4 MiB")
     assert troubles[3].startswith("b: in 1 of 2 cases ranks often lost their core")
     assert lines.index("Summary") > 4
     page = (tmp_path / "compare.html").read_text()

@@ -129,7 +129,7 @@ def test_what_failed_and_what_was_missed_is_reported(
     assert lines[2].startswith("0 references held, 1 missed, 1 without")
     assert lines[3].startswith("next: mpibench report --session ")
     assert lines[4].startswith("evidence: ") and lines[4].endswith(": went over shm")
-    assert lines[5].endswith("PingPong.latency.8 is 9 us, must be at most 6 us (learned)")
+    assert lines[5].endswith("PingPong latency at 8 B is 9 us, must be at most 6 us (learned)")
 
 
 def test_values_without_their_cases_are_red(
