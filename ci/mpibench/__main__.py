@@ -7,13 +7,14 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from mpibench import exit_status, tools
+from mpibench import exit_status, help_text, tools
 
 
 def main() -> int:
     """Entry point; exit status, as :mod:`.exit_status` says."""
     name, *words = sys.argv[1:] or [""]
     if alone := tools.load(tools.ALONE, name).get(name):
+        help_text.join_lines(alone)
         return exit_status.run(partial(alone, prog_name=f"mpibench {name}"), words)
     from mpibench import cli
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mpibench import exit_status, tools
+from mpibench import exit_status, help_text, tools
 from mpibench.commands import diagnose, measure, sessions, stacks, verdicts
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
@@ -46,6 +46,7 @@ for purpose, commands in COMMANDS.items():
             app.command(rich_help_panel=purpose, context_settings=PASSING_ON.get(command))(command)
 for tool in dict.fromkeys(tools.load(tools.COMMANDS).values()):
     app.add_typer(tool, rich_help_panel=tool.rich_help_panel)
+help_text.join_lines(app)
 
 
 def _refuse(context: typer.Context) -> None:
