@@ -36,7 +36,6 @@ from .error_excerpt import excerpt, explain
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: In a rank's evidence: it called MPI_Finalize.
-_FINALIZED = re.compile(r'"finalized": *true')
 #: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3,
 #: src/pm/hydra/mpiexec/pmiserv_cb.c and lib/utils/signals.c; Intel MPI 2021 alike): the benchmark
 #: printed nothing after it.
@@ -337,8 +336,8 @@ def _judge_end(
     description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
-    ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
-    if not ranks:
+    ranks, damaged = rank_records.read_all(directory / files.evidence)
+    if not (ranks or damaged):
         error_text = f"; it said: {error}" if error else ""
         return f"{description}; no rank left evidence, so none got through MPI_Init{error_text}."
     text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
@@ -346,7 +345,7 @@ def _judge_end(
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     description += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
     # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
-    finalized = sum(bool(_FINALIZED.search(text)) for text in ranks)
+    finalized = sum(rank.finalize is not None for rank in ranks)
     return description + (
         f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else "."
     )
