@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -488,10 +488,7 @@ def judge(
     try:
         plan = find_plan(store, system, cases, session)
     except BadInput as error:
-        why = (
-            f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is "
-            "expected"
-        )
+        why = f"plan: {clause(error)}: what was planned is not known, so everything is expected"
         fault.append(Hole(why, ""))
     proofs = plan.expected(everything, session) if plan else everything
     now = _places(proofs.filter(here))

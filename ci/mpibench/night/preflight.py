@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 
 from reframe_tests.harness.cases.preflight import node_answers
-from reframe_tests.harness.cases.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.cases.preflight.node_answers import NO_LAUNCHER
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
@@ -179,7 +179,7 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         where = f"preflight of {case.partition}"
         if case.result == "skip":
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
-        elif NEVER_STARTED in case.reason:
+        elif case.entry.get("never_started"):
             answer.notes.append(
                 f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}"
             )
@@ -195,7 +195,7 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         # Also where the case failed for too many reasons to name, or its job never started.
         missed = [f"{where}: {sentence}" for sentence in node_answers.missed(gone)]
         answer.problems += [sentence for sentence in missed if sentence not in answer.problems]
-    if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
+    if all(case.result == "skip" or case.entry.get("never_started") for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"
         answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")
     answer.excluded = list(dict.fromkeys(answer.excluded))
@@ -206,7 +206,7 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
     sentences = list(case.proof.sentences if case.proof else ()) or [
         first_line(case.reason) or "failed without a reason"
     ]
-    answer.problems += [f"{where}: {sentence.rstrip('.')}" for sentence in sentences[:FEW]]
+    answer.problems += [f"{where}: {clause(sentence)}" for sentence in sentences[:FEW]]
     if len(sentences) > FEW:
         answer.problems.append(f"{where}: and {len(sentences) - FEW} more: see its session")
     # Nodes that did not answer, and those with something that fails, as the scheduler calls them.

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..machine.gpu import DEVICE, MANAGED
+from ..printable import clause
 from ..vocabulary import BadInput, NotMeasured
 from . import traffic
 from .benchmark import (
@@ -967,7 +968,7 @@ def _records(
     try:
         row = find(_BY_NAME, program, name)
     except BadInput as error:
-        raise wrong(start, str(error).rstrip(".")) from error
+        raise wrong(start, clause(error)) from error
     ranks = list(_RANKS.finditer(table["head"]))
     modes = _MODE.findall(table["head"])
     quantities = [_QUANTITIES[title] for title in titles if title in _QUANTITIES]
