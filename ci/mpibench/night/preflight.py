@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.sessions import Case, Session, read_report
+from ..store.store import Store
 from . import supervision
 from .settings import places
 
@@ -229,3 +231,29 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
         answer.notes.append(
             f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer"
         )
+
+
+#: A night starts to measure so much after its preflight has started, at
+#: most: its time, and what loading all tests takes.
+WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
+
+
+def find(session: Session, store: Store) -> Session | None:
+    """The session in which the nodes of a session were looked at before; ``None`` where it had
+    none that can be read.
+
+    One that other sessions followed, or another system's, is not its own.
+    """
+    # The dataset has starts to a millisecond, by which a session would stand before itself.
+    before = [
+        (uuid, began)
+        for uuid, began in store.starts.items()
+        if began < session.started and uuid != session.uuid
+    ]
+    if not before or session.started - before[-1][1] > WITHIN:
+        return None
+    try:
+        found = store.session(before[-1][0])
+    except BadInput:
+        return None
+    return found if found.labels.get("run") == RUN and found.systems == session.systems else None

@@ -225,11 +225,6 @@ class PlannedCase:
     seconds: float
     nodes: tuple[str, ...] = ()
 
-    @property
-    def cell(self) -> tuple[str, str, str]:
-        """What a report shows together: stack, fabric, group."""
-        return self.case.stack, self.case.parameters.get("fabric", ""), self.case.group
-
 
 @dataclass(frozen=True)
 class Prediction:
