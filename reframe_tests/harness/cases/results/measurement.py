@@ -69,6 +69,8 @@ class JobOutcome:
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
     :param heard: what each repeat of each launch left.
+    :param checked: the note on the check of received data, and ``unchecked`` that there was none;
+        both are among the evidence's notes.
     :param network: where nothing was forced, what was taken (:attr:`traffic.Choice.network`).
     """
 
@@ -78,6 +80,8 @@ class JobOutcome:
     evidence: Evidence | None = None
     network: str = ""
     heard: list[LaunchEvidence] = field(default_factory=list)
+    checked: str = ""
+    unchecked: str = ""
 
     def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote
@@ -182,7 +186,6 @@ def evaluate(
     outcome = JobOutcome(repeats)
     end = end or batch.JobEnd()
     set_aside = Counter[str]()
-    checked = ""
     outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
     outcome.add(end.name, WHOLE_JOB, *judge_modules(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
@@ -224,7 +227,7 @@ def evaluate(
         if launch.checks_data:
             wrong, broken = data_check.judge(printed, condition.ranks)
             outcome.add(launch.name, where, CONTRADICTED, wrong)
-            checked = data_check.summarise(printed, condition.fabric.memory, launches)
+            outcome.checked = data_check.summarise(printed, condition.fabric.memory, launches)
         elif launch.expected:
             source = files.result if launch.result else files.output
             seconds = times.get((launch.name, repeat))
@@ -288,12 +291,15 @@ def evaluate(
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = list(evidence.notes)
     if timed := [launch for launch in launches if launch.expected]:
-        unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
-        compared = all(launch.compares_data for launch in timed)
-        notes.append(
-            checked
-            or ("received data were compared while they were timed" if compared else unchecked)
-        )
+        if outcome.checked:
+            notes.append(outcome.checked)
+        elif all(launch.compares_data for launch in timed):
+            notes.append("received data were compared while they were timed")
+        else:
+            outcome.unchecked = (
+                f"received data are not checked: {condition.stack.name} has no mpi4py"
+            )
+            notes.append(outcome.unchecked)
     if set_aside:
         notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()
