@@ -233,6 +233,10 @@ class RankEvidence:
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
         machine; ``None`` where it is not said.
+    :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
+        there is no number.
+    :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock; 0 where that
+        was not recorded.
     :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded,
         and for all but one rank of a node.
     :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
@@ -266,6 +270,8 @@ class RankEvidence:
     source: str = field(default="", compare=False)
     world_unknown: str = ""
     boot_id: str | None = None
+    announced: tuple[int | None, int | None] = (None, None)
+    loaded_ns: int = 0
 
     @property
     def name(self) -> str:
@@ -424,15 +430,17 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
     rank, size, job = (
         document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job")
     )
-    numbers = {
-        key: world[key] if world else int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+    announced = {
+        key: int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
         for key, text in {"rank": rank["value"], "size": size["value"]}.items()
     }
     if document["finalized"] is not ("finalize" in document):
         raise ValueError("'finalized' and the snapshot of MPI_Finalize disagree")
     facts = {
         **document,
-        **numbers,
+        **{key: world[key] if world else number for key, number in announced.items()},
+        "announced": tuple(announced.values()),
+        "loaded_ns": load.get("monotonic_ns", 0),
         "world_known": bool(world),
         "rank_source": rank["source"],
         "job": job["value"],

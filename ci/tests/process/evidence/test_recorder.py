@@ -238,6 +238,32 @@ def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], 
     assert (rank.rank, rank.size, rank.world_known, rank.world_unknown) == (2, 4, False, reason)
 
 
+@pytest.mark.parametrize(
+    ("worlds", "known"),
+    [
+        ("MPIR_Dup_fn=0x44000000:ompi_mpi_comm_world=ompi_mpi_comm_world", True),
+        ("MPIR_Dup_fn=0x44000000", False),
+        ("PMPI_Ini=1:=:x:%s%n=" + "4" * 100_000, False),
+        ("clock_gettime=0x44000000", False),  # a symbol of another library
+    ],
+)
+def test_a_library_that_nobody_named_is_known_by_a_symbol(run, worlds: str, known: bool) -> None:
+    (rank,) = run(
+        program="on-openmpi",
+        FAKE_VERSION="Open MPI v0",
+        FAKE_RANK="1",
+        FAKE_SIZE="2",
+        MPIBENCH_LIBRARY="",
+        MPIBENCH_WORLD="",
+        MPIBENCH_WORLDS=worlds,
+        PMI_RANK="3",
+        PMI_SIZE="4",
+    )
+    assert (rank.rank, rank.size, rank.world_known) == ((1, 2, True) if known else (3, 4, False))
+    assert rank.announced == (3, 4)
+    assert 0 < rank.loaded_ns < rank.init.monotonic_ns
+
+
 def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
     """Its handle may be another kind of thing: this fake is Open MPI's, the stack an MPICH."""
     (rank,) = run(

@@ -6,13 +6,15 @@
  *
  * It knows no MPI and no launcher by name: whoever starts it says what their records know (__init__.py, variables()).
  *   MPIBENCH_LIBRARY, MPIBENCH_WORLD    the MPI library, and its MPI_COMM_WORLD: a number, or the object whose address it is
+ *   MPIBENCH_WORLDS                     where no library is named: "SYMBOL=WORLD:...", of the library that answered and has SYMBOL
  *   MPIBENCH_NONCE                      what only this launch was given; each record repeats it
  *   MPIBENCH_RANK_VARIABLES, ..._SIZE_..., ..._LOCAL_RANK_..., ..._JOB_...    variables of the launcher, "A:B", first set counts
  * Without them, or where they make no sense, rank and size are null, with the reason ("world_unknown"), and the library, the
  * CPUs and the counters are recorded as ever.
  *
- * One JSON file per rank, <directory>/<host>.<pid>.json, written when MPI_Init has returned ("finalized": false) and
- * replaced when MPI_Finalize is called. Between the two snapshots nothing of this library runs. A program that never
+ * One JSON file per rank, <directory>/<host>.<pid>.<time of loading>.json (a pid comes twice where containers have their own),
+ * written when MPI_Init has returned ("finalized": false) and replaced when MPI_Finalize is called. Between the two snapshots
+ * nothing of this library runs. A program that never
  * calls MPI_Init writes nothing. Every failure is silent: a missing file is the failure, and the reader reports it.
  *
  * The C entry points are wrapped under both names (MPI_ and PMPI_), because Fortran 2008 bindings and statically linked
@@ -389,21 +391,47 @@ static void *find_object(const char *name)
     return ELF64_ST_TYPE(((const ElfW(Sym) *)entry)->st_info) == STT_OBJECT ? object : NULL;
 }
 
+/* MPI_COMM_WORLD of the first pair "SYMBOL=WORLD" of MPIBENCH_WORLDS whose symbol is the answering library's own; else NULL. */
+static const char *world_by_symbol(const char *path, char pair[MAX_NAME])
+{
+    for (const char *at = getenv("MPIBENCH_WORLDS"); at && *at;) {
+        size_t width = strcspn(at, ":");
+        Dl_info origin;
+        if (width < MAX_NAME) {
+            memcpy(pair, at, width);
+            pair[width] = '\0';
+            char *equals = strchr(pair, '=');
+            if (equals)
+                *equals = '\0';
+            void *symbol = equals ? find_symbol(pair) : NULL;
+            if (symbol && dladdr(symbol, &origin) && !strcmp(origin.dli_fname, path))
+                return equals + 1;
+        }
+        at += width + (at[width] == ':');
+    }
+    return NULL;
+}
+
 /* MPI_COMM_WORLD for the library that answered. The handle differs by ABI, and a wrong one would abort the run: it is used
- * for the library only that it was given for (MPIBENCH_WORLD, MPIBENCH_LIBRARY). Says why there is none, else NULL. */
+ * for the library only that it was given for (MPIBENCH_WORLD, MPIBENCH_LIBRARY), or that has a symbol of its ABI
+ * (MPIBENCH_WORLDS). Says why there is none, else NULL. */
 static const char *find_world(const char *path, void **world)
 {
     const char *given = getenv("MPIBENCH_WORLD"), *library = getenv("MPIBENCH_LIBRARY");
     const char *name = path ? strrchr(path, '/') : NULL;
+    char pair[MAX_NAME];
     if (!name)
         return "the file of the MPI library is not known";
     if (!strncmp(name, "/libmpi_abi.so", 14)) { /* MPI 5.0, chapter 20 and appendix A: whoever made it */
         *world = (void *)(uintptr_t)0x101;
         return NULL;
     }
-    if (!given || !*given || !library || !*library)
+    bool named = given && *given && library && *library;
+    if (!named)
+        given = world_by_symbol(path, pair);
+    if (!given)
         return "MPIBENCH_WORLD and MPIBENCH_LIBRARY do not say what MPI_COMM_WORLD is";
-    if (!same_library(path, library))
+    if (named && !same_library(path, library))
         return "the MPI library is not the one of MPIBENCH_LIBRARY";
     if (isdigit((unsigned char)*given)) {
         char *end = NULL;
@@ -851,6 +879,8 @@ static char *cpuset_cpus(void)
     return found;
 }
 
+static long long loaded_ns; /* when this library was loaded, which is before any rank of its world got through MPI_Init */
+
 /* Where the process might run whatever MPI says; collected when the library is loaded. */
 static void put_load(struct text *out)
 {
@@ -861,7 +891,8 @@ static void put_load(struct text *out)
     put_line(out, "parent_cpus", status_field(parent, "Cpus_allowed_list:"));
     put_line(out, "cpuset", cpuset_cpus());
     put_line(out, "online", read_line("/sys/devices/system/cpu/online"));
-    put(out, "}");
+    put_member(out, "monotonic_ns");
+    put(out, "%lld}", loaded_ns);
 }
 
 /* ---- the state of the node's links: settings, and counters of errors, drops and waits ---- */
@@ -1324,6 +1355,9 @@ __attribute__((constructor)) static void notice_load(void)
     directory = getenv("MPIBENCH_EVIDENCE");
     if (directory && !*directory)
         directory = NULL;
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    loaded_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
     if (directory)
         put_load(&load);
     errno = saved;
@@ -1335,8 +1369,8 @@ static void write_record(const struct text *end)
     char host[HOST_NAME_MAX + 1] = "", path[PATH_MAX], part[PATH_MAX];
     struct text out = {0};
     gethostname(host, sizeof host - 1);
-    int length = snprintf(path, sizeof path, "%s/%s.%ld.json", directory, host, (long)getpid());
-    int room = snprintf(part, sizeof part, "%s/.%s.%ld.part", directory, host, (long)getpid());
+    int length = snprintf(path, sizeof path, "%s/%s.%ld.%lld.json", directory, host, (long)getpid(), loaded_ns);
+    int room = snprintf(part, sizeof part, "%s/.%s.%ld.%lld.part", directory, host, (long)getpid(), loaded_ns);
     put(&out, "{\"format\":%d,\"finalized\":%s", FORMAT, end ? "true" : "false");
     const struct text *parts[] = {&load, &facts, &start, end};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
