@@ -247,7 +247,7 @@ def _launch(
         memory=list(_memory(ranks)),
         gpus=[text for rank in gpu_use.rows_of(ranks) for text in _gpu(rank)],
         problems=problems,
-        notes=[*several, *checks.disturbances(ranks)],
+        notes=[*several, *checks.check_clocks(ranks), *checks.disturbances(ranks)],
     )
 
 
@@ -471,11 +471,10 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
     asked = [one for one in launch.networks if name in (one.name, _device(one.name))]
     mine = sum(map(launch.of_ranks, asked))
     first = max(launch.wires, key=launch.of_ranks)
-    why = (
-        f"{format_bytes(mine)} of {format_bytes(sent)} went by {name}"
-        if mine >= sent / 2
-        else f"{format_bytes(launch.of_ranks(first))} of {format_bytes(sent)} went by {first.name}"
-    )
+    why = f"{format_bytes(mine)} of {format_bytes(sent)} went by {name}"
+    if mine < sent / 2:
+        why += f", {format_bytes(launch.of_ranks(first))} by {first.name}" * (first not in asked)
+        why += ", which no node has" * (not asked)
     return mine >= sent * (1 - 2 * traffic.OTHER_FRACTION), why
 
 

@@ -14,13 +14,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
-from reframe_tests.harness.evidence import rank_records, recorder
+from reframe_tests.harness.evidence import checks, rank_records, recorder
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.mpis import registry as mpis
@@ -172,21 +172,31 @@ def split(ranks: Sequence[RankEvidence]) -> tuple[tuple[RankEvidence, ...], ...]
 
     A number comes once in a launch, a world has one size, and on one node a process of a larger one
     was loaded before those of its launch had all ended. Of several launches that it may be of, the
-    first of its program.
+    first of its program. Those of a node are put together first: clocks of nodes may differ.
     """
-    launches: list[list[RankEvidence]] = []
-    for rank in sorted(ranks, key=lambda one: one.init.realtime_ns):
-        fitting = [launch for launch in launches if _may_join(rank, launch)]
-        own = [launch for launch in fitting if launch[0].executable == rank.executable]
-        for launch in (*own, *fitting):
-            launch.append(rank)
-            break
-        else:
-            launches.append([rank])
+    parts = [
+        part
+        for there in checks.by_host(ranks).values()
+        for part in _joined([one] for one in sorted(there, key=lambda one: one.init.monotonic_ns))
+    ]
+    launches = _joined(sorted(parts, key=lambda part: part[0].init.realtime_ns))
     return tuple(
         tuple(sorted(launch, key=lambda one: (_number(one) is None, _number(one) or 0)))
         for launch in launches
     )
+
+
+def _joined(parts: Iterable[list[RankEvidence]]) -> list[list[RankEvidence]]:
+    launches: list[list[RankEvidence]] = []
+    for part in parts:
+        fitting = [launch for launch in launches if _may_join(part, launch)]
+        own = [launch for launch in fitting if launch[0].executable == part[0].executable]
+        for launch in (*own, *fitting):
+            launch.extend(part)
+            break
+        else:
+            launches.append([*part])
+    return launches
 
 
 def _number(rank: RankEvidence) -> int | None:
@@ -194,14 +204,16 @@ def _number(rank: RankEvidence) -> int | None:
     return rank.announced[0] if rank.size == 1 and rank.announced[0] is not None else rank.rank
 
 
-def _may_join(rank: RankEvidence, launch: Sequence[RankEvidence]) -> bool:
-    beside = [one.finalize for one in launch if one.host == rank.host]
+def _may_join(part: Sequence[RankEvidence], launch: Sequence[RankEvidence]) -> bool:
+    one, other = part[0], launch[0]
+    beside = [rank.finalize for rank in launch if rank.host == one.host]
     ended = max((end.monotonic_ns for end in beside if end), default=0)
+    there = {_number(rank) for rank in launch} - {None}
     return (
-        launch[0].size == rank.size
-        and (rank.size != 1 or launch[0].announced[1] == rank.announced[1] != 1)
-        and (_number(rank) is None or all(_number(one) != _number(rank) for one in launch))
-        and (rank.size == 1 or not beside or None in beside or rank.loaded_ns <= ended)
+        one.size == other.size
+        and (one.size != 1 or one.announced[1] == other.announced[1] != 1)
+        and all(_number(rank) not in there for rank in part)
+        and (one.size == 1 or not beside or None in beside or one.loaded_ns <= ended)
     )
 
 
@@ -240,5 +252,6 @@ def why_none(words: Sequence[str], status: int) -> str:
     ended = f" (the command ended with status {status}; see what it printed)" if status else ""
     return (
         f"no program got through MPI_Init{ended}, the launcher did not hand LD_PRELOAD on to the "
-        "ranks, or the ranks could not write to the folder: name one that all nodes share (--dir)"
+        "ranks (Slurm: --export=ALL does), or the ranks could not write to the folder: name one "
+        "that all nodes share (--dir)"
     )

