@@ -472,9 +472,9 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
     mine = sum(map(launch.of_ranks, asked))
     first = max(launch.wires, key=launch.of_ranks)
     why = f"{format_bytes(mine)} of {format_bytes(sent)} went by {name}"
-    if mine < sent / 2:
-        why += f", {format_bytes(launch.of_ranks(first))} by {first.name}" * (first not in asked)
-        why += ", which no node has" * (not asked)
+    why += ", which no node has" * (not asked)
+    if mine < sent / 2 and first not in asked:
+        why += f", {format_bytes(launch.of_ranks(first))} by {first.name}"
     return mine >= sent * (1 - 2 * traffic.OTHER_FRACTION), why
 
 

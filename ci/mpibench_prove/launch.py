@@ -34,6 +34,8 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 #: Variable of a batch system, whose ranks are those of the job step and no launch's inside it.
 _OF_JOB = ("SLURM_", "PBS_", "LSB_", "PJM_", "FLUX_")
+#: What ends a path in ``LD_PRELOAD``, or stands for another (``ld.so(8)``).
+UNLOADABLE = frozenset(" :$")
 #: Words of programs that run others inside a container.
 CONTAINERS = ("apptainer", "singularity", "podman", "docker", "enroot", "podman-hpc", "shifter")
 
@@ -96,12 +98,19 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
     """
     if not (shutil.which(words[0]) or Path(words[0]).is_file()):
         raise BadInput("tool-missing", f"{words[0]}: there is no such command; correct its name.")
+    place = place.resolve()
+    if UNLOADABLE & set(str(place)):
+        raise BadInput(
+            "bad-option",
+            f"{place}: the loader (LD_PRELOAD) takes no path with a space, a colon or a dollar "
+            "sign; give another folder that all nodes see (--dir).",
+        )
     nonce = secrets.token_hex(8)
     built = recorder.build(CACHE)
     folder: Path | None = None
     try:
         try:
-            folder = Path(tempfile.mkdtemp(prefix=".mpibench-prove-", dir=place.resolve()))
+            folder = Path(tempfile.mkdtemp(prefix=".mpibench-prove-", dir=place))
             library = Path(shutil.copy(built, folder))
         except OSError as error:
             raise BadInput(

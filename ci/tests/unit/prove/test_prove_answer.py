@@ -335,6 +335,13 @@ def test_a_file_that_cannot_be_written_takes_no_answer_away(
     assert ask(tmp_path / "link") == 0 and (tmp_path / "link").is_symlink()
 
 
+@pytest.mark.parametrize("name", ["My project", "a:b", "$LIB"])
+def test_a_folder_that_the_loader_would_cut_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with refused_as("bad-option", match="LD_PRELOAD"):
+        launch.run(["true"], tmp_path / name)
+
+
 def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:
     """In a job, ranks that mpirun started have SLURM_PROCID of the script around them."""
     environ = {"LD_PRELOAD": "other.so", "OMPI_MCA_mca_base_env_list": "MINE"}
