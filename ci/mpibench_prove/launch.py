@@ -119,7 +119,7 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
                 "see (--dir).",
             ) from None
         given = variables(library, folder, nonce, os.environ)
-        process = subprocess.Popen(words, env={**os.environ, **given})
+        process = subprocess.Popen(words, env={**os.environ, **given}, close_fds=False)
         with _forwarding(process):
             status = process.wait()
         return RecordedRun(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -109,6 +110,17 @@ def test_a_program_without_mpi_leaves_no_record(prove) -> None:
     assert status == 3
     assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
     assert found["launches"] == []
+
+
+def test_a_command_keeps_the_files_it_was_given(tmp_path: Path) -> None:
+    """A rank under a launcher has the socket to it so (PMI_FD)."""
+    reader, writer = os.pipe()
+    os.write(writer, b"what the launcher said")
+    os.close(writer)
+    words = [*PROVE, "--dir", str(tmp_path), "--", "cat", f"/dev/fd/{reader}"]
+    done = subprocess.run(words, cwd=ROOT, pass_fds=[reader], capture_output=True, timeout=60)
+    os.close(reader)
+    assert (done.returncode, done.stdout) == (0, b"what the launcher said"), done.stderr
 
 
 def test_a_folder_that_was_copied_is_enough(
