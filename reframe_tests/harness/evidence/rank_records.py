@@ -233,6 +233,9 @@ class RankEvidence:
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
         machine; ``None`` where it is not said.
+    :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
+        there is no number.
+    :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock.
     :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded,
         and for all but one rank of a node.
     :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
@@ -240,6 +243,7 @@ class RankEvidence:
 
     host: str
     pid: int
+    loaded_ns: int
     executable: str
     executable_bytes: int | None
     nonce: str | None
@@ -266,6 +270,7 @@ class RankEvidence:
     source: str = field(default="", compare=False)
     world_unknown: str = ""
     boot_id: str | None = None
+    announced: tuple[int | None, int | None] = (None, None)
 
     @property
     def name(self) -> str:
@@ -371,7 +376,7 @@ def read_all(directory: Path) -> tuple[list[RankEvidence], list[EvidenceError]]:
                 except EvidenceError as error:
                     damaged.append(error)
                     continue
-                process = f"{document.get('host')} {document.get('pid')}"
+                process = " ".join(str(document.get(key)) for key in ("host", "pid", "loaded_ns"))
                 if document.get("finalized") is True and process in processes:
                     # The end of one that began: what it knew then stays.
                     document = {**processes[process][0], **document}
@@ -450,15 +455,16 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
     rank, size, job = (
         document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job")
     )
-    numbers = {
-        key: world[key] if world else int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+    announced = {
+        key: int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
         for key, text in {"rank": rank["value"], "size": size["value"]}.items()
     }
     if document["finalized"] is not ("finalize" in document):
         raise ValueError("'finalized' and the snapshot of MPI_Finalize disagree")
     facts = {
         **document,
-        **numbers,
+        **{key: world[key] if world else number for key, number in announced.items()},
+        "announced": tuple(announced.values()),
         "world_known": bool(world),
         "rank_source": rank["source"],
         "job": job["value"],
