@@ -55,8 +55,8 @@ class NodeCores(msgspec.Struct, frozen=True):
 
     :param bound: not all may run on every CPU that the node leaves to the job.
     :param own: no two may run on one core, ranks of other launches meanwhile included; null where
-        that is not known, because the node's CPUs are threads of cores (SMT) and nothing says of
-        which.
+        that is not known, because the node's CPUs are threads of cores (SMT) and the kernel does
+        not say of which.
     :param least: CPUs of the rank with the fewest; ``most``: of that with the most.
     """
 
@@ -330,8 +330,11 @@ def _cores(host: str, ranks: Sequence[RankEvidence], beside: Sequence[RankEviden
     sets = [rank.init.cpus for rank in ranks]
     every = frozenset[int]().union(*sets)
     left = (first.cpuset or first.online) & first.online
-    apart = sum(map(len, sets)) == len(every) and not any(every & rank.init.cpus for rank in beside)
-    threads = len(ranks) + len(beside) > 1 and first.kernel.get("smt_active") != "0"
+    cores = [rank.init.siblings or rank.init.cpus for rank in ranks]
+    used = frozenset[int]().union(*cores)
+    apart = sum(map(len, cores)) == len(used) and not any(used & rank.init.cpus for rank in beside)
+    unknown = any(rank.init.siblings is None for rank in ranks)
+    threads = unknown and len(ranks) + len(beside) > 1 and first.kernel.get("smt_active") != "0"
     return NodeCores(
         host=host,
         ranks=len(ranks),

@@ -15,6 +15,7 @@ from synthetic_stack import made_stack
 
 SNAPSHOT: dict[str, Any] = {
     "cpus": "0",
+    "siblings": "0",
     "cpu": 0,
     "numa_node": 0,
     "threads": [],

@@ -153,6 +153,8 @@ class Snapshot:
     :param tcp_known: false when some of its IP sockets could not be counted.
     :param links: settings and counters of errors per interface and port, as recorder.c names them;
         one rank of a node is enough to read them, so ``None`` for the others.
+    :param siblings: all CPUs of the cores that ``cpus`` are of: several of a core with SMT;
+        ``None`` where the kernel does not say.
     :param waited_ns: how long the rank's main thread was ready to run and had no core
         (``/proc/self/schedstat``, sched-stats.rst); ``None`` where the kernel does not count it.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
@@ -175,6 +177,7 @@ class Snapshot:
     errors: Mapping[str, Mapping[str, int]]
     gpus: tuple[UsedGpu, ...]
     gpu_library: str | None
+    siblings: Cpus | None = None
     waited_ns: int | None = None
     cpu: int | None = None
     numa_node: int | None = None
@@ -498,6 +501,7 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "uptime_s": float(row["uptime"].split()[0]),
         "cpus": parse_cpus(row["cpus"]),
+        "siblings": None if row["siblings"] is None else parse_cpus(row["siblings"]),
         # A thread may end while it is looked at; then it has no mask.
         "threads": [
             (thread["name"], parse_cpus(thread["cpus"]))

@@ -101,8 +101,9 @@ def test_on_one_node_only_tcp_can_be_seen() -> None:
     assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
 
 
-def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
-    """Ranks of one node on these CPUs."""
+def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
+    """Ranks of one node on these CPUs; the threads of each one's cores, in order, by semicolons."""
+    cores = siblings.split(";") if siblings else [None] * len(cpus)
     ranks = [
         make_rank(number, size={"value": str(len(cpus)), "source": "PMI_SIZE"}, world=None)
         for number in range(len(cpus))
@@ -113,10 +114,10 @@ def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
             rank=number,
             size=len(cpus),
             kernel={**rank.kernel, "smt_active": smt},
-            init=replace(rank.init, cpus=parse_cpus(where)),
+            init=replace(rank.init, cpus=parse_cpus(where), siblings=core and parse_cpus(core)),
             finalize=replace(rank.last, cpus=parse_cpus(where)),
         )
-        for number, (rank, where) in enumerate(zip(ranks, cpus, strict=True))
+        for number, (rank, where, core) in enumerate(zip(ranks, cpus, cores, strict=True))
     ]
 
 
@@ -137,6 +138,13 @@ def test_cores(cpus, smt, own, words) -> None:
     status, lines = said(placed(*cpus, smt=smt), "cores=own")
     assert words in lines
     assert found.holds is own and status == (0 if own else answer.CONTRADICTED)
+
+
+@pytest.mark.parametrize(("siblings", "own"), [("0,64;1,65", True), ("0,1;0,1", False)])
+def test_threads_of_one_core_are_shared(siblings: str, own: bool) -> None:
+    run = run_of(placed("0", "1", smt="1", siblings=siblings))
+    [found] = answer.prove(run, ["cores=own"]).expectations
+    assert found.holds is own
 
 
 def test_a_launch_beside_it_may_have_the_same_cores() -> None:

@@ -995,10 +995,56 @@ static void put_clock(struct text *out, const char *name, clockid_t clock)
 
 /* ---- where it runs ---- */
 
+#define MAX_CPUS 8192 /* x86 Linux's CONFIG_NR_CPUS at most */
+
+/* Marks the CPUs of a list as the kernel writes it ("0-3,8"). */
+static void mark_cpus(const char *list, bool marked[MAX_CPUS])
+{
+    for (char *end; *list; list = *end ? end + 1 : end) {
+        unsigned long first = strtoul(list, &end, 10), last = first;
+        if (end == list)
+            return;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        for (; first <= last && first < MAX_CPUS; first++)
+            marked[first] = true;
+    }
+}
+
+/* Member with all CPUs of the cores that the process may use: with SMT a core has several. null: the kernel does not say. */
+static void put_siblings(struct text *out, const char *allowed)
+{
+    bool wanted[MAX_CPUS] = {false}, siblings[MAX_CPUS] = {false}, known = allowed != NULL;
+    struct text list = {0};
+    if (allowed)
+        mark_cpus(allowed, wanted);
+    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
+        if (!wanted[cpu] || siblings[cpu])
+            continue;
+        char *core = read_line("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        known &= core != NULL;
+        mark_cpus(core ? core : "", siblings);
+        free(core);
+    }
+    for (int cpu = 0, last; cpu < MAX_CPUS; cpu = last + 1) {
+        last = cpu;
+        if (!siblings[cpu])
+            continue;
+        while (last + 1 < MAX_CPUS && siblings[last + 1])
+            last++;
+        put(&list, last > cpu ? "%s%d-%d" : "%s%d", list.length ? "," : "", cpu, last);
+    }
+    put_member(out, "siblings");
+    put_string(out, known ? list.data : NULL);
+    free(list.data);
+}
+
 static void put_place(struct text *out)
 {
     unsigned cpu = 0, node = 0;
-    put_line(out, "cpus", status_field("/proc/self/status", "Cpus_allowed_list:"));
+    char *allowed = status_field("/proc/self/status", "Cpus_allowed_list:");
+    put_siblings(out, allowed);
+    put_line(out, "cpus", allowed);
     if (!syscall(SYS_getcpu, &cpu, &node, NULL))
         put(out, ",\"cpu\":%u,\"numa_node\":%u", cpu, node);
     int count = 0; /* of the other threads */
