@@ -76,7 +76,7 @@ class NodeCores(msgspec.Struct, frozen=True):
         each = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
         whose = {
             True: "of its own",
-            False: "that others use, too",
+            False: "whose cores others use, too",
             None: "of its own, maybe threads of one core,",
         }
         return (

@@ -127,10 +127,10 @@ def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]
         (("0", "1"), "0", True, "each of 2 ranks on 1 CPU of its own (0-1)"),
         (("0", "1"), "1", None, "maybe threads of one core"),
         (("0", "0"), "0", False, "may both run on core 0 only"),
-        (("0-1", "1-2"), "0", False, "that others use, too"),
+        (("0-1", "1-2"), "0", False, "whose cores others use, too"),
         (("0-3", "0-3"), "0", False, "not bound: 2 ranks on CPUs 0-3"),
         (("0-3",), "1", True, "not bound: 1 rank on CPUs 0-3"),
-        (("0-11",) * 11, "0", False, "each of 11 ranks on 12 CPUs that others use, too"),
+        (("0-11",) * 11, "0", False, "each of 11 ranks on 12 CPUs whose cores others use, too"),
     ],
 )
 def test_cores(cpus, smt, own, words) -> None:
