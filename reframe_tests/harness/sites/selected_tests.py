@@ -12,7 +12,6 @@ loaded; of a variant that is not made yet, ``test`` is its class.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -155,9 +154,12 @@ def _conditions(*words: str) -> list[Callable[[Any], bool]]:
 
 
 def _of_made_tests(option: str) -> bool:
-    """Whether an option selects by a number or a hash, which only a test that was made has."""
-    return option.startswith(("-n", "-x")) and any(
-        "@" in word or word.startswith("/") for word in option.split()[1:]
+    """Whether an option selects by a number, a hash or an expression, which
+    only a test that was made has.
+    """
+    return option.startswith("-E") or (
+        option.startswith(("-n", "-x"))
+        and any("@" in word or word.startswith("/") for word in option.split()[1:])
     )
 
 
@@ -182,10 +184,9 @@ def _selectors(words: Sequence[str]) -> list[tuple[str, Callable[[Any], bool]]]:
         filtered += [(f"-x {name}", filters.have_not_name(name)) for name in hidden]
         filtered += [(f"-T {tag}", filters.have_not_tag(tag)) for tag in known["exclude_tag"]]
         filtered += [(f"-t {tag}", filters.have_tag(tag)) for tag in known["tag"]]
+        expressions = known["filter_expr"][-1:]
+        filtered += [(f"-E {text}", filters.validates(text)) for text in expressions]
         found += [(option + origin, partial(_asks, fits)) for option, fits in filtered]
-        found += [
-            (f"-E {text}{origin}", partial(_validates, text)) for text in known["filter_expr"][-1:]
-        ]
     return found
 
 
@@ -202,16 +203,6 @@ def _of_mode(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
     return bool(fits(SimpleNamespace(check=test)))
-
-
-def _validates(text: str, test: Any) -> bool:
-    """As ReFrame's filter, without its warnings; of one that was not
-    made only its parameters can be asked.
-    """
-    try:
-        return bool(eval(text, None, vars(test)))
-    except Exception:
-        return isinstance(test, SimpleNamespace)
 
 
 def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
@@ -535,8 +526,6 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
         for file in files:
             if file.is_symlink() and not file.exists():
                 yield f"{file} is a link to nothing"
-            elif file.is_file() and not file.name.startswith("."):
-                yield from _overlooked_in(file)
         below = (
             sorted({file.parent for file in path.glob("*/*.py")})
             if path.is_dir() and not files
@@ -547,50 +536,6 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
                 f"{path} holds no test itself, and ReFrame does not look below it: give -c "
                 f"{below[0]}"
             )
-
-
-def _overlooked_in(file: Path) -> Iterator[str]:
-    """The same for one file; ReFrame itself says which it cannot read."""
-    try:
-        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-    except (OSError, SyntaxError, ValueError):
-        return
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-    bases = {ast.unparse(base) for node in classes for base in node.bases}
-    # ReFrame's ``simple_test``, by whatever way it was imported.
-    marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in classes}
-    tests = {
-        name: [mark for mark in names if mark.rpartition(".")[2] == "simple_test"]
-        for name, names in marks.items()
-    }
-    for node in classes:
-        rows = (
-            ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign))
-        )
-        if (
-            any(re.match(r"group(?:: .*)? = ", row) for row in rows)
-            and not tests[node.name]
-            and node.name not in bases
-        ):
-            yield (
-                f"class {node.name} of {file} names a group and is no test: write "
-                "@rfm.simple_test above it"
-            )
-    # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
-    imported = [
-        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
-    ]
-    imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    used = [mark for names in tests.values() for mark in names]
-    if (
-        used
-        and not any("." in mark for mark in used)
-        and not any(name.startswith("reframe") for name in imported)
-    ):
-        yield (
-            f"{file} imports nothing of reframe, so it is not taken for a file of tests: import "
-            "reframe in it"
-        )
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]

@@ -161,7 +161,7 @@ def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
         ("-l -n /1a", ["ImbPair", "Placement"]),
         ("-l -T imb -n P", ["Placement"]),
         ("-l -x Imb", ["Placement"]),
-        ("-l -E ppn==1", []),
+        ("-l -E ppn==1", ["ImbPair", "Placement"]),
         ("-l -E num_tasks==1", ["ImbPair", "Placement"]),
     ],
 )
