@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
 from reframe.core.exceptions import CommandLineError, ReframeError, RunSessionTimeout
@@ -38,6 +38,19 @@ from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput, meant
 from . import planned_cases
 
+
+class LeftOutPlace(NamedTuple):
+    """Where a test is not measured, and why.
+
+    :param place: a partition, or a stack of it.
+    :param everywhere: no stack there has the programs, however a case is placed.
+    """
+
+    place: str
+    why: str
+    everywhere: bool = False
+
+
 #: What the tests share: no tests, and not searched for any.
 SHARED = Path(__file__).resolve().parents[1]
 #: Variable that says how many seconds loading all tests may take.
@@ -50,7 +63,7 @@ _AGAIN_S = 60.0
 #: Tests of the harness that have been loaded; each adds itself.
 LOADED: list[Any] = []
 #: Each test with a partition (or one's stack) that it is left out on, and why.
-LEFT_OUT: list[tuple[Any, str, str]] = []
+LEFT_OUT: list[tuple[Any, LeftOutPlace]] = []
 #: Classes whose variables a mode, or what measures a night again, sets for any part of the tests.
 COMMON: list[type] = []
 #: Variants of tests that are not selected, or can be measured nowhere, and were therefore not made,
@@ -77,8 +90,6 @@ _WORDS = {
 }
 #: Tests and reasons at most that a sentence names.
 FEW = 3
-#: Begins the reason of what no stack of a partition has the programs for.
-WITHOUT = "no stack of this partition has"
 #: Options with which every variant is made, as short as ReFrame takes them: it runs tests on
 #: partitions and with stacks that they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
@@ -101,22 +112,22 @@ _OPTIONS = {
 }
 
 
-def leave_out(test: Any, place: str, reason: str) -> None:
+def leave_out(test: Any, left: LeftOutPlace) -> None:
     """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
-    LEFT_OUT.append((test, place, reason))
+    LEFT_OUT.append((test, left))
     if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append((test, f"@{place}: {reason}"))
+        _UNSAID.append((test, f"@{left.place}: {left.why}"))
 
 
-def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, str]]) -> None:
+def pass_over(test: Any, variant: int, facts: Any, left_out: Iterable[LeftOutPlace]) -> None:
     """The same of a variant that is not made, because it can be measured nowhere.
 
     :param facts: its ``display_name``, ``tags`` and parameters.
     """
     NOT_MADE.append((test, variant))
-    for place, reason in reasons:
-        PASSED_OVER.append((place, reason))
-        _UNSAID.append((facts, f"@{place}: {reason}"))
+    for place, why, _ in left_out:
+        PASSED_OVER.append((place, why))
+        _UNSAID.append((facts, f"@{place}: {why}"))
 
 
 def say_left_out() -> None:
@@ -299,17 +310,16 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         if not chosen or any(test.valid_systems for test in chosen):
             continue
         mine = {id(test) for test in chosen}
-        reasons = Counter(
-            f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine
-        )
+        reasons = Counter(left for test, left in LEFT_OUT if id(test) in mine)
         names = sorted({type(test).__name__ for test in chosen})
         subject = (
             f"no case of {' and '.join(names)}"
             if len(names) <= FEW
             else f"no case of any of {len(names)} tests"
         )
-        ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
-        why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
+        ordered = sorted(reasons, key=lambda left: (not left.everywhere, -reasons[left]))
+        said = [f"{left.place}: {left.why}" for left in ordered[:FEW]]
+        why = "; ".join(said) or "no partition of the system has the fabric"
         sentences.append(
             f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no "
             "stack has)"
