@@ -15,12 +15,6 @@ import pytest
 Run = Callable[..., CompletedProcess[str]]
 
 
-def test_on_one_machine_nothing_can_be_started(run_here: Run) -> None:
-    said = run_here("-l", "-v", "--system=generic", only="cascade.py").stdout
-    assert "Found 0 check(s)" in said
-    assert re.search(r"left out: WireTcp %fabric=\w+ @generic:default: \w+ is inside a node", said)
-
-
 def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here: Run) -> None:
     said = run_here("-l", "-v", "--system=minicluster", only="cascade.py").stdout
     listed = set(re.findall(r"^- (\w+) %fabric=(\w+)", said, re.MULTILINE))
@@ -118,10 +112,3 @@ def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(
         words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap", "-S", option)
         refused = run_here(*words, only="cascade.py")
         assert refused.returncode == 1 and sentence in refused.stdout, refused.stdout[-2000:]
-
-
-def test_no_run_at_all_is_refused(run_here: Run) -> None:
-    words = ("--dry-run", "--system=minicluster:eth1g", "-S", "repeats=0", "-n", "WireTcp")
-    result = run_here(*words, only="cascade.py")
-    assert result.returncode == 1
-    assert "-S repeats=0 would measure nothing; give 1 or more." in result.stdout

@@ -26,7 +26,6 @@ from recorded_programs import (
 )
 from reframe_tests.harness.evidence import rank_records, recorder
 from reframe_tests.harness.launchers import registry
-from reframe_tests.harness.vocabulary import BadInput
 from small_programs import compile_c, inside_namespace
 from synthetic_evidence import STACK
 
@@ -115,35 +114,6 @@ def test_library_is_built_once_per_source_by_the_first_compiler_that_can(
     assert recorder.build(tmp_path, compiler=["/bin/false"]) == first
     assert first.stat().st_mtime_ns == before
     assert list(tmp_path.iterdir()) == [first]
-
-
-def test_changed_source_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert list(recorder.SOURCE.parent.glob("*.[ch]")) == [recorder.SOURCE]
-    changed = tmp_path / "recorder.c"
-    changed.write_bytes(recorder.SOURCE.read_bytes() + b"\n")
-    before = recorder.digest()
-    monkeypatch.setattr(recorder, "SOURCE", changed)
-    assert recorder.digest() != before
-
-
-def test_no_compiler_is_one_sentence_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(recorder, "compilers", list)
-    with pytest.raises(
-        BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"
-    ):
-        recorder.build(tmp_path)
-
-
-def test_compiler_that_fails_is_named_and_leaves_nothing(tmp_path: Path):
-    with pytest.raises(
-        BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"
-    ):
-        recorder.build(tmp_path, compiler=["/bin/false"])
-    with pytest.raises(BadInput, match="no-such-compiler: No such file or directory"):
-        recorder.build(tmp_path, compiler=["no-such-compiler"])
-    assert not list(tmp_path.iterdir())
 
 
 def test_source_is_free_of_warnings(tmp_path: Path):
@@ -292,20 +262,6 @@ def test_who_a_rank_is_comes_from_the_variables_named_and_no_others(run):
     assert not [name for name in rank.environment if name.startswith("MPIBENCH")]
 
 
-@pytest.mark.parametrize("value", ["x", "-1", "4294967296", "9" * 100_000])
-def test_a_rank_that_is_no_number_is_none(run, value: str):
-    (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_RANK_VARIABLES="TORUS_RANK", TORUS_RANK=value)
-    assert (rank.rank, rank.rank_source) == (None, "TORUS_RANK")
-
-
-def test_a_recorder_without_its_variables_names_nobody(run):
-    """Started by hand it knows no launcher and no MPI, and records everything else."""
-    names = recorder.variables(STACK, registry.known()["srun"])
-    (rank,) = run(FAKE_SIZE="2", PMI_RANK="1", SLURM_PROCID="1", **dict.fromkeys(names, ""))
-    assert (rank.rank, rank.size, rank.world_unknown) == (None, None, NOT_SAID)
-    assert rank.library and rank.init.links is not None and rank.finalize is not None
-
-
 @pytest.mark.parametrize(
     ("way", "ended"),
     [
@@ -343,20 +299,6 @@ def test_threads_are_listed_with_their_masks(run):
     assert rank.finalize.threads == (("progress", rank.finalize.cpus),)
 
 
-def test_mask_is_the_kernels(run):
-    cpu = max(os.sched_getaffinity(0))
-    here = os.sched_getaffinity(0)
-    try:
-        os.sched_setaffinity(0, {cpu})
-        (rank,) = run()
-    finally:
-        os.sched_setaffinity(0, here)
-    assert rank.init.cpus == rank.finalize.cpus == rank.parent_cpus == {cpu}
-    assert rank.init.cpu == cpu
-    assert rank.cpuset is None or cpu in rank.cpuset
-    assert cpu in rank.online
-
-
 def test_own_tcp_bytes_are_counted(run):
     (rank,) = run("sends")
     (pair,) = rank.finalize.tcp
@@ -367,11 +309,6 @@ def test_own_tcp_bytes_are_counted(run):
     assert rank.finalize.tcp_known
     lo = rank.finalize.interfaces["lo"].tx - rank.init.interfaces["lo"].tx
     assert lo >= 4 << 20
-
-
-def test_socket_without_byte_count_is_said(run):
-    (rank,) = run("udp")
-    assert rank.init.tcp_known and not rank.finalize.tcp_known
 
 
 def test_settings_are_kept_and_secrets_are_not(run):
@@ -396,15 +333,6 @@ def test_settings_are_kept_and_secrets_are_not(run):
 
 
 # ---- staying out of the way ----
-
-
-def test_nobody_asked_nothing_written(run, tmp_path: Path):
-    assert run(MPIBENCH_EVIDENCE="") == []
-    assert list((tmp_path / "evidence").iterdir()) == []
-
-
-def test_program_without_mpi_writes_nothing(run):
-    assert run("without") == []
 
 
 @pytest.mark.parametrize("way", ["", "session"])

@@ -142,10 +142,6 @@ def test_a_driver_that_names_none_is_no_gpu(
     assert (rank.last.gpu_library or "").endswith(driver)
 
 
-def test_a_program_without_a_driver_is_asked_nothing(run: Callable[..., RankEvidence]) -> None:
-    assert (rank := run()).last.gpus == () and rank.last.gpu_library is None
-
-
 def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankEvidence:
     """Rank 0 of a program that is started after some lines of
     shell, in a mount namespace of its own.

@@ -15,9 +15,7 @@ import pytest
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
-from reframe_tests.harness.stacks import metadata
 from synthetic_conditions import ODD, resolved, simple_condition
-from synthetic_evidence import STACK
 
 REPEATS = 3
 
@@ -154,21 +152,6 @@ def test_a_group_that_hangs_or_fails_ends_for_itself(
     assert (tmp_path / "good.2.out").read_text() == "none of it\n", "ranks do not see it"
 
 
-def test_a_launch_that_had_to_be_killed_timed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jobscript, "GRACE_S", 1)
-    run_body(
-        tmp_path, [sh("deaf", "trap '' TERM; sleep 60 & wait; sleep 60")], repeats=1, limit_s=3
-    )
-    assert set(statuses(tmp_path).values()) == {jobscript.TIMED_OUT}
-
-
-def test_a_launch_that_is_killed_early_did_not_hang(tmp_path: Path) -> None:
-    run_body(tmp_path, [sh("killed", "kill -9 $$")], repeats=2)
-    assert set(statuses(tmp_path).values()) == {137}
-
-
 def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path) -> None:
     text = "echo first >out.txt; echo x >$MPIBENCH_EVIDENCE/rank.json"
     run_body(tmp_path, [replace(sh("one", text), result="out.txt")])
@@ -195,12 +178,6 @@ def test_the_last_run_of_a_job_says_when_it_began(tmp_path: Path) -> None:
     assert jobscript.read_start("") == jobscript.read_start("\x00\ufffd") == ""
 
 
-def test_a_log_cut_short_counts_as_missing() -> None:
-    log = "p2p 1 0 3\np2p 2 0 3.25\np2p 3 124 300.01\np2p 4 0 3.2\np2p 5 0 3."
-    assert jobscript.read_launch_log(log) == {("p2p", 1): 0, ("p2p", 2): 0, ("p2p", 3): 124}
-    assert jobscript.read_launch_times(log) == {("p2p", 2): 3.25, ("p2p", 3): 300.01}
-
-
 def test_each_launch_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
     """By the time since the machine's start, which has hundredths of a
     second; a loaded machine makes it only longer.
@@ -209,11 +186,6 @@ def test_each_launch_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
     times = jobscript.read_launch_times((tmp_path / jobscript.LAUNCH_LOG).read_text())
     assert set(times) == {("short", 1), ("short", 2), ("long", 1), ("long", 2)}
     assert all(seconds >= 1.09 for (name, _), seconds in times.items() if name == "long")
-
-
-def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) -> None:
-    assert run_body(tmp_path, [sh("bad", "exit 7")], head=("set -e",), repeats=2).returncode == 0
-    assert len(statuses(tmp_path)) == 2
 
 
 def test_output_without_end_is_cut_and_ends_the_job(
@@ -339,12 +311,6 @@ def test_a_job_with_an_owner_runs_to_its_end_and_leaves_nothing(tmp_path: Path) 
     assert (tmp_path / "one.3.out").read_text() == f"{owner.text}\n"
 
 
-def test_a_launch_that_runs_once_comes_first(tmp_path: Path) -> None:
-    first = jobscript.Command("first", ["env"], ["true"], once=True)
-    run_body(tmp_path, [sh("one", "true"), first], repeats=2)
-    assert list(statuses(tmp_path)) == [("first", 1), ("one", 1), ("one", 2)]
-
-
 def test_the_ranks_learn_which_variables_are_asked_for(tmp_path: Path) -> None:
     command = jobscript.Command(
         "one", ["env"], ["sh", "-c", f"echo ${jobscript.ASKED_VARIABLE}"], asked=("A", "B_C")
@@ -373,22 +339,6 @@ def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.glob("record*")) == ["record.sh", "record2.sh"]
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["$(touch made)`touch made`$HOME", 'it\'s "so" \\ & | *', "two\nlines", ""],
-)
-def test_a_quoted_value_is_literal(tmp_path: Path, value: str) -> None:
-    script = f"export V={jobscript.quote(value)}; printenv V"
-    done = bash(script, tmp_path)
-    assert done.stdout == value + "\n"
-    assert not (tmp_path / "made").exists()
-
-
-def test_only_the_harness_names_files_of_the_job(tmp_path: Path) -> None:
-    assert jobscript.quote("$PWD/a b", of_job=True) == "\"$PWD\"/'a b'"
-    assert jobscript.quote("$PWD/a b") == "'$PWD/a b'"
-
-
 # ---- Programs that read a file and write one: each launch finds its own, and
 # what it wrote is kept beside what it printed ----
 
@@ -415,14 +365,6 @@ def test_a_result_of_another_launch_is_not_taken(tmp_path: Path) -> None:
     assert (tmp_path / "one.1.result.out").read_text() == "first\n"
     assert (tmp_path / "two.1.out").read_text() == ""
     assert not (tmp_path / "two.1.result.out").exists()
-
-
-def test_no_more_is_kept_than_of_what_is_printed(tmp_path: Path) -> None:
-    endless = replace(
-        sh("one", f"head -c {jobscript.MOST_OUTPUT_BYTES + 9} /dev/zero >out.txt"), result="out.txt"
-    )
-    run_body(tmp_path, [endless], repeats=1)
-    assert (tmp_path / "one.1.result.out").stat().st_size == jobscript.MOST_OUTPUT_BYTES
 
 
 # ---- Two stacks interleaved in one job: what the job's shell makes of it ----
@@ -472,22 +414,6 @@ def test_every_assignment_is_literal(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_paired_stack_gets_its_own_variables_literally(tmp_path: Path) -> None:
-    own = resolved()
-    theirs = replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
-    enter = interleaved._enter("rival_p", own, theirs)
-    text = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''
-    done = bash(text, tmp_path)
-    assert done.stdout == f"{ODD}|{ODD}"
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path) -> None:
-    environment = metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
-    [[name, text]] = environment["env_vars"]
-    assert bash(f"export {name}={text}; printenv V", tmp_path).stdout == "a b;c\n"
-
-
 #: What a rank finds under a launcher that numbers it on its node, and the GPU it then sees: entry
 #: of the list that the batch system gave, else the site's number.
 GPU_LISTS = {
@@ -535,16 +461,3 @@ def test_each_rank_sees_the_gpu_of_its_number_or_ends(case: str, tmp_path: Path)
             and excerpt(error) == error.strip()
         )
         assert error.startswith("mpibench: ") and wanted in error
-
-
-def test_the_sites_order_of_gpus_is_kept(tmp_path: Path) -> None:
-    """A site may name its GPUs in another order than that of their
-    addresses; numbers and lists are in the latter.
-    """
-    known = {"MPIBENCH_LOCAL_RANK_VARIABLES": "LOCAL"}
-    command = jobscript.Command(
-        "one", ["env"], ["sh", "-c", "echo $V"], known=known, gpu=("V", "3 2 1 0")
-    )
-    for given, seen in (({}, "2"), ({"V": "a,b,c,d"}, "c")):
-        run_body(tmp_path, [command], {**PLAIN, "LOCAL": "1", **given}, repeats=1)
-        assert (tmp_path / "one.1.out").read_text() == f"{seen}\n"

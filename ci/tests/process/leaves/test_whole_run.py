@@ -11,9 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import selected_tests
-from reframe_tests.harness.vocabulary import BadInput
 
 Run = Callable[..., CompletedProcess[str]]
 TEST = """
@@ -56,14 +54,6 @@ class Stats:
 )
 def test_a_session_without_all_of_its_cases_is_none(stats: Stats, dry: bool, said: str) -> None:
     assert selected_tests.lost_cases(stats, 2, dry=dry) == said
-
-
-def test_a_limit_that_is_none_is_refused() -> None:
-    for value in ("soon", "-1"):
-        with pytest.raises(BadInput):
-            selected_tests.limit_of({selected_tests.LIMIT: value})
-    for environ in ({}, {selected_tests.LIMIT: ""}):
-        assert selected_tests.limit_of(environ) == selected_tests.LIMIT_S
 
 
 @pytest.fixture
@@ -127,23 +117,6 @@ def test_a_session_whose_cases_were_all_skipped_is_red(
     assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        ("", None),
-        ("import os\nos._exit(0)\n", "it lists nothing: a file of tests ends the program"),
-        ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
-    ],
-)
-def test_doctor_says_which_tests_are_not_loaded(
-    tmp_path: Path, root: Path, end: str, said: str | None
-) -> None:
-    (tmp_path / "own.py").write_text(f"{TEST}\n\n{end}")
-    [finding] = doctor.check_loading([tmp_path, tmp_path / "absent"], "generic", root)
-    assert finding.state == (doctor.MISSING if said else doctor.OK), finding.detail
-    assert (said or f"ReFrame loads 1 from {tmp_path}") in finding.detail
-
-
 UNMARKED = TEST.replace("@rfm.simple_test\n", "")
 GROUP = '    group = "p2p"\n'
 OURS = TEST.replace("import reframe as rfm", "from ours import rfm, simple_test")
@@ -173,14 +146,3 @@ def test_what_reframe_passes_over_is_named(tmp_path: Path, text: str, sentence: 
         found = list(selected_tests.overlooked([str(path)]))
         assert len(found) == (sentence is not None)
         assert all(one.startswith(sentence.format(own)) for one in found)
-
-
-def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "own.py").write_text(TEST)
-    [sentence] = selected_tests.overlooked([str(tmp_path)])
-    assert sentence.endswith(f"ReFrame does not look below it: give -c {tmp_path}/tests")
-    assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
-    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
-    [sentence] = selected_tests.overlooked([str(tmp_path)])
-    assert sentence == f"{tmp_path}/gone.py is a link to nothing"

@@ -81,12 +81,6 @@ def test_an_odd_node_is_named_and_the_night_is_red_and_whole(project: NightProje
     assert "of another machine" in text and "1 node answered." in text
 
 
-def test_without_the_test_of_nodes_the_night_is_red(project: NightProject) -> None:
-    (project.top / "reframe_tests" / "preflight.py").unlink()
-    status, said = project.run(PREFLIGHT="yes")
-    assert status == 1 and "preflight: ReFrame ended before" in said.split("NOT accepted")[1], said
-
-
 def test_a_part_of_a_night_looks_at_no_node_and_a_word_that_is_none_is_refused(
     project: NightProject,
 ) -> None:
@@ -104,13 +98,3 @@ def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_
     assert status == 0 and reason in said and runs(project) == ["nightly"], said
     status, said = project.run(**WIDE, PREFLIGHT="yes")
     assert status == 1 and reason in said.split("NOT accepted; reasons: 1")[1], said
-
-
-def test_a_partition_whose_nodes_are_not_looked_at_is_named_beside_one_whose_are(
-    project: NightProject,
-) -> None:
-    changed = '{**system["partitions"][0], "name": "batch", "scheduler": "pbs"}'
-    use_pbs(project, f'{SYSTEM}system["partitions"].append({changed})\n')
-    status, said = project.run(**WIDE, PREFLIGHT="yes")
-    reason = "preflight: not looked at: tiny:batch: no launcher is known"
-    assert status == 0 and reason in said and runs(project) == ["preflight", "nightly"], said

@@ -19,7 +19,6 @@ from mpibench.judge.plan import making
 from mpibench.judge.plan.making import NightPlan, PlanRequest
 from mpibench.judge.plan.record import ListedCase, ask
 from mpibench.night import settings as night_settings
-from reframe_tests.harness.vocabulary import BadInput
 
 DAY = date(2026, 11, 23)
 
@@ -67,21 +66,6 @@ def centre(tmp_path_factory: pytest.TempPathFactory) -> Listed:
     return Listed(planned_sites.write(top, planned_sites.centre(), planned_sites.FIVE_STACKS))
 
 
-def run(site: Listed, words: str) -> tuple[int, str]:
-    """The command, on a made-up site."""
-    program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
-    given = f"plan --system=mysystem --dataset {site.top}/set {words}"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *given.split()],
-        env={**site.environ, "MPIBENCH_SITES": str(site.top / "site_configs")},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=site.top,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path: Path) -> None:
     """What two ranks measure takes the smallest count; ``-P nodes=`` asks for others."""
     top = planned_sites.write(tmp_path, planned_sites.three_partitions())
@@ -118,13 +102,6 @@ def test_a_centre_has_ten_minute_nights(centre: Listed) -> None:
         assert len({case.parameters["fabric"] for case in here}) == fabrics
 
 
-def test_with_room_for_all_a_night_is_the_whole_matrix(newcomer: Listed) -> None:
-    plan = newcomer.plan("1000000nodeh", "wide")
-    assert plan.record.planned == set(newcomer.listings["wide"].cases)
-    assert len(plan.record.planned) > 500
-    assert plan.record.broken == () and plan.record.every == "tonight"
-
-
 def test_a_planned_night_keeps_its_budget_and_says_when_the_rest_comes(newcomer: Listed) -> None:
     plan = newcomer.plan("5m")
     assert plan.record.broken == () and plan.record.every == f"within {plan.within} nights"
@@ -144,20 +121,6 @@ def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer: 
     assert not none.tonight and none.record.broken == (none.misfit,)
 
 
-def test_a_case_is_explained(newcomer: Listed) -> None:
-    plan = newcomer.plan("5m")
-    rows = {row.planned: row.case for row in plan.record.cases}
-    for planned, why, last in (
-        (True, "in: its turn", "never measured"),
-        (False, "out: no room tonight", "comes next on 20"),
-    ):
-        lines = making.explain(plan, f"^{re.escape(str(rows[planned]).replace(' ', ''))}$")
-        assert lines[0] == f"{rows[planned]}: {why}" and any(last in line for line in lines)
-    for pattern in ("ImbPointTwoPoint", "Imb", "("):
-        with pytest.raises(BadInput):
-            making.explain(plan, pattern)
-
-
 def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_path: Path) -> None:
     """With the plan's file in the environment ReFrame lists what was planned, and nothing else."""
     plan = newcomer.plan("5m")
@@ -173,26 +136,3 @@ def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     listed = re.findall(r"^- (.+) /[0-9a-f]+ @mysystem:compute\+(\S+)$", done.stdout, re.M)
     assert {ListedCase("compute", stack, name) for name, stack in listed} == plan.record.planned
-
-
-def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer: Listed) -> None:
-    status, said = run(newcomer, "--date 2026-11-23")
-    assert status == 0 and said.startswith("2026-11-23, mysystem, run=nightly: "), said
-    status, said = run(newcomer, "--budget 0.001nodeh --date 2026-11-23")
-    assert status == 1 and "NOT KEPT: a budget of 0.001nodeh is too small" in said, said
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--budget much",
-        "--budget 30m --date 9999-12-31",
-        "--budget 30m --nights 61",
-        "--budget 30m -- -n Nothing",
-        "--budget 30m -- --mode=smoke",
-        "--mode smoke",
-    ],
-)
-def test_bad_input_is_one_sentence(newcomer: Listed, words: str) -> None:
-    status, said = run(newcomer, words)
-    assert status == 2 and "mpibench: " in said and "Traceback" not in said, said

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from reframe_tests.harness.cases.preflight import node_facts
-from synthetic_node import NVIDIA, gpu, make_node
+from synthetic_node import gpu, make_node
 
 Run = Callable[..., CompletedProcess[str]]
 SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
@@ -92,50 +92,6 @@ def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, 
         return
     node_facts.read_nvlinks(text, rows)
     assert [row["nvlinks"] for row in rows.values()] == [links]
-
-
-@pytest.mark.parametrize(
-    ("links", "answers", "nvlinks"),
-    [
-        ("", "complete", {"0000:01:00.0": "none"}),
-        ("Link", "nvidia-smi nvlink -s prints 'Link'", None),
-    ],
-)
-def test_what_it_says_of_models_counts_whatever_it_says_of_links(
-    links: str, answers: str, nvlinks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "links").write_text(links)
-    node = make_node(tmp_path, NVIDIA, gpu("0000:01:00.0"))
-    found = ask(node, monkeypatch, f"cat {SMI}/nvidia-595.80-l40s.csv", links=f"{tmp_path}/links")
-    assert found["gpu_answers"] == {"": answers} and found.get("nvlinks") == nvlinks
-    assert found["gpu_model"] == {"0000:01:00.0": "NVIDIA L40S"} and "mig_mode" in found
-
-
-@pytest.mark.parametrize(
-    ("script", "fault"),
-    [
-        ("echo No devices were found; exit 6", "ended with status 6: No devices were found"),
-        (
-            "echo Failed to initialize NVML: Driver/library version mismatch >&2; exit 18",
-            "ended with status 18: Failed to init",
-        ),
-        (f"cat {SMI}/nvidia-595.80-l40s.csv", "does not list 0000:00:09.0 of 1 GPUs"),
-        (
-            f"sed s/Disabled/[Unknown.Error]/ {SMI}/nvidia-590.48.01-h100.csv",
-            "prints '00000000:00:09.0, NVIDIA H100",
-        ),
-        (f"sed '2p' {SMI}/nvidia-590.48.01-h100.csv", "prints 'pci.bus_id, name"),
-        ("", "prints ''"),
-        ("exec sleep 60", "did not answer in 0.2 s"),
-    ],
-)
-def test_what_a_tool_does_not_say_is_no_good_node(
-    script: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_facts, "TOOL_S", 0.2 if "sleep" in script else 30)
-    found = ask(make_node(tmp_path, NVIDIA, gpu("0000:00:09.0")), monkeypatch, script)
-    assert str(found["gpu_answers"][""]).startswith(f"nvidia-smi {fault}")
-    assert "mig_mode" not in found and "gpu_model" not in found
 
 
 def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import cli
 from mpibench.store import dataset, session_files
 from tiny_site import TinySite
 
@@ -74,13 +73,6 @@ def test_only_old_files_of_sessions_go(results: Path) -> None:
     assert prune(results, 90, remove=False) == ["no file of a session is to be removed"]
 
 
-def test_what_is_still_being_written_stays(results: Path) -> None:
-    """The name says when a session began; it goes by what was written last."""
-    (results / f"output/{OLD}/generic/default/b.out").write_text("now")
-    prune(results, 90, remove=True)
-    assert (results / f"output/{OLD}").exists() and not (results / f"stage/{OLD}").exists()
-
-
 def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "precious").write_text("kept")
@@ -114,11 +106,6 @@ def test_a_dataset_nobody_can_read_stops_it(results: Path) -> None:
     with pytest.raises(session_files.BadInput, match=r"x\.parquet is cut off or no Parquet file"):
         prune(results, 90, remove=True)
     assert set(OF_SESSIONS) <= set(_files(results))
-
-
-def test_the_command_wants_a_whole_day(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sessions", "prune", "--older-than", "0"]) == 2
-    assert "older-than" in capsys.readouterr().err
 
 
 def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: Path) -> None:

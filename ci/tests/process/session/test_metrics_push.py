@@ -4,7 +4,6 @@ sent, in both formats, and only what is proven.
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -123,15 +122,6 @@ def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
     assert pushed == {latency, barrier}
     rows = {row["stack"]: row["values"] for row in metrics_push.rows_of(both)}
     assert rows == {STACKS[1]: [1.5, None, 1.25], STACKS[2]: [3.0]}
-
-
-def test_a_dry_run_and_what_is_not_ours_send_nothing(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    bare = SimpleNamespace(created=1.0)
-    for nothing in (record("dry-run"), record(check_samples=None), record(check_proof=None), bare):
-        metrics_push.push(nothing, f"{url}/metrics/job/mpibench")
-        assert kept.posts == []
-        assert not [*metrics_push.case_lines(nothing), *metrics_push.protocol_lines(nothing)]
 
 
 def test_line_rate_and_references_are_beside_the_values(gateway: tuple[str, Gateway]) -> None:
@@ -304,24 +294,6 @@ def test_what_a_server_says_reaches_a_terminal_as_text(
     )
 
 
-@pytest.mark.parametrize(
-    ("token", "user", "sent"),
-    [
-        ("secret", "", "Token secret"),
-        ("", "me:a%2Fb@", "Basic " + base64.b64encode(b"me:a/b").decode()),
-    ],
-)
-def test_a_token_or_user_of_influxdb_is_sent(
-    gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch, token: str, user: str, sent: str
-) -> None:
-    url, kept = gateway
-    monkeypatch.setenv("INFLUX_TOKEN", token)
-    metrics_push.write(
-        ["a b=1 1"], f"{url}/api/v2/write?org=o&bucket=b".replace("://", f"://{user}")
-    )
-    assert kept.authorizations == [sent]
-
-
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     """It would hold up every case of a night."""
     os.mkfifo(tmp_path / "pipe")
@@ -371,24 +343,6 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ("prometheus+http://gateway:9091", "ends in /metrics/job/NAME"),
-        ("prometheus+http://gateway:9091/metrics/job/x/lonely", "ends in /metrics/job/NAME"),
-        ("prometheus+http://gateway:9091/metrics/job/x/stack/y", "'stack' is the case's own"),
-        ("influx+http://influx:8086/api/v2/write?org=o", "written to at /api/v2/write?org=ORG&b"),
-        ("influx+http://influx:8086/write?db=d&precision=s", "times are sent in nanoseconds"),
-        ("json+file:///var/log/", "names no file"),
-        ("http://a/ gateway:9091", "MPIBENCH_METRICS is 'gateway:9091'"),
-    ],
-)
-def test_the_variable_is_checked(value: str, sentence: str) -> None:
-    assert metrics_push.handlers({}) == []
-    with pytest.raises(BadInput, match=re.escape(sentence)):
-        metrics_push.handlers({"MPIBENCH_METRICS": value})
-
-
-@pytest.mark.parametrize(
     "value",
     [
         "user:secret@gateway:9091",
@@ -406,17 +360,6 @@ def test_what_is_refused_is_said_without_its_password(value: str) -> None:
     with pytest.raises(BadInput) as raised:
         metrics_push.handlers({"MPIBENCH_METRICS": value})
     assert "secret" not in str(raised.value) and "..." in str(raised.value)
-
-
-def test_several_addresses_are_several_handlers(tmp_path: Path) -> None:
-    addresses = "prometheus+http://g:1/metrics/job/x  json+file:///a http://c/d influx+file:///b"
-    rows = metrics_push.handlers({"MPIBENCH_METRICS": addresses})
-    assert [f"{row['type']} {row['url']}" for row in rows] == [
-        "pushgateway http://g:1/metrics/job/x",
-        "caselog /a",
-        "jsonlist http://c/d",
-        "influx /b",
-    ]
 
 
 def test_an_address_that_does_not_answer_harms_no_test(run_reframe: Callable[..., Any]) -> None:

@@ -121,39 +121,6 @@ def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) ->
         assert launched == ["data_check", *alone, "shared"]
 
 
-def test_programs_of_unequal_size_are_left_out_and_said(
-    run_reframe: Run, sandbox: Path, require_stack: Any
-) -> None:
-    require_stack("mpich-wheels")
-    twelve_cores(sandbox)
-    options = ("-l", "-v", "--system=minicluster:shm", "-n", "NodeSharing", "-P", "programs=5,6,13")
-    said = run_reframe(*options, top=sandbox, only="node.py").stdout
-    assert set(re.findall(r"^- NodeSharing .*%programs=(\d+)", said, re.MULTILINE)) <= {"6"}
-    assert "12 ranks of a node are not 5 programs of equal size; -P ppn=10 would do" in said
-
-
-@pytest.mark.parametrize(("action", "programs"), [("-r", "1"), ("-l", "1,2")])
-def test_one_program_that_shares_nothing_is_refused(
-    run_reframe: Run, sandbox: Path, action: str, programs: str
-) -> None:
-    words = f"{action} --system=minicluster:shm -n NodeSharing -P programs={programs}"
-    refused = run_reframe(*words.split(), top=sandbox, only="node.py")
-    assert refused.returncode == 1
-    assert "programs=1 shares a node with nobody" in refused.stdout + refused.stderr
-
-
-def test_a_paired_stack_is_no_program_beside_another(
-    run_reframe: Run, sandbox: Path, require_stack: Any
-) -> None:
-    for name in STACKS:
-        require_stack(name)
-    twelve_cores(sandbox)
-    words = "--dry-run --system=minicluster:shm -n NodeSharing.*pinning=bunch%programs=2"
-    words = f"{words} -p mpich-wheels -S paired_stack=intelmpi-wheels"
-    said = run_reframe(*words.split(), top=sandbox, only="node.py").stdout
-    assert "programs that share a node are not interleaved with those of another stack" in said
-
-
 def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) -> None:
     """Intel MPI 4.0.1 is given the list of each program, as the paper's
     joblets were; nothing else pins it (section 3.5).

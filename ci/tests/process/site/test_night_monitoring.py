@@ -72,17 +72,6 @@ def test_a_night_that_was_not_judged_is_not_green(tmp_path: Path, by_gate: bool)
     assert (row["result"], row["problems"]) == ("not judged", [])
 
 
-def test_what_the_gate_said_is_part_of_the_answer(tmp_path: Path) -> None:
-    said = ["Uniband is 9 % slower", "both"]
-    records.answer(tmp_path, "s1", records.GATE, "nightly", said, judged=5)
-    log = tmp_path / "log"
-    assert send(tmp_path, "", ["x"]) == []
-    assert send(tmp_path, f"json+file://{log}", ["both"]) == []
-    row = json.loads(log.read_text())
-    assert row["problems"] == ["both", "Uniband is 9 % slower"] and row["result"] == "fail"
-    assert (row["system"], row["run"], row["session"]) == ("sys", "nightly", "s1")
-
-
 def test_a_night_in_a_real_influxdb(tmp_path: Path) -> None:
     with influxdb(tmp_path) as url:
         assert send(tmp_path, f"influx+{url}/write?db=mpibench", [ODD], system=ODD) == []
@@ -103,12 +92,6 @@ def test_a_server_that_does_not_answer_is_a_sentence_without_its_password(
 ) -> None:
     [sentence] = send(tmp_path, metrics, [])
     assert where in sentence and "secret" not in sentence
-
-
-def test_answers_that_cannot_be_read_end_no_night(tmp_path: Path) -> None:
-    (tmp_path / records.StoredAnswer.kind).symlink_to(tmp_path / records.StoredAnswer.kind)
-    assert send(tmp_path, f"json+file://{tmp_path}/log", ["not kept"]) == []
-    assert json.loads((tmp_path / "log").read_text())["problems"] == ["not kept"]
 
 
 def promtool(*words: str | Path) -> str:

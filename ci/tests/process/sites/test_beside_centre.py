@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from centre_styles import FABRICS, CentreSite
+from centre_styles import CentreSite
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import centre, site
 from synthetic_stack import write_stack
@@ -182,25 +182,6 @@ def test_our_settings_that_do_not_come_into_force_are_no_loop(
     nothing = alone(beside, *options, "-l")
     assert nothing.returncode == 1
     assert f"need its settings: name them last, -C {settings}" in said(nothing)
-
-
-def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe: Run) -> None:
-    """And its log file its messages, while what is measured is stored with us."""
-    file = beside.root / "reframe_tests" / "writer.py"
-    file.parent.mkdir()
-    file.write_text(TEST)
-    extras = f'"extras": {{"rack": 7{FABRICS}}}'
-    beside.change('"launcher": "mpirun", "environs"', f'"launcher": "local", {extras}, "environs"')
-    words = ("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer")
-    result = reframe(*words, only="preflight.py")
-    assert "PASSED" in said(result), said(result)
-    [log] = (beside.logs / "perflogs").rglob("Writer.log")
-    _, line = log.read_text().splitlines()
-    assert line.endswith("|1.5|us") and "@default:default+gnu|" in line
-    assert "Writer" in (beside.logs / "reframe.log").read_text()
-    results = beside.root / "results"
-    assert (results / "results.db").is_file()
-    assert any("Writer" in path.read_text() for path in (results / "logs").iterdir())
 
 
 def test_the_doctor_says_what_is_missing_and_of_both_configurations(

@@ -16,7 +16,6 @@ import pytest
 import planned_sites
 import published_stacks
 from job_scripts import compare, fabric_of, listed, normalised
-from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import site
 from tiny_site import write_site
 
@@ -59,20 +58,6 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
     }
     listing = run_reframe("-lC", f"--system={system['name']}", **where).stdout
     compare(system["name"], {**written, "listing.txt": listed(listing)})
-
-
-@pytest.mark.parametrize("template", CASES)
-def test_the_doctor_says_of_a_template_what_nobody_ran(template: str, tmp_path: Path) -> None:
-    def said(launcher: str) -> list[tuple[str, str]]:
-        rows = doctor.check_launcher("here:p", launcher)
-        return [(row.state, row.detail) for row in rows]
-
-    for partition in filled(template, tmp_path)["partitions"]:
-        [(state, detail)] = said(partition["launcher"])
-        assert state == doctor.NOTE and "was never run by this project" in detail
-    assert said("srun") == said("mpirun") == []
-    [(state, detail)] = said("ibrun")
-    assert state == doctor.MISSING and "nothing is known about pinning under launcher" in detail
 
 
 def test_a_job_on_one_node_asks_slurm_for_slingshots_network(

@@ -12,7 +12,7 @@ import yaml
 
 import spack_output
 from mpibench import cli
-from mpibench.stacks.spack import build, lock, modulefiles
+from mpibench.stacks.spack import lock, modulefiles
 from reframe_tests.harness.stacks import metadata
 from synthetic_spack import Site
 from synthetic_stack import write_stack
@@ -110,34 +110,6 @@ def test_an_mpi_the_site_has_updated_makes_its_own_stack_solve_again(place: Site
         assert {row["stack"] for row in place.journal() if row["command"] == "concretize"} == again
 
 
-def test_a_name_that_means_two_stacks_is_refused(place: Site) -> None:
-    for end in ("x", "v5", "x-v5"):
-        common(place, end, "packages: {zlib: {require: ['@1']}}\n")
-    assert "is mpich with common-v5, common-x and mpich with" in place.refusal("mpich-x-v5")
-    assert build.split(place.top, "mpich-v5-x") == ("mpich", ("common-x", "common-v5"))
-
-
-def test_all_stacks_are_built_by_default_and_solve_only_builds_none(place: Site) -> None:
-    assert place.build(concretize_only=True) == []
-    assert (
-        place.asked("openmpi") == ["config get", "concretize", "python"]
-        and place.registered() == []
-    )
-    assert place.build(skip_tests=True) == []
-    assert place.registered() == ["mpich", "openmpi"]
-    assert "test run" not in place.asked("openmpi") + place.asked("mpich")
-
-
-def test_the_scope_is_the_systems_unless_the_variable_names_one(place: Site) -> None:
-    assert build.find_scope(None, place.top, {}) is None
-    own = place.top / "site_configs" / "generic" / "spack"
-    own.mkdir()
-    named = {"MPIBENCH_SPACK_SCOPE": str(place.top)}
-    assert build.find_scope(None, place.top, {}) == own
-    assert build.find_scope(None, place.top, named) == place.top
-    assert build.find_scope("generic", place.top, named) == own
-
-
 # ---- several stacks of one MPI ----
 
 
@@ -163,17 +135,6 @@ def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(
     assert "known are mpich, openmpi, each also with -clang" in place.refusal("openmpi-icx")
 
 
-@pytest.mark.parametrize("name", ["package.yaml", "packages.yml", "packages.yaml"])
-def test_a_folder_of_settings_that_says_nothing_makes_no_stack(place: Site, name: str) -> None:
-    """Else the plain stack would be measured under a name that claims otherwise."""
-    file = common(place, "v508", "packages: {}\n") / "packages.yaml"
-    if name != file.name:
-        file.rename(file.with_name(name)).write_text('packages: {openmpi: {require: ["@=5"]}}\n')
-    [sentence] = place.build("openmpi-v508")
-    assert f"{file} says, which is not there or says nothing" in sentence
-    assert "has no stack 'openmpi-v508-v508'" in place.refusal("openmpi-v508-v508")
-
-
 @pytest.mark.parametrize(
     ("require", "taken"),
     [
@@ -195,18 +156,6 @@ def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(
     said = place.build("openmpi-zz")
     assert any("the site's own is openmpi@4.1.4" in sentence for sentence in said) != taken
     assert ("install" in place.asked("openmpi-zz")) == taken
-
-
-@pytest.mark.parametrize("damage", ["bytes", "folder", "lock"])
-def test_what_spack_works_with_is_made_again_where_it_is_damaged(place: Site, damage: str) -> None:
-    assert place.build("openmpi") == []
-    work = place.top / "results" / "spack" / "environments" / "openmpi"
-    path = work / ("spack.lock" if damage == "lock" else build.CONCRETIZED)
-    path.unlink()
-    path.write_bytes(b"\xff\xfe") if damage == "bytes" else path.mkdir()
-    place.forget()
-    assert place.build("openmpi") == []
-    assert "concretize" in place.asked("openmpi") and path.is_file()
 
 
 def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site) -> None:

@@ -103,13 +103,6 @@ def test_another_mpi_below_the_prefix_is_refused(
         description.check_external(locked, prefix)
 
 
-def test_a_compiler_that_fails_here_proves_nothing(locked: lock.Lock, tmp_path: Path) -> None:
-    """It may need a module, or what Spack's own compiler wrappers give it."""
-    description.check_external(
-        locked, links(tmp_path / "odd", mpicc="/bin/false", mpirun="/usr/bin/mpirun.mpich")
-    )
-
-
 def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(
     tmp_path: Path, compilers: dict[str, str]
 ) -> None:

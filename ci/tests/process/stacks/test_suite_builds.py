@@ -152,55 +152,6 @@ def test_osu_is_configured_for_the_toolkit_of_the_gpus(
     assert stack.gpu == gpu and "gpu" not in stack.suites["osu"]
 
 
-def test_a_toolkit_that_is_not_named_is_said(tmp_path: Path, tarball, add) -> None:
-    for gpu, reason in (("rocm", "neither ROCM_PATH nor ROCM_HOME"), ("sycl", "is none of the")):
-        with pytest.raises(BadInput, match=reason):
-            add(tarball(), gpu=gpu)
-    assert left(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        (
-            {"configure": "#!/bin/sh\necho 'configure: error: no working compiler'; exit 77"},
-            r"exit status 77 \(configure: error: no working compiler\); its log is .*osu.log",
-        ),
-        (
-            {
-                "configure": "#!/bin/sh\nprintf 'all:\\n\\t@echo cannot write: No space left on "
-                "device; false\\n' >Makefile"
-            },
-            r"make ended with exit status 2 \(cannot write: No space left on device\)",
-        ),
-        ({"osu_latency.c": "int main(void) { return x; }"}, r"\(osu_latency.c:1:\d+: error: .*\)"),
-        (
-            {"configure": "#!/bin/sh\nprintf 'all install:\\n' >Makefile"},
-            r"was built and has no program of osu",
-        ),
-    ],
-)
-def test_what_cannot_be_built_is_a_sentence(
-    files: dict[str, str], sentence: str, tmp_path: Path, tarball, add
-) -> None:
-    with pytest.raises(BadInput, match=sentence):
-        add(tarball(**files))
-    assert not left(tmp_path)
-
-
-def test_what_is_no_release_is_refused(tmp_path: Path, tarball, add) -> None:
-    path = tarball()
-    for content in (path.read_bytes()[:200], b"no tarball"):
-        path.write_bytes(content)
-        with pytest.raises(BadInput, match="cannot be unpacked"):
-            add(path)
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(Path(__file__), "osu/README")
-    with pytest.raises(BadInput, match="is no release tarball of osu"):
-        add(path)
-    assert not left(tmp_path)
-
-
 @pytest.mark.parametrize("judged", [True, False], ids=["tarfile judges", "old tarfile"])
 def test_nothing_is_unpacked_outside(
     judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -241,19 +192,6 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
     assert not list((tmp_path / "work").iterdir())
 
 
-@pytest.mark.parametrize("kind", ["link", "time"])
-def test_a_member_that_cannot_be_unpacked_is_said(kind: str, tmp_path: Path) -> None:
-    last = tarfile.TarInfo("osu-7.4/last")
-    if kind == "link":
-        last.type = tarfile.LNKTYPE
-        last.linkname = "osu-7.4/nothere"
-    else:
-        last.pax_headers = {"mtime": "1e400"}
-    tarball = archive(tmp_path / "x.tar.gz", last)
-    with pytest.raises(BadInput, match="cannot be unpacked"):
-        suite_builds.unpack(tarball, tmp_path / "work")
-
-
 def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball, add) -> None:
     path = tarball()
     wrapper = mpi.with_name("mpicc")
@@ -266,27 +204,6 @@ def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball
     named = mpi.rename(mpi.with_name("mpirun.openmpi"))
     with pytest.raises(BadInput, match=r"there is no mpicc.openmpi and mpicxx.openmpi beside"):
         suite_builds.find_compilers(named, named.parent.parent, {"PATH": str(named.parent)})
-    assert not left(tmp_path)
-
-
-def test_a_release_with_a_name_that_no_terminal_can_show_is_none(tmp_path: Path) -> None:
-    tarball = archive(tmp_path / "x.tar.gz", top="osu\x1b[31m")
-    with pytest.raises(BadInput, match="is no release tarball"):
-        suite_builds.unpack(tarball, tmp_path / "work")
-
-
-def test_where_nothing_can_be_put_nothing_is_built(tmp_path: Path, tarball, add) -> None:
-    (tmp_path / "file").write_text("")
-    path = tarball(configure="#!/bin/sh\nexit 1")
-    for into, reason in (("file/stack", "cannot be made"), ("my stack", "has ' ' in it")):
-        with pytest.raises(BadInput, match=reason):
-            add(path, into=tmp_path / into)
-        assert not (tmp_path / into).exists()
-    for name in ("with spaces", "../up", "7.5", "a\n"):
-        with pytest.raises(BadInput, match=r"^--name .* is no name of a stack"):
-            add(path, name=name)
-    with pytest.raises(BadInput, match=r"--build osu=... is given twice"):
-        add(path, builds=[f"osu={path}"] * 2)
     assert not left(tmp_path)
 
 
