@@ -33,12 +33,6 @@ def start(transport: str, size: int = 1024) -> Start:
     return Start(transport, device, 2, transport == "tcp", size, 100, 3)
 
 
-def words_of(group: str, benchmark: str, transport: str) -> tuple[str, str]:
-    plan = next(plan for plan in catalogue.PAIRS[group].plans if plan.benchmark == benchmark)
-    server, client = plan.words(start(transport))
-    return " ".join(server), " ".join(client)
-
-
 @pytest.mark.parametrize(
     ("group", "plan"),
     PLANS,
@@ -62,23 +56,6 @@ def test_both_ends_name_port_and_address_and_measure_the_size(
     )
 
 
-def test_command_lines_choose_the_device() -> None:
-    assert words_of("transport_ucx", "tag_bw", "tcp")[1].startswith(
-        "UCX_NET_DEVICES=eth1 UCX_TLS=tcp,self ucx_perftest {address}"
-    )
-    assert (
-        words_of("transport_ucx", "tag_lat", "verbs")[0]
-        == "UCX_NET_DEVICES=mlx5_0:2 UCX_TLS=ib,self ucx_perftest -p {port}"
-    )
-    assert words_of("transport_libfabric", "pingpong", "tcp")[0].startswith(
-        "FI_TCP_IFACE=eth1 fi_pingpong -p tcp;ofi_rxm -e rdm"
-    )
-    assert "FI_TCP_IFACE" not in words_of("transport_libfabric", "pingpong", "verbs")[1]
-    assert words_of("wire_rdma", "ib_write_lat", "verbs")[1] == (
-        "ib_write_lat -d mlx5_0 -i 2 -p {port} -s 1024 -n 100 -F {address}"
-    )
-
-
 def faults(**changed: Any) -> list[str]:
     names = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning", "metric")
     keys = tuple(changed.get(name, value) for name, value in zip(names, RIGHT, strict=True))
@@ -92,27 +69,6 @@ def test_every_gated_metric_may_have_a_reference() -> None:
     assert faults(test="WireRdma", metric="ib_read_lat.latency_p99.0000000008") == []
     # A map of the wire is of as many nodes as there are.
     assert faults(test="WireTcpMap", nodes=8, metric="TCP.streams1.bandwidth.0000131072") == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (
-            {"stack": "mpich-wheels"},
-            "TransportUcx is measured without MPI: its stack is builtin, not mpich-wheels",
-        ),
-        ({"nodes": 4}, "its nodes is 2, not 4"),
-        ({"pinning": "bunch"}, "its pinning is default, not bunch"),
-        ({"metric": "tag_bw.bandwidth.0000131072"}, "TransportUcx never gives a metric"),
-        (
-            {"metric": "pingpong.endpointrdm.latency.0000000008"},
-            "TransportUcx never gives a metric",
-        ),
-    ],
-)
-def test_a_key_that_no_case_looks_up_is_refused(changed: dict[str, Any], said: str) -> None:
-    [sentence] = faults(**changed)
-    assert said in sentence
 
 
 def test_repetitions_fit_the_link_and_the_site() -> None:

@@ -4,21 +4,15 @@ are, and only a reviewed line closes one.
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from reframe.frontend import cli as reframe_cli
 
-from mpibench import cli
 from mpibench.judge import expected
 from mpibench.store import selection_options
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_stack import write_stack
 from synthetic_verdicts import SIZES, write_session
 
 NIGHTLY = {"run": "nightly"}
@@ -32,15 +26,6 @@ def judge(folder: Path, session: str, **options: Any) -> expected.Completeness:
 def night(folder: Path, number: int, **options: Any) -> str:
     given = {"labels": NIGHTLY, "stacks": BOTH, "sizes": (8,), **options}
     return write_session(folder / "set", number, **given)
-
-
-def groups(folder: Path, number: int, places: Mapping[str, str]) -> str:
-    """A night with one case per stack and group, each group on a fabric."""
-    return night(
-        folder,
-        number,
-        where=[{"group": group, "fabric": fabric} for group, fabric in places.items()],
-    )
 
 
 def write_file(folder: Path, text: str) -> None:
@@ -67,39 +52,6 @@ def test_a_stack_that_vanished_is_missing_every_night_until_it_is_retired(tmp_pa
     assert not judge(tmp_path, again).complete, "it came back, and is expected again"
 
 
-def test_what_failed_the_night_before_is_still_expected(tmp_path: Path) -> None:
-    """A hole after a failure is no silence: the failure was
-    never a proof, the night before it was.
-    """
-    night(tmp_path, 0)
-    failed = {"evidence": "contradicted", "result": "fail", "where": {"reason": "went over b"}}
-    answer = judge(tmp_path, night(tmp_path, 1, **failed))
-    assert answer.there == 0 and "failed: went over b" in answer.missing[0]
-    gone = night(tmp_path, 2, stacks=BOTH[:1])
-    assert "last proven 2026-01-05" in judge(tmp_path, gone).missing[0]
-
-
-def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
-    groups(tmp_path, 0, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})
-    (line,) = judge(tmp_path, groups(tmp_path, 2, {"p2p": "eth1g"})).missing
-    assert line.startswith("missing: fabric hdr200: none of the 8 expected of it is proven")
-    (line,) = judge(tmp_path, groups(tmp_path, 3, {"p2p": "eth1g", "transfer": "hdr200"})).missing
-    assert line.startswith("missing: group collectives: none of the 4 expected of it is proven")
-    lacking = night(tmp_path, 4, benchmarks={"PingPong": "latency_us"}, where={"fabric": "eth1g"})
-    named = "stack a-spack, fabric eth1g, group p2p: benchmark Uniband; "
-    assert named in "\n".join(judge(tmp_path, lacking).missing)
-
-
-def test_another_label_or_system_is_another_series(tmp_path: Path) -> None:
-    first = night(tmp_path, 0)
-    assert not judge(tmp_path, first).complete, "nothing says what it must hold"
-    night(tmp_path, 1, stacks=("c-spack",), system="elsewhere")
-    smoke = {"labels": {"run": "smoke"}, "stacks": BOTH[:1]}
-    night(tmp_path, 2, **smoke)
-    answer = judge(tmp_path, night(tmp_path, 3, **smoke))
-    assert answer.complete and answer.expected == 2
-
-
 def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Path) -> None:
     night(tmp_path, 0)
     command = "reframe -c reframe_tests -r -p a-spack"
@@ -115,36 +67,6 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert "benchmark Uniband" in judge(tmp_path, lacking, partial=True).missing[0]
     write_file(tmp_path, "runs: {nightly: {options: [-p a-spack]}}")
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_of_a_partial_session_of_what_is_not_known_its_own_cases_are_expected(
-    tmp_path: Path, known: bool
-) -> None:
-    """A test that was never measured here, asked for by its name."""
-    if known:
-        night(tmp_path, 0)
-    new = {"group": "pair_map", "name": "PairMap"}
-    command = {"command_line": "reframe -c reframe_tests -r -n PairMap"}
-    answer = judge(tmp_path, night(tmp_path, 1, where=new, **command), partial=True)
-    assert answer.complete and (answer.expected, answer.there) == (2, 2)
-    assert answer.not_asked == (4 if known else 0)
-    failed = night(tmp_path, 2, where=new, evidence="contradicted", result="fail", **command)
-    assert not judge(tmp_path, failed, partial=True).complete
-
-
-def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path: Path) -> None:
-    """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one.
-    What a night has time for is a whole night, and no whole acceptance.
-    """
-    line = "reframe -c reframe_tests -r -t smoke -S level=smoke -p a-spack"
-    write_file(tmp_path, "runs: {smoke: {options: [-p a-spack]}}")
-    file = expected.load_file("testbed", tmp_path)
-    assert file.narrowing(line, "smoke") == ()
-    assert expected.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
-    assert file.narrowing(line, "nightly") == ("--tag=smoke", "--prgenv=a-spack")
-    line = "reframe -c reframe_tests -r -t production -S level=acceptance"
-    assert (file.narrowing(line, "nightly"), len(file.narrowing(line, "acceptance"))) == ((), 1)
 
 
 def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
@@ -182,44 +104,6 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str) -> None:
         expected.load_file("testbed", tmp_path)
 
 
-SYSTEM = """
-system = {"name": "testbed", "descr": "d", "hostnames": ["x"], "partitions": [{
-    "name": "node", "descr": "d", "scheduler": "local", "launcher": "local",
-    "extras": {"stacks": ["*-spack"], "fabrics": {"eth1g": {"transport": "tcp", "scope": "cluster",
-        "rails": [{"device": "eth0"}]}, "shm": {"transport": "shm", "scope": "node"}}}}]}
-"""
-
-
-def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "site_configs" / "testbed" / "system.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(SYSTEM)
-    for name in ("a-spack", "b-spack", "c-wheels"):
-        write_stack(tmp_path / "environments" / name, name=name)
-    stack, fabric = judge(tmp_path, night(tmp_path, 0, stacks=BOTH[:1])).missing
-    assert "partition node, stack b-spack; not among" in stack and "never proven here" in stack
-    assert "partition node, fabric shm; not among" in fabric
-    write_file(tmp_path, "retired: [{fabric: shm, date: 2026-01-01, reason: measured by hand}]")
-    assert judge(tmp_path, night(tmp_path, 1)).complete
-    (tmp_path / "environments" / "b-spack" / "lib" / "libmpi.so.12").unlink()
-    answer = judge(tmp_path, night(tmp_path, 2, stacks=BOTH[:1]))
-    assert any("stack 'b-spack' is left out" in line for line in answer.missing)
-
-
-def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["gate", "--dataset-only", "--dataset", str(tmp_path / "set"), "--session"]
-    night(tmp_path, 0)
-    whole = night(tmp_path, 1)
-    assert cli.main([*words, whole, "--only=completeness"]) == 0
-    assert capsys.readouterr().out.startswith("complete: testbed, session 00000002 (run=nightly, ")
-    gone = night(tmp_path, 2, stacks=BOTH[:1])
-    for more in ("--only=completeness", "--max-age=100000"):
-        assert cli.main([*words, gone, more]) == 1
-        assert "missing: stack b-spack" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -242,43 +126,6 @@ def test_options_that_make_a_session_partial(line: str, found: tuple[str, ...]) 
     assert selection_options.narrowing(f"reframe -r {line}") == found
 
 
-def test_every_selection_option_of_reframe_is_known() -> None:
-    """The group ``select_options`` of ReFrame's own parser, name by name."""
-    given = {}
-    for call in ast.walk(ast.parse(inspect.getsource(reframe_cli))):
-        match call:
-            case ast.Call(func=ast.Attribute(value=group, attr="add_argument"), args=words):
-                names = [word.value for word in words if isinstance(word, ast.Constant)]
-                if names := [name for name in names if str(name).startswith("-")]:
-                    given[names[-1]] = (getattr(group, "id", ""), set(names))
-    assert len(given) > 60
-    ours = {
-        long: {long, short} - {""} for long, (short, _, _) in selection_options.NARROWING.items()
-    }
-    assert {long for long, (group, _) in given.items() if group == "select_options"} <= set(ours)
-    assert {long: given[long][1] for long in ours} == ours
-
-
-def test_a_condition_that_vanished_is_missing_every_night_until_it_is_retired(
-    tmp_path: Path,
-) -> None:
-    """Half of the cores or nodes gone: something of every stack,
-    fabric and benchmark is still proven.
-    """
-    wheres = [{"nodes": nodes, "ppn": ppn} for nodes in (2, 4) for ppn in (8, 16)]
-    for number in range(3):
-        night(tmp_path, number, where=wheres)
-    for number in range(3, 5):
-        halved = night(tmp_path, number, where=wheres[:1])
-    line, _ = judge(tmp_path, halved).missing
-    assert "group p2p: not proven at 2 x 16 bunch, 4 x 16 bunch, 4 x 8 bunch (nodes x" in line
-    assert line.endswith("PingPong, Uniband; last proven 2026-01-07 in session 00000003")
-    write_file(tmp_path, "retired: [{stack: '*', fabric: eth1g, date: 2026-01-07, reason: sold}]")
-    assert judge(tmp_path, halved).complete
-    assert judge(tmp_path, night(tmp_path, 8, where=wheres)).complete
-    assert not judge(tmp_path, night(tmp_path, 9, where=wheres[:1])).complete
-
-
 def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:
     """Level smoke under the label of another, or a link that carries
     nothing: the benchmark is there by name.
@@ -296,24 +143,6 @@ def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path)
 
     (line,) = judge(tmp_path, night(tmp_path, 5, edit=dead, **curve)).missing
     assert "group p2p: benchmark Uniband; " in line
-
-
-@pytest.mark.parametrize(
-    ("options", "lost"),
-    [("-p a-spack", 1), ("-n PointToPoint -p a", 1), ("-P ppn=1", 0), ("-n /0123abcd", 0)],
-)
-def test_a_partial_session_lacks_the_conditions_its_options_ask_for(
-    tmp_path: Path, options: str, lost: int
-) -> None:
-    """Options that select by something that is not stored say
-    nothing of a condition there is no case of.
-    """
-    wheres = [{"ppn": ppn, "name": f"PointToPoint %ppn={ppn}"} for ppn in (1, 8)]
-    night(tmp_path, 0, stacks=BOTH[:1], where=wheres)
-    line = f"reframe -c reframe_tests -r {options}"
-    part = night(tmp_path, 1, stacks=BOTH[:1], where=wheres[0], command_line=line)
-    answer = judge(tmp_path, part, partial=True)
-    assert [line.count("not proven at 2 x 8 bunch") for line in answer.missing] == [1] * lost
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from mpibench.judge import drift, expected, gate
+from mpibench.judge import expected, gate
 from mpibench.judge.plan import record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
-from mpibench.store import records
-from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
 from synthetic_session import gate as gate_of
 from synthetic_stack import write_stack
@@ -109,24 +107,6 @@ def said(answer: expected.Completeness, words: str) -> bool:
     return any(words in line for line in answer.missing)
 
 
-def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    answer = judge(tmp_path, night(tmp_path, 1))
-    assert answer.complete, answer.lines()
-    assert " of 2026-01-06: 2 of 6 cases" in answer.summary
-    without = whole_night(tmp_path, 2, FIRST_ONES)
-    assert not judge(tmp_path, without).complete
-
-
-def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    made = plan(tmp_path, 1, [*FIRST_ONES, LAST])
-    answer = judge(tmp_path, night(tmp_path, 1, made=made))
-    [line] = [line for line in answer.missing if "planned and not proven: partition node" in line]
-    assert line.endswith("%ppn=2 %pinning=bunch (did not run)")
-    assert said(judge(tmp_path, night(tmp_path, 2)), "did not run on 2026-01-06")
-
-
 def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was_skipped_is_a_note(
     tmp_path: Path,
 ) -> None:
@@ -138,15 +118,6 @@ def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was
     answer = judge(tmp_path, night(tmp_path, 1, [one], odd=[other], how=skipped))
     assert answer.complete, answer.lines()
     assert answer.notes == (f"planned and skipped, never proven here: {other.name}: no such rail",)
-
-
-def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    answer = judge(tmp_path, night(tmp_path, 1, made=plan(tmp_path, 1, FIRST_ONES, OF_A)))
-    assert said(answer, "missing: stack b-spack: none of the ")
-    retire(tmp_path)
-    made = plan(tmp_path, 2, FIRST_ONES, OF_A)
-    assert judge(tmp_path, night(tmp_path, 2, made=made)).complete
 
 
 def test_a_registered_stack_and_a_fabric_are_expected_where_they_were_planned(
@@ -205,17 +176,6 @@ def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(
     assert answer.missing == tuple(f"plan: {one}" for one in broken) or not broken
 
 
-def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
-    for number in range(4):
-        night(tmp_path, number, ALL)
-    store = Store(tmp_path / "set")
-    found = gate.decide(store, "testbed", night(tmp_path, 4), max_age_hours=1e6, root=tmp_path)
-    assert found.problems.missing == []
-    history = drift.read(Store(tmp_path / "set"))
-    assert drift.absent(history) == [], "what was not planned is not absent"
-    assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
-
-
 def reference(value: float, metric: str = "bandwidth") -> dict[str, Any]:
     return {"gates": [gate_of(metric, value, 100.0)]}
 
@@ -248,25 +208,6 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
     assert proven == (FIRST + timedelta(days=how == "missed a reference")).date()
     night(tmp_path, 4, [], odd=[LAST], how=reference(99.0))
     assert judge(tmp_path, night(tmp_path, 5)).complete
-
-
-@pytest.mark.parametrize(("nodes", "complete"), [("n2,n1", True), ("n3,n4", False)])
-def test_a_missed_reference_that_was_reached_again_is_right_on_the_same_nodes(
-    tmp_path: Path, nodes: str, complete: bool
-) -> None:
-    whole_night(tmp_path)
-    first = night(tmp_path, 1, odd=[LAST], how=MISSED)
-    night(
-        tmp_path,
-        30,
-        [],
-        odd=[LAST],
-        how={**reference(99.0), "nodelist": nodes},
-        labels={"run": "confirmation", CONFIRMS: first},
-        started=FIRST + timedelta(days=1, hours=1),
-    )
-    answer = judge(tmp_path, night(tmp_path, 2))
-    assert answer.complete is complete, answer.lines()
 
 
 @pytest.mark.parametrize("how", ["timed out", "missed a reference"])
@@ -303,17 +244,6 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
     assert not owed(tmp_path, 4)
 
 
-def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    for number, nodes in ((1, "n1,n2"), (2, "n3,n4")):
-        night(tmp_path, number, odd=[LAST], how={**MISSED, "nodelist": nodes})
-    reached = reference(99.0)
-    night(tmp_path, 3, [], odd=[LAST], how={**reached, "nodelist": "n3,n4"})
-    assert owed(tmp_path, 4)[LAST].nodes == ("n1", "n2")
-    night(tmp_path, 4, [], odd=[LAST], how={**reached, "nodelist": "n1,n2"})
-    assert not owed(tmp_path, 5)
-
-
 def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(
     tmp_path: Path,
 ) -> None:
@@ -323,32 +253,3 @@ def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(
     assert said(judge(tmp_path, session), "it no longer exists")
     retire(tmp_path)
     assert judge(tmp_path, session).complete
-
-
-def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    wrong = night(tmp_path, 1, odd=[LAST], how=MISSED)
-    Store(tmp_path / "set").withdraw(wrong, "a wrong cable")
-    assert judge(tmp_path, night(tmp_path, 2)).complete
-
-
-def test_what_was_slower_than_the_nights_before_is_owed_until_a_night_held_it_against_them(
-    tmp_path: Path,
-) -> None:
-    """No reference was missed. A night that nothing was held against
-    does not clear it; tonight's is about to be.
-    """
-    key = (LAST.partition, LAST.stack, LAST.name)
-
-    def answer(session: str, slower: list[tuple[str, str, str]] | None) -> None:
-        records.answer(tmp_path / "set", session, records.NIGHT, "nightly", [], slower=slower)
-
-    whole_night(tmp_path)
-    answer(night(tmp_path, 1, ALL), [key])
-    slow = f"{LAST.name} (slower than the nights before on 2026-01-06"
-    assert said(judge(tmp_path, night(tmp_path, 2)), slow)
-    second = night(tmp_path, 3, [LAST])
-    assert judge(tmp_path, second).complete, "its own judgement is the gate's"
-    for slower, complete in ((None, False), ([key], False), ([], True)):
-        answer(second, slower)
-        assert judge(tmp_path, night(tmp_path, 4)).complete is complete

@@ -5,7 +5,6 @@ command line, and what both measurements decide.
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,20 +13,18 @@ from typing import Any
 
 import polars as pl
 import pytest
-from reframe.frontend import filters
 from reframe.utility import sanity
 
 import synthetic_session
 from mpibench.commands import nightly
-from mpibench.judge import accept, comparison
+from mpibench.judge import accept
 from mpibench.judge import gate as gate_of_night
 from mpibench.judge.accept import REFUSED
 from mpibench.night import confirmed_night, remeasuring
 from mpibench.night.remeasuring import CalledCase, Remeasured
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
-from mpibench.store.dataset_layout import write_file
-from mpibench.store.sessions import CONFIRMS, PAIRED, Session, encode
+from mpibench.store.sessions import CONFIRMS, Session, encode
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
@@ -62,45 +59,10 @@ def said_of(folder: Path, night: str, status: int) -> str:
     return "\n".join(answer.lines)
 
 
-def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(
-    tmp_path: Path,
-) -> None:
-    first = [write_session(tmp_path, number, stacks=STACKS) for number in range(5)]
-    slow = {"stacks": STACKS, "change": slower(1.3, *STACKS), "where": {"name": "Imb %ppn=1"}}
-    older, newer = (write_session(tmp_path, number, **slow) for number in (5, 6))
-    # As if the second stack had been interleaved in the job of the first one.
-    for table in ("cases", "samples"):
-        [path] = (tmp_path / table).rglob(f"{newer}.parquet")
-        frame = pl.read_parquet(path, hive_partitioning=False)
-        paired = pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})
-        write_file(path, frame.with_columns(paired))
-    result = accept.decide(Store(tmp_path), ",".join(first), f"{older},{newer}")
-    called = comparison.called(result.judgement)
-    [case] = remeasuring.of_metrics(result.candidate, called)
-    assert (case.session, case.stack, case.name) == (newer, "mpich-spack", "Imb %ppn=1")
-
-
 def case_of(
     name: str, stack: str = "a", slower: float = 0.1, partition: str = "p", session: str = "s"
 ) -> CalledCase:
     return CalledCase(session, "sys", partition, stack, name, slower)
-
-
-def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
-    slow = {"A": 0.1, "B": 0.3, "C": math.inf, "D": 0.05}
-    cases = [case_of(name, slower=slower) for name, slower in slow.items()]
-    chosen, left = remeasuring.fit(cases, [20.0, 100.0, 50.0, None], 100.0)
-    assert [[case.name for case in part] for part in (chosen, left)] == [["C", "A"], ["B", "D"]]
-    chosen, left = remeasuring.fit(cases, [None] * 4, 0.0)
-    assert ([case.name for case in chosen], left) == (["C", "B", "A", "D"], []), "the clock ends it"
-
-
-def test_sessions_hold_the_called_cases_and_no_others() -> None:
-    both = {case_of(name, stack) for stack in ("a", "b") for name in ("X %n=1", "Y")}
-    alone = case_of("X %n=1", "c", slower=0.9)
-    elsewhere = case_of("Y", "a", partition="q")
-    groups = remeasuring.group([*both, alone, elsewhere])
-    assert [set(held) for held in groups] == [{alone}, both, {elsewhere}]
 
 
 @pytest.mark.parametrize(
@@ -126,22 +88,6 @@ def test_how_it_was_measured_stays_and_what_was_selected_does_not(
 def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
     with pytest.raises(BadInput):
         remeasuring.kept_options(line)
-
-
-def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path: Path) -> None:
-    names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
-    [held] = remeasuring.group([case_of(name, "mpich-wheels") for name in names])
-    words = remeasuring.words(held, "reframe -c t -r -n Other", tmp_path / "report.json")
-    assert words[words.index("-p") + 1] == "^(?:mpich\\-wheels)$" and "--system=sys:p" in words
-    assert "run=confirmation,confirms=s" in words
-    fits = filters.have_any_name([words[words.index("-n") + 1]])
-    others = [names[0] + "6", "Osu" + names[0], "Odd a", "Odd (a|b) %x=1x5+2 /y@z"]
-    found = [
-        name
-        for name in (*names, *others)
-        if fits(SimpleNamespace(check=SimpleNamespace(display_name=name)))
-    ]
-    assert found == names
 
 
 def test_what_was_measured_otherwise_confirms_nothing(
@@ -236,38 +182,6 @@ def night_with_references(
         }
         session(2 + place, again, **given)
     return night
-
-
-SMOKE = {"condition": {"depth": "smoke"}}
-
-
-UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "missing"}}
-
-
-@pytest.mark.parametrize(
-    ("value", "more", "status", "counts"),
-    [
-        (95.0, [], 0, "1 references held, 0 missed, 0 without"),
-        (50.0, [], 1, "1 missed, 0"),
-        (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)"),
-        (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)"),
-        (50.0, [(99.0, UNPROVEN)], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, UNPROVEN), (98.0, {})], 0, "1 missed (1 not seen again)"),
-        (50.0, [(99.0, SMOKE)], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"where": {"name": "Other"}})], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after its"),
-        (50.0, [(99.0, {"labels": {CONFIRMS: "0" * 36}})], 1, "1 missed, 0"),
-    ],
-)
-def test_the_gate_holds_against_a_night_what_was_missed_twice(
-    tmp_path: Path,
-    value: float,
-    more: list[tuple[float, dict[str, Any]]],
-    status: int,
-    counts: str,
-) -> None:
-    night = night_with_references(tmp_path, value, more)
-    assert counts in said_of(tmp_path, night, status)
 
 
 def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
@@ -372,20 +286,6 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
         "not measured again, by a defect of this program (KeyError: 'stack'): report it"
     ]
     assert "Traceback" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("value", "lower", "words"),
-    [
-        (0.33992, 0.34, "is 33.99 % of the line rate, must be at least 34 %"),
-        (0.92147, 0.92149, "is 92.147 % of the line rate, must be at least 92.149 %"),
-    ],
-)
-def test_what_misses_a_bound_never_reads_like_it(value: float, lower: float, words: str) -> None:
-    row = {"stack": "s", "fabric": "f", "layer": "physics", "unit": "1", "busy": False}
-    row |= {"metric": "PingPong.line_rate_fraction.0004194304", "upper": None}
-    row |= {"value": value, "lower": lower}
-    assert words in confirmations.MissedReference(row).text
 
 
 def test_bounds_have_no_rounding_errors_here_and_in_reframe() -> None:

@@ -75,13 +75,6 @@ def test_the_network_is_the_one_that_carried_the_bytes(
     )
 
 
-def test_several_networks_at_once_are_noted_with_their_shares() -> None:
-    found = judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}))
-    assert found.notes == (
-        "nothing was forced, and several networks were used at once: eth2 67 %, eth1 33 %",
-    )
-
-
 @pytest.mark.parametrize(
     "cards",
     [
@@ -154,7 +147,3 @@ def test_inside_a_node_bytes_that_no_card_counted_were_in_memory() -> None:
         == "nothing was forced and the site expects shm, but the MPI took lo (lo carried 2.1 GB)."
     )
     assert judge(nodes({"lo": 1e4}), replace(INSIDE, choices=(LOOP,))).network == "shared memory"
-
-
-def test_launches_that_took_different_networks_are_named_together() -> None:
-    assert traffic.name_networks(["slow", "", "fast", "slow"]) == "fast / slow"

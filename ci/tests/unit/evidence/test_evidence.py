@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from reframe_tests.harness.evidence import checks, rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence, parse_rank
 from reframe_tests.harness.launchers import open_mpi, registry
-from refusals import refused_as
 from synthetic_conditions import ODD, resolved
 from synthetic_evidence import DOCUMENT, STACK, make_rank, pair
 
@@ -31,18 +30,6 @@ def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path: Path):
     (tmp_path / ".c1.7.part").write_text("{")
     read = [(rank.rank, rank.pid) for rank in rank_records.read(tmp_path)]
     assert read == [(0, 6), (1, 5), (None, 7)]
-
-
-def test_no_folder_is_no_evidence(tmp_path: Path):
-    assert rank_records.read(tmp_path / "none") == []
-
-
-@given(st.integers(0, len(json.dumps(DOCUMENT)) - 1))
-def test_file_cut_short_is_an_error(length: int):
-    with refused_as(
-        "output-cut", match=r"^The evidence x\.json is cut short or damaged .*run the case again\.$"
-    ):
-        parse_rank(json.dumps(DOCUMENT)[:length], "x.json")
 
 
 def paths(value: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -83,10 +70,6 @@ def test_damaged_part_is_an_error(path: tuple[str, ...], damage: str):
         parse_rank(json.dumps(document), "x.json")
 
 
-def test_bytes_of_names_come_back():
-    assert make_rank(environment={"UCX_X": "caf\u00c3\u00a9"}).environment["UCX_X"] == "café"
-
-
 def test_thread_that_ended_while_looked_at_is_left_out():
     threads = [
         {"name": None, "cpus": None},
@@ -94,11 +77,6 @@ def test_thread_that_ended_while_looked_at_is_left_out():
         {"name": "b", "cpus": "1"},
     ]
     assert make_rank(init__threads=threads).init.threads == (("b", frozenset({1})),)
-
-
-@given(st.frozensets(st.integers(0, 300)))
-def test_cpu_lists_round_trip(cpus: frozenset[int]):
-    assert rank_records.parse_cpus("" if not cpus else checks.format_cpus(cpus)) == cpus
 
 
 def sayings(sentences: Sequence[str], words: Sequence[str]) -> bool:
@@ -284,10 +262,6 @@ def test_sharing_is_found_exactly_when_no_seating_exists(masks: list[frozenset[i
     assert (checks.check_placement(ranks, "default") == []) == seatable(masks)
 
 
-def test_two_threads_of_one_core_are_one_core():
-    assert len(checks.check_placement(pair(), "default", core_of=lambda cpu: cpu // 2)) == 1
-
-
 # ---- what is noted without being a contradiction ----
 
 
@@ -303,15 +277,6 @@ def test_ranks_that_lose_their_core_are_noted():
 
 
 OURS = "/site/results/recorder/recorder-x86_64-0123456789ab.so"
-
-
-def test_what_else_was_preloaded_is_noted():
-    alone = make_rank(0, environment={"LD_PRELOAD": OURS})
-    beside = make_rank(1, environment={"LD_PRELOAD": f"{OURS}:/opt/xalt/libxalt_init.so libm.so.6"})
-    assert checks.notes([alone]) == []
-    said = "preloaded /opt/xalt/libxalt_init.so, libm.so.6 beside the evidence library"
-    for ranks, who in (([beside, beside], "all ranks"), ([alone, beside], "rank 1 on c1")):
-        assert sayings(checks.notes(ranks), [f"{who} {said}"])
 
 
 # ---- clocks of the nodes, as the ranks saw them ----

@@ -11,7 +11,6 @@ import pytest
 from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.printable import format_bytes
 from synthetic_evidence import INTERFACE, exchange, make_rank, pair
 
 GB = 1_000_000_000
@@ -20,13 +19,9 @@ KB = 1_000
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),))
-BOND = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
-IPOIB = Fabric("ipoib", "tcp", "cluster", (Rail("ib0", 100.0),))
 EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),))
 OPA = Fabric("opa100", "psm2", "cluster", (Rail("hfi1_0", 100.0), Rail("hfi1_1", 100.0)))
 HOME = "127.0.0.1"
-#: Sockets of a rank that also has some whose bytes nobody counts.
-HIDDEN = {"pairs": [], "uncounted": 1, "complete": True}
 
 
 def sentences(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
@@ -208,23 +203,6 @@ def test_what_is_noted(ranks: list[RankEvidence], fabric: Fabric, note: str) -> 
     assert notes(ranks, fabric, 10 * GB if fabric is ETH1G else 2 * GB) == [note]
 
 
-def test_counters_span_the_first_start_and_the_last_end():
-    early, _ = exchange({"lo": GB})
-    late_init = {"lo": {"rx_bytes": 400 * MB, "tx_bytes": 400 * MB}}
-    ranks = [
-        early,
-        make_rank(
-            1,
-            init__interfaces=late_init,
-            init__monotonic_ns=2_000_000_000,
-            finalize__monotonic_ns=4_000_000_000,
-            finalize__interfaces={"lo": {"rx_bytes": 3 * GB, "tx_bytes": 3 * GB}},
-        ),
-    ]
-    (node,) = traffic.node_traffic(ranks)
-    assert (node.counted["lo"].tx, node.seconds) == (3 * GB, 3.0)
-
-
 # ---- wires that are counted twice ----
 
 
@@ -238,16 +216,6 @@ def bonded(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_members_of_a_bond_are_the_bond():
-    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
-    sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB}
-    assert notes(exchange(sent, own, node__interfaces=bonded()), BOND, 10 * GB) == []
-    (sentence,) = sentences(
-        exchange({**sent, "eth3": 5 * GB}, node__interfaces=bonded(), environment={}), BOND, 10 * GB
-    )
-    assert sentence.endswith("eth3 carried 5.0 GB of 15 GB: two networks were used at once.")
-
-
 def test_bond_used_instead_is_one_network():
     fabric = Fabric("eth3", "tcp", "cluster", (Rail("eth3"),))
     sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB, "eth3": 2 * GB}
@@ -258,51 +226,6 @@ def test_bond_used_instead_is_one_network():
         sentence
         == "asked for eth3, but bond0 carried 10 GB of 12 GB: two networks were used at once."
     )
-
-
-def infiniband(link_layer: str = "InfiniBand") -> dict[str, Any]:
-    slot = "0000:3b:00.0"
-    return {
-        "node__interfaces": {
-            "lo": INTERFACE,
-            "ib0": {**INTERFACE, "slot": slot, "addresses": ["10.1.0.1"]},
-        },
-        "node__ports": {
-            "mlx5_0/1": {
-                "state": "4: ACTIVE",
-                "rate": "100",
-                "link_layer": link_layer,
-                "slot": slot,
-            }
-        },
-    }
-
-
-def test_ip_over_infiniband_is_counted_by_its_port_too():
-    sent = {"ib0": 10 * GB, "mlx5_0/1": 10 * GB}
-    own = (("10.1.0.1", "10.1.0.2", 10 * GB),)
-    assert notes(exchange(sent, own, **infiniband()), IPOIB, 10 * GB) == []
-    (sentence,) = sentences(
-        exchange(sent, own, **infiniband("Ethernet"), environment={}), IPOIB, 10 * GB
-    )
-    assert (
-        sentence
-        == "asked for ipoib (ib0), but mlx5_0/1 carried 10 GB of 20 GB: two networks were used "
-        "at once."
-    )
-
-
-def test_rdma_asked_for_ip_over_the_same_port_used():
-    sent = {"ib0": 10 * GB, "mlx5_0/1": 10 * GB}
-    own = (("10.1.0.1", "10.1.0.2", 10 * GB),)
-    (sentence,) = sentences(exchange(sent, own, **infiniband(), environment={}), EDR, 10 * GB)
-    assert (
-        sentence
-        == "asked for edr (mlx5_0/1), but ib0 carried 10 GB of 20 GB: two networks were used "
-        "at once."
-    )
-    allowed = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),), tcp_interfaces=("ib0",))
-    assert sentences(exchange(sent, own, **infiniband()), allowed, 10 * GB) == []
 
 
 # ---- ports ----
@@ -328,13 +251,6 @@ def test_port_whose_counter_came_up_late_proves_nothing():
 # ---- counters that cannot be believed ----
 
 
-def test_interface_that_appeared_counts_from_nothing():
-    zero = {"lo": {"rx_bytes": 0, "tx_bytes": 0}}
-    late = {**zero, "eth9": {"rx_bytes": GB, "tx_bytes": GB}}
-    ranks = pair(init__interfaces=zero, finalize__interfaces=late, finalize__tcp=HIDDEN)
-    assert sentences(ranks, SHM, GB)[0].startswith("asked for shm, but eth9 carried 1.0 GB")
-
-
 def test_saturated_port_counter():
     full = 4 * (2**32 - 1)
     ranks = exchange({"mlx5_0/1": full})
@@ -353,82 +269,8 @@ def test_nobody_left_counters():
 # ---- how it is said ----
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (999, "999 B"),
-        (12_000, "12 kB"),
-        (1_200, "1.2 kB"),
-        (9_960 * MB, "10 GB"),
-        (4e15, "4000 TB"),
-    ],
-)
-def test_bytes_are_rounded_for_reading(count: float, text: str):
-    assert format_bytes(count) == text
-
-
 # ---- the ranks' own sockets: whose bytes were counted, and what
 # a closed connection leaves known ----
-
-
-def test_bytes_sent_before_the_run_do_not_count():
-    row = {"local": HOME, "peer": HOME, "count": 1, "sent_bytes": 100, "received_bytes": 0}
-    tcp = {"pairs": [row], "uncounted": 0, "complete": True}
-    later = {**tcp, "pairs": [{**row, "sent_bytes": 150}]}
-    (node,) = traffic.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
-    assert node.sent_by_ranks == {"lo": 50}
-
-
-@pytest.mark.parametrize(
-    ("here", "there", "known"),
-    [
-        # Open MPI closes the socket of a peer that finalises first (seen on two nodes).
-        ((0, 0), (0, 1), True),
-        # Two ranks that connect to each other at once keep one connection of two (UCX).
-        ((2, 1), (1, 1), True),
-        ((2, 1), (0, 1), True),
-        ((2, 1), (2, 1), False),
-        ((2, 1), (1, 0), False),
-    ],
-)
-def test_what_a_closed_connection_carried_is_known_from_the_other_end(
-    here: tuple[int, int], there: tuple[int, int], known: bool
-):
-    """Unless that end lost one as well; then what eth2 carried may be the ranks' own.
-
-    :param here: connections of the sender at MPI_Init and MPI_Finalize; ``there``: the receiver's.
-    """
-
-    def tcp(local: str, peer: str, count: int, size: int) -> dict[str, Any]:
-        row = {"local": local, "peer": peer, "count": count}
-        row |= {"sent_bytes": size, "received_bytes": size}
-        return {"pairs": [row] if count else [], "uncounted": 0, "complete": True}
-
-    zero, used = (
-        {"eth1": {"rx_bytes": one, "tx_bytes": one}, "eth2": {"rx_bytes": two, "tx_bytes": two}}
-        for one, two in ((0, 0), (12 * MB, 48 * MB))
-    )
-    ends = ("10.0.0.1", "10.0.0.2")
-    ranks = [
-        make_rank(
-            number,
-            f"c{number + 1}",
-            node__interfaces={"eth1": {**INTERFACE, "addresses": [local]}, "eth2": INTERFACE},
-            init__interfaces=zero,
-            finalize__interfaces=used,
-            init__tcp=tcp(local, peer, counts[0], 60),
-            finalize__tcp=tcp(local, peer, counts[1], 11_600_000),
-        )
-        for number, local, peer, counts in ((0, *ends, here), (1, *reversed(ends), there))
-    ]
-    assert traffic.node_traffic(ranks)[0].ranks_known == known
-    finding = traffic.check_traffic(ranks, ETH1G, 20 * MB)
-    if known:
-        others = "eth2 carried 96 MB that are not the ranks' (other traffic of the node)"
-        assert (finding.sentences, finding.notes) == ([], [others])
-    else:
-        (sentence,) = finding.sentences
-        assert "eth2 carried 96 MB of 120 MB: two networks were used at once" in sentence
 
 
 @pytest.mark.parametrize("direction", ["rx_bytes", "tx_bytes"])

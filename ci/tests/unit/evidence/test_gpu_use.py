@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.gpu_use import GpuFinding, check_gpus, rows_of
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -131,13 +130,6 @@ def test_no_gpu_at_all() -> None:
     ]
 
 
-def test_an_output_of_another_platform() -> None:
-    assert check(platform="").sentences == [], "not every output says it"
-    assert check(platform="openacc").sentences == [
-        "asked for CUDA memory (device), but the output is of memory of openacc."
-    ]
-
-
 def test_two_ranks_on_one_gpu() -> None:
     both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
     assert both == [
@@ -156,20 +148,6 @@ def test_two_ranks_on_one_gpu() -> None:
     )
     assert not any(check(rank, replace(rank, host="c2", rank=1)).sentences for rank in none), (
         "what stands for no UUID"
-    )
-
-
-def test_another_gpu_than_the_sites() -> None:
-    swapped = check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), pinning="none").sentences
-    assert swapped == [
-        "rank 0 on c1 used GPU 0000:41:00.0, and GPU 0 of the site is 0000:03:00.0.",
-        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
-    ]
-    numbered = replace(FABRIC, gpus=(Gpu(), Gpu()))
-    assert (
-        check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), fabric=numbered)
-        .sentences[0]
-        .startswith("asked for gpu_local")
     )
 
 
@@ -246,9 +224,3 @@ def test_a_context_on_a_further_gpu_is_noted() -> None:
         "rank 0 on c1 had a context on further GPUs too"
         in check(made(0, "0000:03:00.0", "0000:41:00.0"), GOOD[1]).notes
     )
-
-
-def test_drivers_spell_one_address_in_several_ways_and_what_is_none_is_damage() -> None:
-    assert rank_records.spell_bus_id("3b:00") == rank_records.spell_bus_id("00000000:3B:00.0")
-    with pytest.raises(rank_records.EvidenceError, match=r"'GPU 0' is no PCI address"):
-        made(0, "GPU 0")

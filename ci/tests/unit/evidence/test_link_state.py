@@ -57,15 +57,6 @@ def notes_of(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
     return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
 
 
-def test_a_link_that_is_well_says_nothing() -> None:
-    finding = link_state.check_links([node(0), node(1)], ETH1G)
-    assert (finding.sentences, finding.notes, finding.errors) == ([], [], [])
-    assert (
-        link_state.describe(finding.states[0].settings)
-        == "MTU 1500, speed in Mbit/s 1000, duplex full, state up"
-    )
-
-
 @pytest.mark.parametrize(
     ("address", "guid"),
     [
@@ -116,10 +107,6 @@ def test_nodes_whose_links_are_not_alike(link: dict[str, Any], listed: str) -> N
     )
 
 
-def test_a_setting_one_node_does_not_tell_is_not_held_against_it() -> None:
-    assert sentences(node(0), node(1, {"speed_mbit_per_s": None, "duplex": None})) == []
-
-
 @pytest.mark.parametrize(
     ("link", "words"),
     [(dict.fromkeys(GOOD), "state, MTU, rate"), ({"speed_mbit_per_s": -1}, "rate")],
@@ -142,16 +129,6 @@ def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
     )
     [sentence] = sentences(node(0), node(1, {"state": None}))
     assert sentence.startswith(wanted)
-
-
-def test_more_than_described_is_a_note() -> None:
-    finding = link_state.check_links([node(0, {"speed_mbit_per_s": 10000})], ETH1G)
-    assert (finding.sentences, finding.notes) == (
-        [],
-        ["eth1 on c1 reports 10 Gbit/s, the site says 1 for eth1g"],
-    )
-    signalling = Fabric("qdr", "tcp", "cluster", (Rail("eth1", 32.0),))
-    assert link_state.check_links([node(0, {"speed_mbit_per_s": 40000})], signalling).notes == []
 
 
 @pytest.mark.parametrize(
@@ -182,22 +159,6 @@ def test_the_rate_of_an_rdma_port_that_is_no_single_link(
     )
 
 
-def test_the_speed_of_software_is_nobodys() -> None:
-    about = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
-    odd = {"speed_mbit_per_s": 10, "duplex": "half"}
-    assert sentences(node(0, node=about), node(1, odd, node=about), fabric=UNDESCRIBED) == []
-
-
-def test_a_card_in_a_narrower_slot_is_a_note() -> None:
-    finding = link_state.check_links(
-        [node(0, {"pcie_width": 16}), node(1, {"pcie_width": 8})], ETH1G
-    )
-    assert (finding.sentences, finding.notes) == (
-        [],
-        ["PCIe lanes of eth1 differ: 16 on c1; 8 on c2"],
-    )
-
-
 def test_a_link_that_changed_during_the_run() -> None:
     assert sentences(node(0, end={"mtu_bytes": 9000, "pcie_speed": "2.5 GT/s PCIe"})) == [
         "the link of eth1 on c1 changed during the run: MTU 1500 to 9000."
@@ -211,40 +172,6 @@ def test_a_link_that_changed_during_the_run() -> None:
         "the link of eth1 on c1 was interrupted during the run: its carrier changed "
         "(carrier_changes +2); see cable, port and its log."
     )
-
-
-def test_what_means_nothing_may_change() -> None:
-    software = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
-    assert sentences(node(0, end={"speed_mbit_per_s": 10}, node=software)) == []
-    assert sentences(node(0, end={"duplex": "unknown"})) == []
-
-
-def test_a_node_that_shows_nothing_of_its_links_has_nothing_held_against_it() -> None:
-    """A container without /sys."""
-    finding = link_state.check_links([node(0), node(1, init__links={}, finalize__links={})], ETH1G)
-    assert (finding.sentences, finding.states[1].settings) == ([], {})
-
-
-def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
-    bond = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
-    about = {"interfaces": {"bond0": {**INTERFACE, "lower": ["eth1"]}, "eth1": CARD}, "ports": {}}
-    links = {"bond0": {"mtu_bytes": 1500, "state": "up"}, "eth1": GOOD}
-    broken = {**links, "eth1": {**GOOD, "carrier_changes": 3}}
-    ranks = [node(0, node=about, init__links=links, finalize__links=links)]
-    assert sentences(*ranks, fabric=bond) == []
-    (sentence,) = sentences(
-        node(0, node=about, init__links=links, finalize__links=broken), fabric=bond
-    )
-    assert sentence.startswith("the link of eth1 on c1 was interrupted")
-
-
-def test_new_errors_are_noted_with_launch_and_number() -> None:
-    assert notes_of(
-        node(0, finalize__interfaces={"eth1": {**TIDY, "rx_errors": 3, "tx_dropped": 1}})
-    ) == [
-        "eth1 on c1: rx_errors +3 in pair.2 (received packets with errors)",
-        "eth1 on c1: tx_dropped +1 in pair.2 (packets dropped before sending)",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -261,13 +188,6 @@ def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(
     rank = node(0, finalize__interfaces={"eth1": {**TIDY, "rx_dropped": dropped}})
     assert bool(notes_of(rank)) == noted
     assert link_state.check_links([rank], ETH1G).errors[0]["new"] == dropped - 5
-
-
-def test_the_speed_of_a_virtual_machines_adapter_is_not_its_own() -> None:
-    about = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "ports": {}}
-    finding = link_state.check_links([node(0, {"speed_mbit_per_s": 100}, node=about)], ETH1G)
-    assert (finding.sentences, finding.notes) == ([], [])
-    assert "speed_mbit_per_s" not in finding.states[0].settings
 
 
 @pytest.mark.parametrize(
@@ -294,9 +214,3 @@ def test_what_tcp_sent_again(out: int, again: int, whole: int, noted: list[str])
     assert [note.partition(" in pair.2 ")[0] for note in notes_of(rank)] == noted
     counters = [item["counter"] for item in link_state.check_links([rank], ETH1G).errors]
     assert counters == ["again_bytes"] * bool(again) + ["RetransSegs"] * bool(whole)
-
-
-def test_shared_memory_and_loopback_have_no_links() -> None:
-    for fabric in (Fabric("shm", "shm", "node"), Fabric("lo", "tcp", "node", (Rail("lo"),))):
-        finding = link_state.check_links([node(0)], fabric)
-        assert (finding.sentences, finding.states) == ([], [])

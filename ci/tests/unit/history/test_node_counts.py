@@ -8,12 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from mpibench.judge import comparison, drift, policy
-from mpibench.judge.history import differing_node_counts, missing_metrics, node_count_notes
+from mpibench.judge.history import differing_node_counts, node_count_notes
 from mpibench.store import selectors
-from mpibench.store.session_values import METRIC
 from mpibench.store.store import Store
 from synthetic_verdicts import write_session
 
@@ -62,66 +59,6 @@ def write_night(
 def compared(folder: Path, first: str, second: str) -> comparison.Judgement:
     before, after = (Store(folder).select(SYSTEM, one) for one in (first, second))
     return comparison.judge(before, after, policy.load(SYSTEM))
-
-
-def test_nights_are_compared_at_the_counts_both_have(tmp_path: Path) -> None:
-    first = write_night(tmp_path, 0, 64)
-    second = write_night(tmp_path, 1, 62, slower={8: 3.0, 62: 50.0})
-    judged = compared(tmp_path, first, second)
-    assert set(judged.metrics["variant"]) == {f"nodes={count}" for count in (2, 4, 8, 16, 32)}
-    assert "missing" not in judged.metrics["verdict"].to_list() + judged.bands["verdict"].to_list()
-    assert judged.metrics.sort("slower")["variant"][-1] == "nodes=8"
-    # the last count of one is none of the other
-    assert judged.new["variant"].to_list() == ["nodes=62"]
-    gone = write_session(tmp_path, 2)
-    assert compared(tmp_path, first, gone).counts()["missing"] == 6
-
-
-def write_starts(folder: Path, number: int, idle: int, slower: float = 1.0) -> str:
-    """A session that started ranks on 2 nodes, on 4, and on all that were idle."""
-
-    def of_case(row: dict[str, Any]) -> dict[str, Any]:
-        nodes = row["nodes"] or idle
-        named = {"suite": "osu", "message_bytes": None, "variant": f"nodes={nodes}", "ranks": nodes}
-        return {**row, **named, "value": row["value"] * (slower if nodes == 4 else 1.0)}
-
-    return write_session(
-        folder,
-        number,
-        benchmarks={"osu_init": "t_avg_us"},
-        sizes=(0,),
-        edit=of_case,
-        where=[{"nodes": nodes, "group": "startup_osu"} for nodes in (2, 4, 0)],
-    )
-
-
-def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path: Path) -> None:
-    """Also the same number of nodes, asked for and idle; and of
-    62 and 64 idle nodes none is missing.
-    """
-    first = write_starts(tmp_path, 0, 64)
-    same = write_starts(tmp_path, 1, 64, slower=3.0)
-    fewer = write_starts(tmp_path, 2, 62)
-    rows = compared(tmp_path, first, same).metrics.to_dicts()
-    assert {(row["nodes"], row["variant"]): row["slower"] > 0.5 for row in rows} == {
-        (2, "nodes=2"): False,
-        (4, "nodes=4"): True,
-        (0, "nodes=64"): False,
-    }
-    judged = compared(tmp_path, first, fewer)
-    assert judged.new["variant"].to_list() == ["nodes=62"]
-    assert "missing" not in judged.metrics["verdict"].to_list() + judged.bands["verdict"].to_list()
-
-
-def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
-    def rows(nodes: int, *counts: int) -> pl.DataFrame:
-        named = {name: [None] * len(counts) for name in METRIC}
-        asked = {"nodes": [nodes] * len(counts), "benchmark": ["Barrier"] * len(counts)}
-        return pl.DataFrame({**named, **asked, "variant": [f"nodes={count}" for count in counts]})
-
-    assert missing_metrics(rows(64, 64), rows(64, 2)).height == 1
-    assert missing_metrics(rows(0, 64), rows(0, 2)).height == 0
-    assert missing_metrics(rows(0, 64), rows(64, 2)).height == 1
 
 
 def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:

@@ -4,26 +4,21 @@ pooled with others, and counted in words.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from mpibench.judge import accept, comparison, pairing
+from mpibench.judge import accept, comparison
 from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
 from mpibench.judge.comparison import INCONCLUSIVE, REGRESSED
 from mpibench.judge.history import (
-    MOST_SESSIONS,
-    NO_HISTORY,
     Past,
     find_history,
 )
 from mpibench.judge.policy import Policy
 from mpibench.store.store import Store
-from refusals import refused_as
-from synthetic_verdicts import FIRST, SIZES, by, write_session
+from synthetic_verdicts import by, write_session
 
 NIGHTS = 8
 
@@ -39,72 +34,8 @@ def find(folder: Path, **options: Any) -> Past:
     return find_history(Store(folder), "testbed", newest.cases, Policy(), **options)
 
 
-def not_used(past: Past) -> dict[str, int]:
-    return {row.why: row.sessions for row in past.strata[0].left_out}
-
-
 def units(found: accept.Acceptance) -> set[str]:
     return set(found.judgement.metrics["units"])
-
-
-def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
-    write_nights(tmp_path)
-    write_session(tmp_path, NIGHTS, change=by(1.04), noise=0.004)
-    found = accept.decide(Store(tmp_path), "latest~1", "latest")
-    assert units(found) == {comparison.SESSIONS}
-    assert found.decision == REFUSED
-    row = found.judgement.metrics.row(0, named=True)
-    assert (row["baseline_jobs"], row["candidate_jobs"]) == (NIGHTS, 1)
-    assert row["slower"] == pytest.approx(0.04, abs=0.015)
-    assert any("8 sessions, 1 of them named on 8 days" in one for one in found.notes)
-    alone = AcceptanceOptions(history=NO_HISTORY)
-    found = accept.decide(Store(tmp_path), "latest~1", "latest", alone)
-    assert found.decision == INCONCLUSIVE, "what one night alone cannot know"
-
-
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        ({"mpi_version": "4.1.6"}, "with MPI version 4.1.6"),
-        ({"where": {"lock_hash": "else"}}, "with lock hash else"),
-        ({"condition": {"depth": "smoke"}}, "with level smoke"),
-        ({"labels": {"run": "acceptance"}}, "with label run acceptance"),
-        ({"condition": {"placement": [[0], [4]]}}, "with another placement"),
-        ({"condition": {"suites": {"imb": {"version": "1"}}}}, "with benchmark version imb 1"),
-        ({"condition": {"suites": ["imb"]}}, "with benchmark version none"),
-        # Of one fabric on which nothing is forced.
-        ({"condition": {"network": "hdr200"}}, "with network hdr200"),
-        ({"evidence": "contradicted"}, "without proof of this"),
-        ({"started": datetime(1970, 1, 1, 1, tzinfo=timezone.utc)}, "whose clock was wrong"),
-        ({"started": FIRST + timedelta(days=100)}, "that started later"),
-    ],
-)
-def test_what_was_measured_otherwise_is_another_history(
-    tmp_path: Path, other: dict[str, Any], why: str
-) -> None:
-    write_nights(tmp_path)
-    write_session(tmp_path, 40, **{"night": 1, **other, "change": by(3.0)})
-    last = write_session(tmp_path, NIGHTS)
-    cases = Store(tmp_path).select("testbed", last).cases
-    found = find_history(Store(tmp_path), "testbed", cases, Policy())
-    assert not_used(found) == {why: 1}
-    assert len(found.strata[0].sessions) == NIGHTS == found.values["session"].n_unique()
-
-
-def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> None:
-    for number, other in enumerate(({"fabric": "shm"}, {"pinning": "x"}, {"stack": "b"})):
-        write_session(tmp_path, number, where=other)
-    write_session(tmp_path, 99)
-    [stratum] = find(tmp_path).strata
-    assert stratum.count == 1 and not stratum.left_out
-
-
-def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(tmp_path: Path) -> None:
-    write_nights(tmp_path, count=MOST_SESSIONS + 5, sizes=SIZES[:2])
-    assert not_used(find(tmp_path)) == {f"older than the newest {MOST_SESSIONS}": 4}
-    assert find(tmp_path, selector="20260101:now").strata[0].count == MOST_SESSIONS + 5
-    with refused_as("bad-option"):
-        find(tmp_path, selector="20200101:20200102")
 
 
 def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) -> None:
@@ -115,17 +46,6 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     assert found.decision == INCONCLUSIVE
     assert set(found.judgement.metrics["sessions"]) == {1}
     assert any(one.startswith("the baseline is unlike its history") for one in found.notes)
-
-
-def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
-    """Four nights that differ by 5 % refuse none that is 9 % slower;
-    nothing is said to be seen that would not be.
-    """
-    for number, value in enumerate((1.0, 1.06, 0.95, 1.02, 1.09)):
-        write_session(tmp_path, number, change=by(value))
-    found = accept.decide(Store(tmp_path), "latest~1", "latest")
-    assert found.decision == INCONCLUSIVE
-    assert set(found.judgement.metrics["seen_percent"]) == {None}
 
 
 def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
@@ -145,23 +65,6 @@ def test_renamed_stacks_keep_their_history(tmp_path: Path) -> None:
     assert units(found) == {comparison.SESSIONS}
 
 
-def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nodes(
-    tmp_path: Path,
-) -> None:
-    write_nights(tmp_path)
-    write_nights(tmp_path, 20, 2, night=1, where={"nodelist": "n3,n4"})
-    write_session(tmp_path, 99)
-    sides = (Store(tmp_path), "latest", "session", "latest~1", "latest")
-    found = pairing.pair(*sides)
-    assert set(found.metrics["units"]) == {comparison.SESSIONS}
-    assert set(found.metrics["sessions"]) == {NIGHTS}
-    assert not_used(found.past) == {"with another node list": 2}
-    assert not_used(pairing.pair(*sides, allow=["nodelist"]).past) == {}
-    assert set(pairing.pair(*sides, history="none").metrics["sessions"]) == {1}
-    with refused_as("options-exclude"):
-        pairing.pair(Store(tmp_path), "latest", "stack", "a", "b", history="none")
-
-
 def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path) -> None:
     def zero(row: dict[str, Any]) -> dict[str, Any]:
         dead = (row["benchmark"], row["message_bytes"]) == ("Uniband", 4096)
@@ -176,25 +79,6 @@ def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path)
     assert jobs["baseline_jobs"].to_list() == [NIGHTS] * 4 + [NIGHTS - 3] + [NIGHTS] * 5
     write_session(tmp_path, NIGHTS + 1, noise=0.0, change=by(1.1))
     assert accept.decide(Store(tmp_path), "latest~1", "latest").decision == REFUSED
-
-
-@pytest.mark.parametrize("factor", [1.0, 1.3], ids=["like its history", "unlike its history"])
-def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, factor: float) -> None:
-    """The memory of a node, say: the same values give the same
-    answer, and no sentence names a fabric.
-    """
-    found = []
-    for fabric in ("eth1g", None):
-        folder = tmp_path / str(fabric)
-        where = {"fabric": fabric, "pinning": None}
-        write_nights(folder, where=where)
-        write_session(folder, NIGHTS, where=where, change=by(factor))
-        write_session(folder, NIGHTS + 1, where=where, change=by(1.04))
-        found.append(accept.decide(Store(folder), "latest~1", "latest"))
-    on, off = found
-    assert on.decision == off.decision
-    assert on.judgement.metrics.drop("fabric").equals(off.judgement.metrics.drop("fabric"))
-    assert [one.replace(", eth1g", "") for one in on.notes] == list(off.notes)
 
 
 POLICY = Policy(margins_percent={"latency_us": 2.0, "bandwidth_mb_per_s": 2.0})
@@ -221,20 +105,6 @@ def test_a_machine_that_changes_from_night_to_night_is_not_refused_for_it(tmp_pa
     assert judged(tmp_path, HISTORY).verdict != REGRESSED
     alone = judged(tmp_path, "20260109:20260110")
     assert alone.verdict == INCONCLUSIVE, "what one night alone cannot know"
-
-
-def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path: Path) -> None:
-    write_unsteady(tmp_path, spread=0.03)
-    found = accept.decide(Store(tmp_path), HISTORY, "latest")
-    needed = found.judgement.metrics["needed"].drop_nulls()
-    assert found.decision == INCONCLUSIVE
-    assert len(needed) and needed.is_between(2, 20).all()
-
-
-def test_two_stacks_are_no_history_of_one_another(tmp_path: Path) -> None:
-    write_unsteady(tmp_path, spread=0.002)
-    judgement = judged(tmp_path, HISTORY, asked=comparison.Question.SIDES)
-    assert set(judgement.metrics["units"]) == {comparison.REPEATS}
 
 
 def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -> None:

@@ -107,17 +107,6 @@ def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -
     assert written.getvalue() == f"missing  {finding.subject}  {finding.detail}\n"
 
 
-@pytest.mark.parametrize(("here", "state"), [(True, doctor.MISSING), (False, doctor.NOTE)])
-def test_a_partition_whose_jobs_cannot_be_submitted_from_here_is_named(
-    monkeypatch: pytest.MonkeyPatch, here: bool, state: str
-) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", {"qsub": "/usr/bin/qsub"}.get)
-    [finding] = doctor.check_submission("mysystem:compute", "slurm", here)
-    assert finding.state == state and "there is no sbatch here" in finding.detail
-    for scheduler in ("local", "pbs"):
-        assert not list(doctor.check_submission("mysystem:compute", scheduler, here))
-
-
 def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """RDMA where there is Ethernet only, two nodes where there is
     one, and programs that the nodes may lack.
@@ -209,23 +198,6 @@ def read(text: str) -> dict[str, Any]:
     extras: dict[str, Any] = document["extras"]
     assert schema.find_fault(systems.SYSTEM_SCHEMA, extras, systems.EXTRAS) is None
     return extras
-
-
-def test_ports_of_a_kind_and_rate_are_rails_of_one_fabric(tmp_path: Path) -> None:
-    found = read(draft(tmp_path / "node", TWO_RAILS))
-    assert found["node_counts"] == [2]
-    assert found["fabrics"] == {
-        "ndr400": {
-            "transport": "ucx",
-            "scope": "cluster",
-            "tcp_interfaces": ["ib0", "ib1"],
-            "rails": [
-                {"device": "mlx5_0", "line_rate_gbit_per_s": 400, "numa_node": 0},
-                {"device": "mlx5_1", "line_rate_gbit_per_s": 400, "numa_node": 1},
-            ],
-        },
-        "shm": {"transport": "shm", "scope": "node"},
-    }
 
 
 def test_each_kind_has_its_transport(tmp_path: Path) -> None:

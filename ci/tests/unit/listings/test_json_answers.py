@@ -11,11 +11,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-import typer
-from typer.core import TyperGroup
 
 from mpibench import cli
-from mpibench.commands.listings import doctor, orphans
+from mpibench.commands.listings import orphans
 from mpibench.judge import review
 from mpibench.store import records
 from mpibench.store.store import Store
@@ -40,27 +38,11 @@ DOING |= {
     "cluster exec",
     "cluster fault",
 }
-#: Those that answer a question and have other files for it: accept.json, ``--format json``, diffs.
-WITHOUT = {"accept"}
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     status = cli.main(list(words))
     return status, json.loads(capsys.readouterr().out)
-
-
-def test_commands_that_answer_a_question_have_it() -> None:
-    lacking = set()
-    queue = [((), typer.main.get_command(cli.app))]
-    for words, command in queue:
-        group = isinstance(command, TyperGroup)
-        if group:
-            queue += [((*words, name), inner) for name, inner in command.commands.items()]
-        if not command.hidden and (not group or command.invoke_without_command):
-            given = {option for parameter in command.params for option in parameter.opts}
-            if "--json" not in given and DOING.isdisjoint((words[0], " ".join(words[:2]))):
-                lacking.add(" ".join(words))
-    assert lacking == WITHOUT
 
 
 def test_the_catalogue_has_every_benchmark_with_its_units(
@@ -87,20 +69,6 @@ def test_stacks_and_what_is_wrong_with_them(
     assert [stack["lock_hash"] for stack in said["stacks"]] == [good.lock_hash]
     monkeypatch.setattr(metadata, "discover", lambda *_: ([], []))
     assert answer(capsys, "stacks", "--json") == (1, {"stacks": [], "problems": []})
-
-
-@pytest.mark.parametrize(
-    ("state", "status"), [(doctor.OK, 0), (doctor.NOTE, 0), (doctor.MISSING, 1)]
-)
-def test_the_doctor_says_what_it_found(
-    state: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = doctor.DoctorLine("python", state, "3.12")
-    monkeypatch.setattr(doctor, "examine", lambda system: [line])
-    monkeypatch.setattr(doctor, "_select_from", lambda *_: {"name": "here"})
-    findings = [{"subject": "python", "state": state, "detail": "3.12"}]
-    found = {"system": "here", "ready": not status, "findings": findings}
-    assert answer(capsys, "doctor", "--json") == (status, found)
 
 
 def test_who_is_how_many_times_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,13 +173,3 @@ def test_what_a_change_alters(
     [one] = said["systems"]
     assert (one["hides"], one["finds"], one["references"][review.LOOSER]) == (2, 0, ["a"])
     assert one["nights"] == [{"started": "2026-01-05T02:00:00+00:00", **counts}]
-
-
-def test_what_is_expected_and_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(2):
-        write_session(tmp_path, number, labels={"run": "nightly"})
-    words = ("gate", "--only=completeness", "--dataset", str(tmp_path), "--dataset-only", "--json")
-    status, said = answer(capsys, *words)
-    assert said["complete"] == (not said["missing"]) == (status == 0)
-    assert (said["system"], said["run"]) == ("testbed", "nightly")
-    assert said["expected"] >= said["there"] > 0

@@ -37,18 +37,6 @@ def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
     return nights.suspects(Store(folder), "minicluster", sessions, NOW - timedelta(days=days_ago))
 
 
-def test_an_earlier_map_is_named_with_its_day(tmp_path: Path) -> None:
-    export(tmp_path, "aaaa0000-1", 40, pair_map(8, sends_slowly("c1", 3.0)))
-    assert said(tmp_path, "none") == [], "older than a month"
-    export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
-    export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
-    export(tmp_path, "dddd0000-1", 1, pair_map(8, sends_slowly("c4", 3.0)), status="contradicted")
-    (line,) = said(tmp_path, "none")
-    assert "the map of 2026-11-17, session cccc0000" in line and "c3 sends at " in line
-    (line,) = said(tmp_path, "none", days_ago=5)
-    assert "c2 sends at" in line, "what was measured later says nothing of then"
-
-
 def test_where_no_curve_misses_only_the_own_map_that_accuses_is_said(tmp_path: Path) -> None:
     export(tmp_path, "aaaa0000-1", 3, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 0, pair_map(8))

@@ -34,7 +34,3 @@ def test_a_node_that_gets_slower() -> None:
     assert np.all(np.abs(found["bandwidth_mb_per_s", RECEIVES].percent - 100) < 5)
     page = locate_page.page([], "nights", list(found.values()))
     assert "bandwidth that a node sends over the nights" in page
-
-
-def test_one_night_is_no_trend() -> None:
-    assert nights.trends([night(0, 1.0)]) == []

@@ -58,33 +58,6 @@ class Reader:
         self._progress.read(line)
 
 
-@pytest.mark.parametrize(
-    ("known", "line", "said"),
-    [
-        # A tenth of the cost is done in twice the time it took: the rest takes twice as long, too.
-        ({"A": 50.0, "B": 400.0, "C": 50.0}, ended(1, 3, "A"), "1 of 3 cases; about 15 min left"),
-        (
-            {},
-            ended(1, 6, "A"),
-            "1 of 6 cases; about 8 min left (no earlier night says what they cost)",
-        ),
-        # A new case is taken to cost what the others do.
-        ({"Old": 100.0}, ended(1, 3, "New"), "1 of 3 cases; about 3 min left"),
-        # Some of the cases of last night are not taken for all.
-        (dict.fromkeys("ABCDEFGH", 10.0), ended(1, 3, "A"), "1 of 3 cases; about 3 min left"),
-    ],
-    ids=["as last night", "by number", "a new case", "a part"],
-)
-def test_what_is_left_costs_what_it_took_last_night(
-    known: Mapping[str, float], line: str, said: str
-) -> None:
-    night = Reader({case(name): seconds for name, seconds in known.items()})
-    night.after(0, RUN)
-    night.after(100, line)
-    night.after(20, RUN)
-    assert night.said == ["no case has ended yet", said]
-
-
 def test_skipped_cases_take_nothing_and_what_is_left_is_right_from_the_first() -> None:
     """Ten cases that take 2 min each, twice what was expected, and as many that are skipped."""
     night = Reader({case(str(number)): 60.0 for number in range(10)})

@@ -97,12 +97,6 @@ def test_every_case_comes_again_within_the_nights_that_the_plan_says(
         assert all(chosen.keys() == fitting for chosen in with_failures) and within in (0, 1)
 
 
-@settings(max_examples=40, deadline=None)
-@given(sites())
-def test_what_lies_ahead_is_what_comes(asked: Candidates) -> None:
-    assert list(itertools.islice(asked.ahead(never(asked.cases)), 5)) == rounds(asked, set(), 5)
-
-
 def test_what_was_not_right_and_what_is_expected_come_before_the_others_in_half_of_the_room() -> (
     None
 ):

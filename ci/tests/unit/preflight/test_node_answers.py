@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -140,19 +139,6 @@ NODES = [
 ]
 
 
-def test_each_is_named_with_its_states_and_the_reason_beside_them() -> None:
-    """Without what a terminal would obey; those that the site misses are apart."""
-    found = node_answers.find_out_of_service(NODES, [])
-    first = "n1 (idle*)"
-    others = "n2 (down+not_responding: Not responding), n3 (drain+idle: bad DIMM in slot 4)"
-    assert ", ".join(map(str, found)) == f"{first}, {others}"
-    assert node_answers.missed(found) == []
-    found = node_answers.find_out_of_service(NODES, ["n[23]", "n4"])
-    assert node_answers.missed(found) == [f"not looked at though they must be in service: {others}"]
-    assert node_answers.others(found) == [f"not looked at because they are out of service: {first}"]
-    assert node_answers.read_out_of_service([asdict(node) for node in found]) == found
-
-
 @pytest.mark.parametrize(
     ("states", "out"),
     [
@@ -190,9 +176,3 @@ def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> N
     assert node_answers.find_absent(names, ["n*", "n4"]) == []
     [said] = node_answers.find_absent(names, ["n*", "n9", "gpu*"])
     assert "has n9, gpu*, and the partition has no such node" in said
-
-
-def test_many_are_counted() -> None:
-    rows = [node(f"n{number:02}", "DOWN") for number in range(12)]
-    [said] = node_answers.missed(node_answers.find_out_of_service(rows, ["*"]))
-    assert said.endswith("n07 (down) and 4 more")

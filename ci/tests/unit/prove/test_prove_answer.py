@@ -58,14 +58,6 @@ def test_the_network_is_the_one_that_carried_the_bytes(sent, own, word, holds) -
     assert said(ranks, word)[0] == (0 if holds else answer.CONTRADICTED)
 
 
-def test_on_one_node_only_tcp_can_be_seen() -> None:
-    inside = exchange({"lo": GB}, [("127.0.0.1", "127.0.0.1", GB)])
-    assert said(inside, "fabric=shm")[0] == answer.CONTRADICTED
-    assert "1.0 GB over TCP" in said(inside)[1]
-    assert said(exchange({"lo": 100}, []), "fabric=shm")[0] == 0
-    assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
-
-
 def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
     """Ranks of one node on these CPUs."""
     ranks = [
@@ -161,13 +153,6 @@ def test_without_a_record_everything_expected_is_unknown(tmp_path: Path) -> None
     found = answer.prove(run, ["cores=own"])
     assert found.status == answer.CONTRADICTED
     assert "No rank left a record" in "\n".join(found.lines())
-
-
-def test_the_command_keeps_its_exit_status() -> None:
-    ranks = on_two_nodes({"mlx5_0/1": GB})
-    assert said(ranks, status=137)[0] == 137
-    assert said(ranks, "no-ethernet", status=1)[0] == 1
-    assert said(ranks, status=0)[0] == 0
 
 
 def test_a_command_of_several_programs_has_a_launch_of_each() -> None:

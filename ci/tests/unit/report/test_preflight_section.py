@@ -104,17 +104,6 @@ def test_what_is_stored_otherwise_leaves_the_sentences(
     assert "firmware of mlx5_0:1, mlx5_1:1 is 1 on n3" in text and "✕ odd" not in text
 
 
-def test_another_session_is_not_its_preflight(stored: Any, tmp_path: Path) -> None:
-    assert preflight.find_preflight(NIGHT, stored) is None
-    for other in (looked(label="nightly"), looked(minutes=60), looked(system="other")):
-        stored[:] = [other]
-        assert preflight.find_preflight(NIGHT, stored) is None
-    between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
-    stored[:] = [looked(), between]
-    assert preflight.find_preflight(NIGHT, stored) is None
-    assert section(None, tmp_path) == ""
-
-
 def test_one_that_cannot_be_read_is_not_passed_over(stored: Any, tmp_path: Path) -> None:
     stored.append("lost")
     found = preflight.find_preflight(NIGHT, stored)

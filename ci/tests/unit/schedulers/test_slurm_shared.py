@@ -162,31 +162,6 @@ def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
     assert slurm.case().jobid == "103-1"
 
 
-def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
-    slurm: Slurm,
-) -> None:
-    jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
-    run(slurm.spool(), 1)
-    run(slurm.spool(), 2, "")
-    slurm.scheduler.poll(*jobs[:2])
-    slurm.states["101"] = "TIMEOUT"
-    slurm.scheduler.poll(*jobs)
-    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "PENDING"], (
-        "the files may be late"
-    )
-    slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(*jobs)
-    assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
-    assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
-    assert Path(jobs[0].workdir, "starts.txt").exists()
-    run(slurm.spool(1), 1, "")
-    slurm.states["102"] = "TIMEOUT"
-    slurm.scheduler.poll(*jobs)
-    slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(*jobs)
-    assert jobs[1].state == "TIMEOUT" and jobs[1].exitcode and jobs[2].jobid == "103-1"
-
-
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED"])
 def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state: str) -> None:
     jobs = [slurm.case() for _ in range(3)]
@@ -198,29 +173,6 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     slurm.scheduler.poll(*jobs)
     assert [job.state for job in jobs] == ["COMPLETED", state, state]
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
-
-
-def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> None:
-    """Where ``squeue`` fails, ReFrame takes all jobs for completed; a
-    controller that starts again answers soon.
-    """
-    jobs = [slurm.case() for _ in range(3)]
-    run(slurm.spool(), 1, "")
-    for state, seconds in (
-        ("COMPLETED", slurm_shared.LATE_S - 1),
-        ("RUNNING", slurm_shared.LATE_S),
-        ("COMPLETED", 1),
-    ):
-        slurm.states["101"] = state
-        slurm.scheduler.poll(*jobs)
-        slurm.clock += seconds
-    slurm.states["101"] = "RUNNING"
-    slurm.scheduler.poll(*jobs)
-    (slurm.spool() / "000001.done").write_text("0 0 5\n")
-    for number in (2, 3):
-        run(slurm.spool(), number)
-    slurm.scheduler.poll(*jobs)
-    assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
@@ -236,16 +188,6 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
     slurm.scheduler.poll(job)
     assert job.state in ("CANCELLED", "TIMEOUT") and job.exitcode and len(slurm.submitted) == 1
     assert "started none of its cases" in str(job._exception)
-
-
-def test_an_end_in_order_without_the_end_of_a_case_that_was_started_is_a_loss(slurm: Slurm) -> None:
-    jobs = [slurm.case(), slurm.case()]
-    run(slurm.spool(), 1)
-    run(slurm.spool(), 2, "")
-    (slurm.spool() / "ended").touch()
-    slurm.states["101"] = "COMPLETED"
-    slurm.scheduler.poll(*jobs)
-    assert jobs[1].state == "CANCELLED" and jobs[1].exitcode
 
 
 def test_a_spool_that_cannot_be_used_fails_its_cases_and_no_session(slurm: Slurm) -> None:
@@ -280,15 +222,6 @@ def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slur
     assert jobs[0].state == "CANCELLED" and jobs[0].exitcode == 143
 
 
-def test_an_allocation_that_nobody_waits_for_is_cancelled_while_it_is_pending(slurm: Slurm) -> None:
-    job = slurm.case()
-    slurm.states["101"] = "PENDING"
-    slurm.scheduler.poll(job)
-    assert job.state == "PENDING"
-    slurm.scheduler.cancel_many([job])
-    assert job.state == "CANCELLED" and slurm.cancelled == ["101"]
-
-
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same partition", "another partition"])
 def test_nodes_that_nothing_runs_on_are_given_back_to_a_case_that_waits_for_nodes(
     slurm: Slurm, elsewhere: bool
@@ -311,13 +244,3 @@ def test_nodes_that_nothing_runs_on_are_given_back_to_a_case_that_waits_for_node
     assert not look(), "the next case may come"
     assert look(slurm_shared.GIVE_WAY_S)
     assert not (slurm.spool(1) / "closed").exists()
-
-
-def test_idle_nodes_are_kept_while_nobody_waits_for_nodes(slurm: Slurm) -> None:
-    first = slurm.case(2, 1)
-    second = slurm.case(1, 1)
-    run(slurm.spool(), 1)
-    for _ in range(3):
-        slurm.clock += 60
-        slurm.scheduler.poll(first, second)
-    assert not (slurm.spool() / "closed").exists(), "the other allocation has its nodes"

@@ -69,13 +69,6 @@ def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     assert "MPI_Alltoall is up to 2.00 (1.60 to 2.50) times as fast" in said
 
 
-@pytest.mark.parametrize("other", [{"fabric": "eth1g"}, {"pinning": "bunch"}])
-def test_what_is_for_another_condition_is_not_set(tmp_path: Path, other: dict[str, str]) -> None:
-    install(**other)  # type: ignore[arg-type]
-    [row] = recommended(tmp_path / "data").rows
-    assert row.tuned is None
-
-
 def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -> None:
     place = install()
     replace(tuned_settings.read(place.folder), mpi_version="2021.1").write(place.folder, {})

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -46,12 +45,3 @@ def as_grafana_reads(board: Any) -> Any:
 
 def test_the_board_is_what_grafana_reads_and_nothing_else() -> None:
     assert list(unknown(BOARD, as_grafana_reads(BOARD))) == []
-
-
-def test_panels_do_not_overlap() -> None:
-    cells: set[tuple[int, int]] = set()
-    for panel in BOARD["panels"]:
-        x, y, width, height = (panel["gridPos"][key] for key in "xywh")
-        own = set(itertools.product(range(x, x + width), range(y, y + height)))
-        assert not own & cells and x + width <= 24, panel["title"]
-        cells |= own

@@ -16,7 +16,6 @@ from mpibench.store.store import Store
 from mpibench_site import site as building
 from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
 from synthetic_report import HOSTILE
-from synthetic_verdicts import write_session
 
 NOW = MAPS_BEGAN + timedelta(days=9)
 
@@ -102,10 +101,3 @@ def test_hostile_names_of_nodes_are_text(tmp_path: Path) -> None:
     for page in pages:
         assert "<script>hacked" not in page.read_text() and "<img src=x" not in page.read_text()
     assert HOSTILE in rows(nodes_of(tmp_path))
-
-
-def test_without_a_map_there_is_no_page(tmp_path: Path) -> None:
-    write_session(tmp_path / "dataset", 0)
-    build(tmp_path)
-    (page,) = tmp_path.glob("site/*/index.html")
-    assert not (page.parent / "nodes").exists() and "nodes/index.html" not in page.read_text()

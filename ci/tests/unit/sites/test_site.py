@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from documentation import system_example
-from mpibench.judge import expected, policy
 from reframe_tests.harness.cases.job import parameters
-from reframe_tests.harness.cases.preflight import rules
 from reframe_tests.harness.sites import site, systems
 from refusals import refused_as
 from synthetic_site import FABRICS, GOOD, edit, write_system
 from tiny_site import SYSTEM
-
-
-def test_a_site_is_one_folder(tmp_path: Path) -> None:
-    write_system(tmp_path, GOOD)
-    configuration, problems = site.configuration(tmp_path)
-    assert problems == []
-    [system] = configuration["systems"]
-    [partition] = system["partitions"]
-    assert partition["features"] == ["hdr200", "shm"]
-    assert partition["environs"] == ["builtin"], (
-        "no stack fits *-spack, and ReFrame wants one environment"
-    )
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -55,16 +39,6 @@ def test_a_job_that_slurm_would_never_start_is_not_waited_for(
     assert not stated or found["slurm_job_cancel_reasons"] == stated
 
 
-def test_fabrics_keep_rails_and_rates() -> None:
-    extras = copy.deepcopy(GOOD["partitions"][0]["extras"])
-    fabric = site.fabrics_of(extras)["hdr200"]
-    assert fabric.devices == ("mlx5_0", "mlx5_1")
-    assert fabric.line_rate_gbit_per_s == 400
-    assert not fabric.within_node
-    del extras["fabrics"]["hdr200"]["rails"][1]["line_rate_gbit_per_s"]
-    assert site.fabrics_of(extras)["hdr200"].line_rate_gbit_per_s is None
-
-
 def with_gpus(plain: dict, *cards: dict) -> dict:
     """The good system with GPUs, and a fabric on which nothing is forced beside its network."""
     system = edit(
@@ -75,11 +49,6 @@ def with_gpus(plain: dict, *cards: dict) -> dict:
     extras["fabrics"]["hdr200"]["memory"] = ["host", "device"]
     extras["gpus"] = {"kind": "cuda", "of_node": list(cards)}
     return system
-
-
-def test_what_is_expected_is_the_fabric_in_the_same_memory() -> None:
-    fabrics = site.fabrics_of(with_gpus({"expect": "hdr200"}, {})["partitions"][0]["extras"])
-    assert (fabrics["plain"].expect, fabrics["plain_device"].expect) == ("hdr200", "hdr200_device")
 
 
 @pytest.mark.parametrize(
@@ -94,37 +63,6 @@ def test_what_is_expected_is_the_fabric_in_the_same_memory() -> None:
 def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: list) -> None:
     with refused_as(code, match=r"system\.py: .*partition compute"):
         site.read_system(write_system(tmp_path, with_gpus(plain, *cards)))
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "wanted"),
-    [
-        (("hostnames",), None, "'hostnames' is a required property"),
-        (("name",), "other", "make them equal"),
-        ((*FABRICS, "hdr200", "transport"), "infiniband", "extras.fabrics.hdr200.transport"),
-        ((*FABRICS, "hdr200", "rails"), None, "'rails' is a required property"),
-        ((*FABRICS, "hdr200", "rails"), [{"device": "mlx5_0"}], ""),
-        ((*FABRICS, "hdr200", "rate"), 200, "'rate' was unexpected"),
-        ((*FABRICS, "shm", "scope"), "cluster", "partitions.0.extras.fabrics.shm.scope"),
-        ((*FABRICS, "hdr200", "min_efficiency"), 92, "extras.fabrics.hdr200.min_efficiency"),
-        (("partitions", 0, "extras", "node_counts"), [1], "partitions.0.extras.node_counts.0"),
-        (
-            ("partitions", 0, "extras", "suite_options"),
-            {"OsuOneSided": {"window": "allocate"}},
-            "is no group",
-        ),
-    ],
-)
-def test_bad_system_is_one_sentence(
-    tmp_path: Path, path: tuple, value: object, wanted: str
-) -> None:
-    described = edit(path, value)
-    if not wanted:
-        described["partitions"][0]["extras"]["fabrics"]["hdr200"]["striped"] = True
-    file = write_system(tmp_path, described)
-    with pytest.raises(site.SiteError, match=re.escape(wanted or "hdr200.rails")) as error:
-        site.read_system(file)
-    assert str(file) in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -150,17 +88,6 @@ def test_every_bundled_system_is_good() -> None:
     assert {name: row.transport for name, row in fabrics.items()} == {"shm": "shm", "lo": "tcp"}
 
 
-def test_policies_follow_the_rails_and_the_site() -> None:
-    """``nic_*`` needs a rail with a NUMA node; a site may leave
-    policies out that mean nothing there.
-    """
-    extras = GOOD["partitions"][0]["extras"]
-    assert "nic_local" in site.policies_of(extras)
-    inside = site.policies_of({"fabrics": {"shm": extras["fabrics"]["shm"]}})
-    assert inside == ("default", "none", "bunch", "scatter")
-    assert site.policies_of({**extras, "pinning": ["none", "default"]}) == ("default", "none")
-
-
 @pytest.mark.parametrize(
     ("patterns", "registered", "wanted"),
     [
@@ -181,20 +108,6 @@ def test_the_example_of_the_tutorial_is_good_and_gets_every_stack(tmp_path: Path
     path.write_text(system_example())
     for partition in site.read_system(path)["partitions"]:
         assert site.fitting_stacks(partition["extras"], ["a", "b-spack"]) == ["a", "b-spack"]
-
-
-@pytest.mark.parametrize(
-    ("words", "verbose", "level"),
-    [
-        ("-r -n verbose --save-log-files", "", "debug"),
-        ("--dry-run -v", "", "verbose"),
-        ("-lv --verbose", "", "debug"),
-        ("--verbose --verb -lv", "", "undefined"),
-        ("-l", "3", "undefined"),
-    ],
-)
-def test_messages_that_nobody_sees_are_not_made(words: str, verbose: str, level: str) -> None:
-    assert site.log_level(words.split(), {"RFM_VERBOSE": verbose}) == level
 
 
 def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
@@ -226,32 +139,6 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sites" / "tiny" / "system.py").write_text(SYSTEM)
     monkeypatch.setenv("MPIBENCH_SITES", str(tmp_path / "sites"))
     return tmp_path / "sites"
-
-
-def test_a_system_outside_the_checkout_is_one_like_any(outside: Path, tmp_path: Path) -> None:
-    """What is written first is written outside."""
-    root = tmp_path / "checkout"
-    assert [row["name"] for row in systems.read_all(root)] == ["tiny"]
-    assert systems.find("tiny", root)["partitions"][0]["name"] == "node"
-    assert expected.path_of("tiny", root) == outside / "tiny" / "expected.yaml"
-    assert site.references_file("new", root) == outside / "new" / "references.yaml"
-    names = [path.parent.name for path in systems.system_files()]
-    assert "tiny" in names and "minicluster" in names
-
-
-def test_each_of_its_files_is_read(outside: Path, tmp_path: Path) -> None:
-    root = tmp_path / "checkout"
-    (outside / "tiny" / "policy.yaml").write_text("confidence: 0.9\n")
-    (outside / "tiny" / "expected.yaml").write_text("runs: 3\n")
-    assert policy.load("tiny", root).source == str(outside / "tiny" / "policy.yaml")
-    with refused_as("configuration-unusable", match=r"expected\.yaml"):
-        expected.load_file("tiny", root)
-    text = (site.ROOT / "site_configs" / "preflight.yaml").read_text()
-    (root / "site_configs" / "preflight.yaml").write_text(text)
-    before = {rule.fact for rule in rules.load("tiny", root)}
-    some = min(yaml.safe_load(text))
-    (outside / "tiny" / "preflight.yaml").write_text(f"{some}: null\n")
-    assert before - {rule.fact for rule in rules.load("tiny", root)} == {some}
 
 
 def test_what_is_no_folder_is_refused(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:

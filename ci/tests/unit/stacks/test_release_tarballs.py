@@ -47,15 +47,6 @@ def server() -> Iterator[str]:
     there.server_close()
 
 
-def test_the_sources_folder_is_in_the_users_cache_or_where_the_variable_says() -> None:
-    for environ, folder in (
-        ({"XDG_CACHE_HOME": "/x"}, Path("/x/mpibench/sources")),
-        ({"MPIBENCH_SOURCES": "/y", "XDG_CACHE_HOME": "/x"}, Path("/y")),
-        ({}, Path.home() / ".cache/mpibench/sources"),
-    ):
-        assert suite_builds.sources_folder(environ) == folder
-
-
 def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
     recipe = (
         root / "repo/spack_repo/mpibench/packages/intel_mpi_benchmarks/package.py"
@@ -106,14 +97,6 @@ def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     monkeypatch.setattr(suite_builds, "CHECKSUMS", {"osu": {"7.5": DIGEST}, "imb": {}})
     found = suite_builds.find("osu=7.5", environ)
     assert (found.path, found.origin) == (path, suite_builds.url_of("osu", "7.5"))
-
-
-def test_what_is_fetched_is_kept_once_it_is_right(environ: dict[str, str], server: str) -> None:
-    said: list[str] = []
-    word = f"osu={server}/osu-x.tar.gz#sha256={DIGEST}"
-    found = suite_builds.find(word, environ, said.append)
-    assert found.path.read_bytes() == CONTENT
-    assert suite_builds.find(word, environ, said.append) == found and len(said) == 1
 
 
 @pytest.mark.parametrize(

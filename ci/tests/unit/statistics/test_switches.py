@@ -4,7 +4,6 @@ finding, and no other change is taken for one.
 
 from __future__ import annotations
 
-import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,8 +14,6 @@ import pytest
 from mpibench import cli
 from mpibench.judge import switches
 from mpibench.judge.engine import Array
-from mpibench.judge.switches import Move
-from studies import error_rates, moved_switches
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
@@ -28,78 +25,6 @@ def times(switch: float) -> Array:
     first: about 3/4 slower at 16 KiB, faster from 128.
     """
     return np.where(switch > SIZES, 5 + SIZES / 1000, 25 + SIZES / 1300)
-
-
-def measured(curve: Array, noise: float = 0.01, units: int = 5, seed: int = 1) -> Array:
-    return np.log(curve)[:, None] + noise * np.random.default_rng(seed).standard_normal(
-        (len(curve), units)
-    )
-
-
-def find(baseline: Array, candidate: Array, margin: float = 0.05) -> Move | None:
-    """As if everything beyond the margin was called."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        changed = np.abs(np.nanmedian(candidate, axis=1) - np.nanmedian(baseline, axis=1)) > margin
-    return switches.find_move(SIZES, baseline, candidate, changed, np.full(len(SIZES), margin))
-
-
-@pytest.mark.parametrize(("old", "new"), [(16, 64), (64, 16), (32, 16), (4, 64)])
-@pytest.mark.parametrize("noise", [0.0, 0.02])
-def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(
-    old: int, new: int, noise: float
-) -> None:
-    move = find(measured(times(old * KIB), noise), measured(times(new * KIB), noise, seed=2))
-    assert move is not None
-    assert (SIZES[move.first], SIZES[move.last + 1]) == (min(old, new) * KIB, max(old, new) * KIB)
-    assert move.upwards == (new > old)
-    assert min(move.support) >= switches.SUPPORT
-
-
-@pytest.mark.parametrize("slower", [0.7, 1.2, 1.3, 2.0])
-@pytest.mark.parametrize("switch", [1, 16 * KIB, 1e9])
-def test_slower_sizes_of_another_cause_are_no_moved_switch(slower: float, switch: float) -> None:
-    """Also beside a switch, which is then at one end of what changed."""
-    curve = times(switch)
-    named = 0
-    for first in range(len(SIZES)):
-        for last in range(first + 1, len(SIZES)):
-            candidate = curve.copy()
-            candidate[first:last] *= slower
-            named += (
-                find(measured(curve, seed=first), measured(candidate, seed=100 + last)) is not None
-            )
-    assert named == 0
-
-
-def test_what_else_changed_is_no_moved_switch() -> None:
-    old = measured(times(16 * KIB))
-    new = measured(times(64 * KIB), seed=2)
-    assert find(old, old) is None, "nothing changed"
-    assert find(old, old + 0.3) is None
-    beside = new.copy()
-    beside[-2:] += 0.2
-    assert find(old, beside) == find(old, new), "what changed elsewhere has causes of its own"
-    near = new.copy()
-    near[13] += 0.2
-    assert find(old, near) is None, "the sizes beside it say how each curve goes on"
-
-
-def test_gaps_single_units_and_sizes_at_an_end() -> None:
-    old = measured(times(16 * KIB))
-    new = measured(times(64 * KIB), seed=2)
-    gapped = old.copy()
-    gapped[3] = np.nan
-    gapped[10, 1:4] = np.nan
-    for move in (find(old[:, :1], new[:, :1]), find(gapped, new)):
-        assert move is not None and SIZES[move.first] == 16 * KIB
-    at_end = find(measured(times(32)), measured(times(256), seed=2))
-    assert at_end is None, "nothing below it to say how it goes on"
-    every = np.ones(len(SIZES), dtype=bool)
-    margin = np.full(len(SIZES), 0.05)
-    assert switches.find_move(SIZES, np.full(old.shape, np.nan), new, every, margin) is None
-    few = slice(9, 12)
-    assert switches.find_move(SIZES[few], old[few], new[few], every[few], margin[few]) is None
 
 
 def moved(switch: float) -> Change:
@@ -193,11 +118,3 @@ def test_a_recorded_move_of_an_eager_limit_is_found() -> None:
         move = switches.find_move(sizes, old, new, apart | (sizes == 128 * KIB), margin)
         assert move is not None and (sizes[move.first], sizes[move.last]) == (4 * KIB, 8 * KIB)
         assert move.upwards == (old is low) and min(move.support) > 7
-
-
-def test_of_recorded_curves_slower_bands_are_no_moved_switch() -> None:
-    recording = next(
-        one for one in error_rates.read_file(moved_switches.NOISE) if one.name == "shm"
-    )
-    found = moved_switches.measure(recording, 0.01, 30)
-    assert (found.wrong, found.tried) == (0, 60)

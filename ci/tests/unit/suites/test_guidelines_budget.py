@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -123,40 +122,6 @@ def instrument(
 
 def idle(usual: float) -> float:
     return usual
-
-
-def test_an_idle_machine_uses_its_budget_and_no_more(instrument: Instrument) -> None:
-    seconds, repetitions = instrument.run(Clock(idle))
-    assert 0.9 * BUDGET_S < seconds <= BUDGET_S
-    assert len(repetitions) == 6 * len(SECONDS) and min(repetitions) >= instrument.fewest
-    assert {number % instrument.fewest for number in repetitions} == {0}, "as many in each order"
-
-
-def test_time_is_set_aside_for_rows_that_take_more_than_their_share(instrument: Instrument) -> None:
-    """Six rows need 6.3 s of 8 by themselves, and the others would use half of the time."""
-    seconds, repetitions = instrument.run(Clock(idle), seconds={16: 0.001, 1 << 18: 0.15})
-    assert seconds <= BUDGET_S
-    assert (
-        set(repetitions[1::2]) == {instrument.fewest} and min(repetitions[::2]) > instrument.fewest
-    )
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_busy_machine_is_given_no_more(instrument: Instrument, seed: int) -> None:
-    """Some calls wait for a processor, up to as long as the scheduler lets others run."""
-    draw = random.Random(seed)
-    most = 0.03
-    clock = Clock(lambda usual: usual + (draw.uniform(0, most) if draw.random() < 0.2 else 0.0))
-    seconds, _ = instrument.run(clock, 3)
-    assert seconds <= BUDGET_S + 4 * most, "by the calls of one repetition at most"
-
-
-@pytest.mark.parametrize("begins", [0.3, 0.9])
-def test_a_machine_that_becomes_busy_is_noticed(instrument: Instrument, begins: float) -> None:
-    """Ten times slower from then on: only what was begun before was planned with what was usual."""
-    clock = Clock(lambda usual: usual * (10 if clock.now > begins * BUDGET_S else 1))
-    seconds, _ = instrument.run(clock, 1, seconds={64: 0.001})
-    assert seconds <= BUDGET_S + instrument.at_once * 2 * 10 * 0.00102
 
 
 def test_without_time_each_row_is_timed_as_often_as_it_must_be(instrument: Instrument) -> None:

@@ -11,8 +11,7 @@ from reframe_tests.harness.cases.sweep import outcomes, variants
 from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.instruments import read_counts
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
@@ -31,15 +30,6 @@ def tuning_of(name: str) -> Tuning:
     found = registry.find(name).tuning
     assert found is not None
     return found
-
-
-def test_algorithms_are_asked_for_in_one_word() -> None:
-    asked = Wish.parse("default+3+in-order_binary@8/512")
-    assert asked == [Wish(DEFAULT), Wish("3"), Wish("in-order_binary", (8, 512))]
-    assert "+".join(map(str, asked)) == "default+3+in-order_binary@8/512"
-    for text in ("3++5", "3@", "3@x", "3+3"):
-        with refused_as("bad-option"):
-            Wish.parse(text)
 
 
 def test_the_librarys_own_choice_is_always_measured_first() -> None:
@@ -116,24 +106,9 @@ def test_a_file_that_says_what_is_set_is_written_again_and_not_without(
     assert why in found and bool(found) is bool(why)
 
 
-def test_times_are_read_with_their_algorithm() -> None:
-    [row] = reader.parse(sealed(HEAD, [{"bytes": 8, "repetitions": 100, "p50_us": 1.5}]))
-    found = (row.variant, row.message_bytes, row.values[QUANTITY])
-    assert found == ("algorithm=ring", 8, 1.5)
-
-
 def test_messages_are_read() -> None:
     row = {"bytes": 8, "messages": 12, "sent_bytes": 96, "pattern": "1a2b3c4d"}
     text = sealed({**HEAD, "instrument": "message_counts", "algorithm": "4"}, [row])
     assert read_counts(text, "x") == {8: (12, 96, "1a2b3c4d")}
     with refused_as("output-damaged"):
         read_counts(text.replace(" 96", " 97"), "x")
-
-
-def test_every_collective_has_a_row_and_a_plan() -> None:
-    assert [row.name for row in catalogue.rows(GROUP)] == list(COLLECTIVES)
-    plans = [plan.name for plan in catalogue.GROUPS[GROUP].plans]
-    assert plans == [name.lower() for name in COLLECTIVES]
-    tunings = [mpi.tuning for mpi in registry.known().values() if mpi.tuning]
-    controls = {control.collective for tuning in tunings for control in tuning.controls}
-    assert controls == set(COLLECTIVES)

@@ -62,24 +62,6 @@ def test_a_library_lists_its_algorithms(
     assert [each.word for each in found] == words
 
 
-HAN = """mca:coll:han:param:coll_han_use_reduce_algorithm:value:default
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:0:default
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:1:intra
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:2:simple
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:3:reproducible
-mca:coll:han:param:coll_han_use_scatter_algorithm:enumerator:value:1:intra
-"""
-
-
-def test_algorithms_of_two_levels_are_listed_apart() -> None:
-    tuning = registry.find("openmpi").tuning
-    assert tuning is not None
-    levels = tuning.find("Reduce").levels
-    assert levels is not None
-    found = parse_list(HAN, levels.listing, levels.variable.removeprefix("OMPI_MCA_"), {})
-    assert [each.word for each in found] == ["intra", "simple", "reproducible"]
-
-
 def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
     tuning = registry.find("openmpi").tuning
     assert tuning is not None

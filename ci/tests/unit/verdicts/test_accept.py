@@ -12,12 +12,11 @@ import pytest
 
 from mpibench import answers, cli
 from mpibench.judge import accept
-from mpibench.judge import policy as verdict_policy
 from mpibench.pages import acceptance as acceptance_record
 from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_session import gate as reference_gate
-from synthetic_verdicts import SIZES, Change, by, write_before, write_session
+from synthetic_verdicts import Change, by, write_before, write_session
 
 
 def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = "latest") -> int:
@@ -48,22 +47,6 @@ def test_the_same_machine_is_accepted_and_five_percent_refused(
     found = record(tmp_path)
     assert found["headline"] == first
     assert first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
-
-
-def test_what_refuses_comes_before_what_is_open(tmp_path: Path) -> None:
-    """One stack has too few repeats for a verdict, and the other is 30 % slower."""
-    stacks = ("a", "b")
-    slow: Change = lambda _, __, stack: 1.3 if stack == "b" else 1.0  # noqa: E731
-    few = {"edit": lambda row: row if row["stack"] == "b" or row["repeat"] == 1 else None}
-    write_before(tmp_path, stacks=stacks)
-    write_session(tmp_path, 0, stacks=stacks)
-    write_session(tmp_path, 1, stacks=stacks, change=slow, **few)
-    assert run(tmp_path) == 1
-    said = [line.partition(":")[0] for line in record(tmp_path)["sentences"]]
-    assert said[:3] == ["regressed", "regressed", "too few repeats"]
-    write_session(tmp_path, 2, stacks=stacks, **few)
-    assert run(tmp_path) == 3
-    assert record(tmp_path)["finding"].startswith("too few repeats: ")
 
 
 def test_the_record_says_what_changed_and_signs_the_values(
@@ -110,65 +93,6 @@ def test_the_record_says_what_changed_and_signs_the_values(
     assert record(tmp_path)["candidate"]["values_sha256"] == digest
 
 
-def test_a_policy_that_judges_nothing_decides_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bands = dict.fromkeys(verdict_policy.Policy().bands_bytes)
-    policy = verdict_policy.Policy(
-        margins_percent=dict.fromkeys(verdict_policy.Policy().margins_percent, bands)
-    )
-    monkeypatch.setattr(verdict_policy, "load", lambda name: policy)
-    for number in range(2):
-        write_session(tmp_path, number)
-    with refused_as(
-        "configuration-unusable", match="gives none of the 21 metrics that both sides have a margin"
-    ):
-        accept.decide(Store(tmp_path), "latest~1", "latest")
-
-
-def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    write_session(
-        tmp_path,
-        1,
-        sizes=SIZES[:-1],
-        change=lambda b, size, stack: 1.3 if (b, size) == ("Uniband", 64) else 1.0,
-    )
-    assert run(tmp_path) == 1
-    root = ElementTree.parse(tmp_path / "out" / "accept.xml").getroot()
-    assert {
-        case.get("name"): failure.get("type")
-        for case in root.iter("testcase")
-        for failure in case.iter("failure")
-    } == {
-        "PingPong latency_us 4 MiB": "missing",
-        "Uniband bandwidth_mb_per_s 4 MiB": "missing",
-        "Uniband bandwidth_mb_per_s 64 B": "regressed",
-        "decision": "refused",
-    }
-    assert len(root.findall(".//testcase")) == 22
-
-
-@pytest.mark.parametrize("baseline", ["latest", "latest~7", "rubbish"])
-def test_bad_selections_are_one_sentence(
-    tmp_path: Path, baseline: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in range(2):
-        write_session(tmp_path, number)
-    assert run(tmp_path, baseline=baseline) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert run(tmp_path, baseline="latest", candidate="latest~1") == 2, "measured before it"
-
-
-def test_nothing_in_common_and_no_data_are_refused(tmp_path: Path) -> None:
-    assert run(tmp_path / "nowhere") == 2
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, stacks=("mpich-spack",))
-    with refused_as("nothing-measured"):
-        accept.decide(Store(tmp_path), "latest~1", "latest")
-
-
 def contradicted(number: int, **changes: Any) -> dict[str, Any]:
     """A case that measured over the wrong network, as one of several of a session."""
     wrong = {
@@ -207,41 +131,6 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     assert "Cases of the candidate that are not proven" in page
     assert run(tmp_path, "--allow-unproven") == 3
     assert record(tmp_path)["headline"].startswith("INCONCLUSIVE, hence not accepted: not proven")
-
-
-def test_a_candidate_that_proves_nothing_at_all_is_refused_with_a_record(tmp_path: Path) -> None:
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, where=contradicted(2))
-    assert run(tmp_path) == 1
-    found = record(tmp_path)
-    assert (found["decision"], found["counts"]["missing"]) == ("refused", 21)
-    assert found["finding"].startswith("not proven: ") and found["candidate"]["values"] == 0
-
-
-def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    skipped = {"result": "skip", "evidence": None, "samples": 0}
-    again = {**contradicted(2), "superseded": True}
-    placement = {"group": "placement", "samples": 0}
-    fixture = {
-        "measurement": False,
-        "evidence": "missing",
-        "group": None,
-        "fabric": None,
-        "samples": 0,
-    }
-    write_session(tmp_path, 1, where=[{"run": 1}, skipped, again, placement, fixture])
-    assert run(tmp_path) == 0
-    assert record(tmp_path)["candidate"]["unproven"] == []
-
-
-def test_allowing_unproven_cases_accepts_no_regression(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    unproven = contradicted(2, pinning="p0")
-    write_session(tmp_path, 1, where=[{}, unproven], change=lambda *_: 1.3)
-    assert run(tmp_path, "--allow-unproven") == 1
 
 
 def test_an_unproven_baseline_is_reported_and_does_not_help(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from mpibench import cli
 from mpibench.judge import pairing
 from mpibench.pages import comparison
-from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_session import gate as reference_gate
@@ -80,35 +79,6 @@ def test_a_library_that_is_compiled_badly_or_otherwise_is_never_compared_in_sile
     assert built in " ".join(result.built)
 
 
-def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path) -> None:
-    """One thing, nothing, several; what an MPI links follows from its
-    netmod, and of another MPI is no difference.
-    """
-    compilers = {"imb compiler": "gcc@12.2.0", "osu compiler": "gcc@12.2.0"}
-    library = "libraries under mpich@5.0.0"
-    ofi = {"MPI": "mpich@5.0.0", "mpich netmod": "ofi", library: "libfabric", **compilers}
-    stacks = {
-        "again": ofi,
-        "clang": {**ofi, **dict.fromkeys(compilers, "llvm@14.0.6")},
-        "ofi": ofi,
-        "openmpi": {"MPI": "openmpi@5.0.10", "openmpi fabrics": "ofi,ucx", **compilers},
-        "ucx": {**ofi, "mpich netmod": "ucx", library: "ucx"},
-    }
-    built = [of_stack(name, built=facts) for name, facts in stacks.items()]
-    write_session(tmp_path, 0, where=[*built, of_stack("wheel")])
-    found = {
-        f"{one.first} {one.second}": one
-        for one in pairing.every_pair(Store(tmp_path), "latest")
-        if not isinstance(one, str)
-    }
-    assert len(found) == 15 and next(iter(found)) == "again ofi"
-    things = {pair: len(one.things or {}) for pair, one in found.items()}
-    assert (things["again ofi"], things["ofi ucx"], things["clang ofi"]) == (0, 1, 1)
-    assert (things["clang ucx"], things["clang openmpi"], things["ofi openmpi"]) == (2, 2, 1)
-    assert found["ofi ucx"].built[0].endswith("(mpich) and in nothing else that their locks record")
-    assert " differ in 2 things, each may be part of the" in found["clang openmpi"].built[0]
-
-
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path: Path, changed: bool) -> None:
     """As one from an unsigned build cache, which somebody changed there with all its checksums."""
@@ -130,24 +100,6 @@ def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path: Path, changed:
         if changed
         else []
     )
-
-
-def test_benchmarks_of_one_name_are_distinguished(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
-    write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8,))
-    for path in tmp_path.glob("samples/*/*/*.parquet"):
-        table = pl.read_parquet(path)
-        osu = table.with_columns(suite=pl.lit("osu"))
-        more = table.with_columns(ranks=pl.lit(4, pl.Int32))
-        write_file(path, pl.concat([table, osu, more]))
-    lines = show(tmp_path, *STACKS, capsys=capsys)
-    assert [line.split("  ")[0] for line in lines if line.startswith("Allgather")] == [
-        "Allgather (imb, 2 ranks)",
-        "Allgather (imb, 4 ranks)",
-        "Allgather (osu, 2 ranks)",
-    ]
 
 
 def test_what_is_not_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,12 +170,6 @@ def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
     assert comparison.mean_text(unknown, "a", "b") == ""
 
 
-def test_one_repeat_a_side_wins_nothing(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
-    result = pairing.pair(Store(tmp_path), "latest", "stack", *STACKS)
-    assert set(result.bands["winner"]) == {pairing.UNKNOWN}
-
-
 @pytest.mark.parametrize(
     ("first", "second", "what"),
     [
@@ -257,16 +203,6 @@ def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path: Path) -> 
     write_session(tmp_path, 0, where=[{"stack": s, "nodelist": n} for s, n in nodes.items()])
     with refused_as("not-comparable", match=r"\(-p a -S paired_stack=b\)"):
         pairing.pair(Store(tmp_path), "latest", "stack", "a", "b")
-
-
-def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path: Path) -> None:
-    """A stack without IMB and one with it share what both can measure."""
-    mpi4py = {"mpi4py": {"version": "4.1.2"}}
-    both = {"imb": {"version": "2021.11"}, **mpi4py}
-    rows = [("a", "p2p", both), ("a", "p2p_mpi4py", both), ("b", "p2p_mpi4py", mpi4py)]
-    where = [{**of_stack(stack, suites=suites), "group": group} for stack, group, suites in rows]
-    write_session(tmp_path, 0, where=where)
-    assert pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").unequal == ()
 
 
 @pytest.mark.parametrize(
@@ -310,16 +246,3 @@ def test_how_programs_were_built_otherwise_is_said(
     assert len(built) == len(said)
     for sentence, words in zip(built, said, strict=True):
         assert sentence.startswith(f"built otherwise: imb with {words}")
-
-
-def test_the_command_writes_a_page_with_charts_and_maps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    many = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
-    places = [{}, {"pinning": "scatter"}]
-    write_session(tmp_path, 0, stacks=STACKS, benchmarks=many, sizes=(32, 1048576), where=places)
-    show(tmp_path, *STACKS, capsys=capsys)
-    page = (tmp_path / "compare.html").read_text()
-    assert page.count("scatterpolar") >= 4  # two stacks at 32 B and at 1 MiB
-    assert "1 MiB: speed relative to the best" in page
-    assert "best stack: node, eth1g, 2, 1, bunch" in page

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from mpibench import cli
-from mpibench.judge import drift
-from mpibench.store import quantity_text
-from mpibench.store.store import Store
 from synthetic_verdicts import by, write_session
 
 #: A link at 60 %: its messages take 1 / 0.6 as long.
@@ -27,21 +24,6 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Path:
         change = by(AT_60 if number > 14 else 1.0, "Uniband")
         write_session(data, number, labels={"run": "nightly"}, change=change)
     return data
-
-
-@pytest.mark.parametrize(
-    ("ratio", "quantity", "loss", "text"),
-    [
-        (0.6, "bandwidth_mb_per_s", 0.4, "40.0 % lower bandwidth"),
-        (1.2, "message_rate_per_s", -0.2, "20.0 % higher message rate"),
-        (AT_60, "latency_us", 2 / 3, "66.7 % slower"),
-    ],
-)
-def test_one_formula_by_the_direction(ratio: float, quantity: str, loss: float, text: str) -> None:
-    assert quantity_text.loss(ratio, quantity) == pytest.approx(loss)
-    slower = (ratio if quantity in quantity_text.LESS_IS_BETTER else 1 / ratio) - 1
-    assert quantity_text.own_loss(slower, quantity) == pytest.approx(loss)
-    assert quantity_text.change_text(slower, quantity) == text
 
 
 def test_a_link_at_60_percent_has_lost_40_everywhere(
@@ -65,14 +47,3 @@ def test_a_link_at_60_percent_has_lost_40_everywhere(
     assert " % lower bandwidth" in problem["finding"]
     [event] = json.loads(run("drift", "--json"))["events"]
     assert event["slower"] == pytest.approx(0.4, abs=0.01) and "67" not in event["text"]
-
-
-@pytest.mark.parametrize(("percent", "accepted"), [(41, True), (35, False)])
-def test_a_level_accepts_the_change_that_was_printed(
-    link: Path, monkeypatch: pytest.MonkeyPatch, percent: float, accepted: bool
-) -> None:
-    level = drift.AcceptedLevel(drift.date(2026, 1, 20), percent, "ticket")
-    policy = drift.verdict_policy.Policy(levels=(level,))
-    monkeypatch.setattr(drift.verdict_policy, "load", lambda *_: policy)
-    [event] = drift.watch(Store(link), "testbed").events
-    assert (event.accepted is not None) is accepted

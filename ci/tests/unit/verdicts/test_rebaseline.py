@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench import cli
 from mpibench.judge import expected, rebaseline
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from refusals import refused_as
-from synthetic_verdicts import Change, write_session
+from synthetic_verdicts import write_session
 
 ALL = "20260101:now"
 #: Sessions of one test that gives both metrics: a reference is kept for
@@ -95,30 +94,6 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
         learned(tmp_path, root)
 
 
-def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
-    """A bound of 100 % would be refused as a percentage, and would hold nothing."""
-    for number in range(8):
-        slow: Change = lambda b, size, _, n=number: 2.5 if size == 8 and n < 2 else 1.0  # noqa: E731
-        write(tmp_path / "data", number, noise=0.01, change=slow)
-    proposal = learned(tmp_path, root_with(tmp_path))
-    metrics = entries(yaml.safe_load(proposal.after))
-    assert "PingPong.latency.0000000008" not in metrics
-    assert "PingPing.bandwidth.0000000008" in metrics
-    assert (proposal.learned, proposal.refused) == (20, 1)
-
-
-def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) -> None:
-    """A link to nothing, as of a file system that is not mounted;
-    from none, all entries would be new.
-    """
-    write(tmp_path / "data", 0)
-    path = root_with(tmp_path) / "site_configs" / "testbed" / "references.yaml"
-    path.unlink()
-    path.symlink_to("/not/mounted/here")
-    with refused_as("file-unreadable", match=r"references\.yaml cannot be read"):
-        learned(tmp_path, tmp_path / "root")
-
-
 STACKS = ("a-spack", "b-spack")
 PLACES = [{"group": "p2p", "fabric": "eth1g"}, {"group": "p2p", "fabric": "shm"}]
 
@@ -139,25 +114,6 @@ def keep(folder: Path, text: str) -> None:
     path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
-    night(tmp_path, 0)
-    last = night(tmp_path, 1)
-    proposal = propose_expected(tmp_path)
-    assert (proposal.added, proposal.retired) == (8, 0)
-    entry = {
-        "partition": "node",
-        "stack": ["a-spack", "b-spack"],
-        "fabric": ["eth1g", "shm"],
-        "group": "p2p",
-        "benchmark": ["PingPong", "Uniband"],
-    }
-    assert yaml.safe_load(proposal.after) == {"runs": {"nightly": {"expected": [entry]}}}
-    keep(tmp_path, proposal.after)
-    assert propose_expected(tmp_path).diff(tmp_path) == ""
-    answer = expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path)
-    assert answer.complete and answer.expected == 8
 
 
 def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> None:
@@ -182,16 +138,6 @@ def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path: Path) -> None:
     assert {(line["stack"], line["fabric"], tuple(line["benchmark"])) for line in lines} == {
         (stack, place["fabric"], ("Uniband",)) for stack in STACKS for place in PLACES
     }
-
-
-def test_the_command_writes_both_diffs(tmp_path: Path) -> None:
-    for number in range(5):
-        night(tmp_path, number, benchmarks={"PingPong": "latency_us"})
-    words = ["rebaseline", "--dataset-only", "--dataset", str(tmp_path / "set"), "--sessions", ALL]
-    words += ["--out", str(tmp_path / "r.diff"), "--expected-out", str(tmp_path / "e.diff")]
-    assert cli.main(words) == 0
-    for name in ("r.diff", "e.diff"):
-        assert "PingPong" in (tmp_path / name).read_text()
 
 
 def test_references_are_medians_with_bounds_and_origin_and_hand_set_ones_stay(

@@ -4,7 +4,6 @@ that decides which cases may be used.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
@@ -15,13 +14,13 @@ import pytest
 
 from mpibench.judge import comparison
 from mpibench.judge import policy as verdict_policy
-from mpibench.store import eligibility, selectors
+from mpibench.store import selectors
 from mpibench.store.dataset_layout import DIGEST_KEY, write_file
 from mpibench.store.session_values import Selection
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
-from synthetic_verdicts import FIRST, SIZES, Change, by, write_before, write_session
+from synthetic_verdicts import FIRST, by, write_before, write_session
 
 POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repeats=0)
 
@@ -39,13 +38,6 @@ def judge(folder: Path, policy: verdict_policy.Policy = POLICY) -> comparison.Ju
     return comparison.judge(*sides_of(folder), policy)
 
 
-def sizes_of(
-    judgement: comparison.Judgement, verdict: str, benchmark: str = "PingPong"
-) -> list[int]:
-    found = judgement.metrics.filter(pl.col("verdict") == verdict, pl.col("benchmark") == benchmark)
-    return sorted(found["message_bytes"].to_list())
-
-
 def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> None:
     write_before(tmp_path)
     write_session(tmp_path, 0)
@@ -57,91 +49,6 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
     assert rows["Uniband"]["ratio"] == pytest.approx(1 / 1.08, abs=0.01)
     assert rows["Uniband"]["low"] < 1 / 1.08 < rows["Uniband"]["high"] < 1
     assert rows["Uniband"]["slower"] == pytest.approx(0.08, abs=0.01)
-
-
-def test_what_is_called_is_listed_by_metric_to_be_measured_again(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    one: Change = lambda name, size, _: 1.3 if (name, size) == ("PingPong", 512) else 1  # noqa: E731
-    write_session(tmp_path, 1, sizes=SIZES[:-1], change=one)
-    judgement = judge(tmp_path)
-    [found] = comparison.called(judgement).to_dicts()
-    assert (found["benchmark"], found["message_bytes"], found["band"]) == ("PingPong", 512, "small")
-    assert found["slower"] == pytest.approx(0.3, abs=0.02)
-
-
-def test_jobs_are_the_units_of_two_sides_where_there_are_enough(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, jobs=4)
-    write_session(tmp_path, 1, jobs=3)
-    judgement = comparison.judge(*sides_of(tmp_path), POLICY, asked=comparison.Question.SIDES)
-    row = judgement.metrics.row(0, named=True)
-    assert (row["units"], row["baseline_jobs"], row["candidate_jobs"]) == ("jobs", 4, 3)
-    assert judgement.verdict == comparison.PASS
-
-
-def test_two_sides_that_differ_as_jobs_do_are_no_finding(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, noise=0.001)
-    write_session(tmp_path, 1, noise=0.001, change=by(1.06))
-    for percent, verdict in ((5, comparison.INCONCLUSIVE), (0.2, comparison.REGRESSED)):
-        policy = verdict_policy.Policy(between_jobs_percent=percent)
-        judgement = comparison.judge(*sides_of(tmp_path), policy, asked=comparison.Question.SIDES)
-        assert judgement.verdict == verdict, percent
-
-
-def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, change=lambda _, size, __: 3.0 if size <= 1024 else 1.0)
-    nothing = {name: {"small": None} for name in ("latency_us", "bandwidth_mb_per_s")}
-    policy = replace(POLICY, margins_percent=nothing)
-    sides = sides_of(tmp_path)
-    judgement = comparison.judge(*sides, policy)
-    assert judgement.verdict == comparison.PASS
-    assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
-    assert comparison.judge(*sides, policy.judging_all()).verdict == comparison.REGRESSED
-    write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
-    sides[1] = Store(tmp_path).select("testbed", "latest")
-    assert comparison.judge(*sides, policy).verdict == comparison.MISSING
-
-
-def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> None:
-    write_before(tmp_path)
-    write_session(tmp_path, 0)
-    renamed = {"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"}
-    write_session(tmp_path, 1, benchmarks=renamed)
-    judgement = judge(tmp_path)
-    assert sizes_of(judgement, comparison.MISSING, "Uniband") == list(SIZES[1:])
-    assert set(judgement.new["benchmark"]) == {"Unidirectional"}
-    old, candidate = sides_of(tmp_path)
-    baseline = Store(tmp_path).select("testbed", old.selector, rename={"Uniband": "Unidirectional"})
-    assert comparison.judge(baseline, candidate, POLICY).verdict == comparison.PASS
-    with refused_as("unknown-name"):
-        Store(tmp_path).select("testbed", "latest", rename={"Nonsuch": "X"})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"evidence": "contradicted"},
-        {"result": "fail", "fail_phase": "sanity"},
-        {"result": "abort"},
-        {"superseded": True},
-        {"samples": 0},
-    ],
-)
-def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any]) -> None:
-    write_session(tmp_path, 0, labels={"recorded": "by hand"})  # a label makes no difference
-    cases = Store(tmp_path).cases("testbed").collect()
-    assert eligibility.split_cases(cases).eligible.height == 1
-    changed = cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()})
-    assert eligibility.split_cases(changed).eligible.height == 0
-
-
-def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, result="fail")
-    assert Store(tmp_path).select("testbed", "latest").values.height == 105
-    with refused_as("bad-option", match="missed a reference"):
-        Store(tmp_path).select("testbed", "latest", for_learning=True)
 
 
 @pytest.mark.parametrize("kept", ["digest", "no digest"])
@@ -205,16 +112,6 @@ def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> N
         verdict_policy.load("testbed", tmp_path)
 
 
-def test_the_bundled_policies_are_good(root: Path) -> None:
-    for path in sorted(root.glob("site_configs/*/policy.yaml")):
-        verdict_policy.load(path.parent.name)
-    here = verdict_policy.load("minicluster")
-    assert here.margin("bandwidth_mb_per_s", here.band(65536)) == pytest.approx(0.04)
-    assert here.judges("latency_us", here.band(4 << 20))
-    assert not here.judges("latency_us", here.band(1 << 20))
-    assert verdict_policy.load("nonsuch").margin("t_avg_us", "small") == pytest.approx(0.05)
-
-
 def zero_at(repeats: tuple[int, ...], benchmark: str = "Uniband", size: int = 65536) -> Any:
     """Changes some repeats of one metric to zero."""
 
@@ -246,25 +143,6 @@ def test_a_bandwidth_of_zero_is_the_worst_value_and_not_left_out(
     [row] = judgement.metrics.filter(pl.col("verdict") == "regressed").to_dicts()
     assert (row["benchmark"], row["message_bytes"]) == ("Uniband", 65536)
     assert row["why"] == f"{len(repeats)} of 5 values of the candidate are zero"
-
-
-def test_a_baseline_of_zero_never_helps_the_candidate(tmp_path: Path) -> None:
-    write_session(tmp_path, 0, edit=zero_at((1, 2)))
-    write_session(tmp_path, 1)
-    judgement = judge(tmp_path)
-    [row] = judgement.metrics.filter(
-        pl.col("message_bytes") == 65536, benchmark="Uniband"
-    ).to_dicts()
-    assert row["verdict"] == "inconclusive" and row["why"].startswith("2 of 5 values of the")
-    assert judgement.counts()["improved"] == 0
-
-
-def test_a_message_of_no_bytes_has_no_bandwidth_and_that_is_no_loss(tmp_path: Path) -> None:
-    empty = zero_at((1, 2, 3, 4, 5), size=0)
-    write_before(tmp_path, edit=empty)
-    for number in range(2):
-        write_session(tmp_path, number, edit=empty)
-    assert judge(tmp_path).verdict == "pass"
 
 
 def test_duplicate_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:

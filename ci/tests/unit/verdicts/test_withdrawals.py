@@ -4,24 +4,17 @@ verdict, and never passed over in silence.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-import synthetic_session as synthetic
 from mpibench.commands.sessions import app
 from mpibench.judge import gate
-from mpibench.pages import session as report
 from mpibench.store import records
 from mpibench.store.store import Store
-from page_reader import Reader
-from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
-from synthetic_report import session_of
 from synthetic_verdicts import write_session
 
 #: A record as the command writes it.
@@ -82,55 +75,11 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
 
 
-def test_an_answer_counts_for_the_session_whose_name_it_has(folder: Path) -> None:
-    records.answer(folder, "a-session", records.GATE, "nightly", [])
-    (folder / "answers" / "a-session.gate.json").rename(folder / "answers" / "another.gate.json")
-    with refused_as("file-damaged", match="name it a-session"):
-        records.answers(folder)
-
-
-@pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
-def test_a_folder_that_cannot_be_read_is_not_one_without_records(
-    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise what was withdrawn would count again, and nobody would know."""
-    place = folder / records.Withdrawal.kind
-    if kind == "file":
-        place.write_text("")
-    elif kind == "dead link":
-        place.symlink_to(folder / "gone")
-    else:
-        place.mkdir()
-
-        def refuse(path: Path) -> None:
-            """As for who has no right to; the administrator always has."""
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-        monkeypatch.setattr(os, "scandir", refuse)
-    with refused_as("file-unreadable"):
-        assert Store(folder).withdrawn
-
-
 def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
     for path in folder.glob("cases/*/*/*.parquet"):
         Store(folder).withdraw(path.stem, "maintenance")
     with refused_as("session-missing", match="all 3 sessions that could be meant were withdrawn"):
         gate.decide(Store(folder), "testbed")
-
-
-def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
-    page = report.render(
-        report.View(
-            session_of(synthetic.case()),
-            tmp_path,
-            withdrawn="WITHDRAWN: session s by somebody: wrong cable",
-        )
-    )
-    head = Reader(page).text["top"]
-    assert (
-        "WITHDRAWN: session s by somebody: wrong cable. " in head
-        and '<p class="verdict bad">' in page
-    )
 
 
 def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
@@ -145,14 +94,3 @@ def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
     assert last[:8] in run("list", "--withdrawn")
     run("withdraw", last, "--undo")
     assert "no session is withdrawn" in run("list", "--withdrawn")
-
-
-@pytest.mark.parametrize(
-    ("session", "why"),
-    [("0000", "x"), ("ffffffff", "x"), ("../../etc", "x"), ("00000001", " \n")],
-    ids=["several", "none", "a path", "no reason"],
-)
-def test_bad_input_withdraws_nothing(folder: Path, session: str, why: str) -> None:
-    with pytest.raises(BadInput):
-        Store(folder).withdraw(session, why)
-    assert Store(folder).withdrawn == {}

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from mpibench.judge import gate
-from mpibench.store import confirmations
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import FIRST, Change, by, write_session
+from synthetic_verdicts import FIRST, by, write_session
 
 BEFORE = 10
 SLOW = 1.06
@@ -90,31 +89,6 @@ def test_what_was_measured_otherwise_confirms_nothing(
     assert "not seen again" not in " ".join(result.lines)
 
 
-def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
-    """Whatever its other labels say."""
-    for number in range(BEFORE):
-        write_session(tmp_path, number, noise=0.004)
-    confirming = {"night": BEFORE, "noise": 0.004, "labels": {CONFIRMS: "0" * 36}}
-    for number in range(20, 26):
-        write_session(tmp_path, number, change=by(1.3), **confirming)
-    name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=by(1.25))
-    assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
-
-
-def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
-    for number in range(BEFORE + 1):
-        name = write_session(tmp_path, number, noise=0.004, repeats=2 if number == BEFORE else 5)
-    lines = judged(tmp_path, name).lines
-    assert any("21 metrics were not held against the sessions before" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("value", "held"), [(4.0, True), (6.0, False), (0.0, False), (float("nan"), False)]
-)
-def test_a_time_of_nothing_reaches_no_reference(value: float, held: bool) -> None:
-    assert confirmations.within({"lower": None, "upper": 5.0}, value) is held
-
-
 def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Path) -> None:
     """One job of a case was slow, and its other one, on other nodes, was not."""
     two = [{"nodelist": "n1,n2"}, {"nodelist": "n4,n3"}]
@@ -126,24 +100,3 @@ def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Pat
     assert not judged(tmp_path, name).passed
     again(tmp_path, name, 1.0, number=BEFORE + 51, where=two[0])
     assert judged(tmp_path, name).passed
-
-
-@pytest.mark.parametrize(
-    ("change", "passed", "counts"),
-    [
-        (None, False, "21 slower, 0 faster"),
-        (by(1.0), True, "21 slower (21 not seen again), 0 faster"),
-        (by(SLOW), False, "21 slower (21 seen twice), 0 faster"),
-        (by(SLOW, "Uniband"), False, "21 slower (10 seen twice, 11 not seen again), 0 faster"),
-        (by(float("inf"), "Uniband"), False, "(10 not measured again, 11 not seen again)"),
-    ],
-    ids=["not measured again", "quick again", "slow again", "one of two", "one gave nothing"],
-)
-def test_what_a_second_measurement_says_of_a_night(
-    tmp_path: Path, slow_night: str, change: Change | None, passed: bool, counts: str
-) -> None:
-    if change:
-        again(tmp_path, slow_night, 1.0, change=change)
-    result = judged(tmp_path, slow_night)
-    assert result.passed is passed
-    assert counts in result.counts.history.text

@@ -137,15 +137,6 @@ def test_stored_names_stay_on_the_line_of_a_ticket(tmp_path: Path) -> None:
     assert answer.lines[0].isprintable() and answer.lines[3].isprintable()
 
 
-def test_each_fabric_of_a_partition_has_a_ticket(tmp_path: Path) -> None:
-    places = [(place, fabric) for place in ("cpu", "gpu") for fabric in ("ib", "eth")]
-    cases = [{"partition": place, "fabric": fabric, "gates": [MISSED]} for place, fabric in places]
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=cases)
-    tickets = judged(tmp_path).tickets
-    assert {(ticket.partition, ticket.fabric) for ticket in tickets} == set(places)
-
-
 @pytest.mark.parametrize(
     ("value", "options", "decision"),
     [
@@ -190,38 +181,3 @@ def test_a_busy_machine_excuses_a_loss_alone(tmp_path: Path, value: float | None
     for number in range(2):
         write_session(tmp_path, number, labels=NIGHTLY, where=where, condition=BUSY)
     assert judged(tmp_path).decision == "FAIL"
-
-
-def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
-    def zero(row: dict[str, Any]) -> dict[str, Any]:
-        dead = row["benchmark"] == "Uniband" and row["repeat"] == 1
-        return {**row, "value": 0.0} if dead else row
-
-    for number in range(12):
-        write_session(tmp_path, number, labels=NIGHTLY)
-    write_session(tmp_path, 12, labels=NIGHTLY, condition=BUSY, edit=zero)
-    answer = judged(tmp_path)
-    assert answer.decision == "FAIL"
-    assert [problem.benchmark for problem in answer.problems.history] == ["Uniband"]
-
-
-def test_load_that_is_usual_excuses_nothing(tmp_path: Path) -> None:
-    """A machine whose ranks always lose their cores, and that held: a link at 44 % is red on it."""
-    usual = {"labels": NIGHTLY, "condition": BUSY}
-    for number in range(12):
-        write_session(tmp_path, number, where={"gates": [HELD]}, **usual)
-    slow = write_session(tmp_path, 12, where={"gates": [HELD]}, change=by(1.5), **usual)
-    assert judged(tmp_path, slow).decision == "FAIL"
-    missed = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
-    write_session(tmp_path, 13, where=missed, **usual)
-    assert judged(tmp_path).decision == "FAIL"
-
-
-def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> None:
-    for number in range(6):
-        missed = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
-        where = missed if number > 2 else {"gates": [HELD]}
-        write_session(tmp_path, number, labels=NIGHTLY, where=where)
-    (ticket,) = judged(tmp_path).tickets
-    assert ticket.since == "2026-01-08"
-    assert "44 % of the line rate, must be between 90 % and 101 %" in ticket.text

@@ -28,13 +28,6 @@ def last_night(folder: Path, change: Change, stacks: tuple[str, ...] = ("a", "b"
     return decided(folder)
 
 
-@pytest.mark.parametrize("seed", range(0, 300, 100))
-def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path: Path, seed: int) -> None:
-    """With all sizes of the curve, the noise of those that lost nothing said that it began before."""
-    answer = last_night(tmp_path, lambda _, size, __: 1.4 if size == 8 else 1.0, ("a",), seed)
-    assert answer.tickets[0].since == "2026-01-19"
-
-
 @pytest.mark.parametrize(
     ("change", "suspect"),
     [
@@ -53,26 +46,6 @@ def test_stacks_are_alike_that_lost_as_much_of_the_same(tmp_path, change, suspec
     answer = last_night(tmp_path, change)
     assert answer.tickets[0].suspect == suspect
     assert ("all 2 stacks alike" in answer.lines[0]) == (suspect == FABRIC)
-
-
-def test_a_stack_without_proof_is_not_alike(tmp_path: Path) -> None:
-    for night in range(15):
-        last = night == 14
-        write_session(
-            tmp_path,
-            night,
-            stacks=("a", "b", "c"),
-            labels=NIGHTLY,
-            change=(lambda _, __, ___: 1.5) if last else (lambda _, __, ___: 1.0),
-            edit=lambda row, last=last: (
-                {**row, "evidence": "contradicted", "result": "fail", "fail_phase": "sanity"}
-                if last and row["stack"] == "c" and "evidence" in row
-                else row
-            ),
-        )
-    [ticket] = decided(tmp_path).tickets
-    assert ticket.suspect == UNKNOWN
-    assert "c not judged there" in ticket.text
 
 
 def test_a_case_without_proof_says_where_on_what_and_since_when(tmp_path: Path) -> None:
