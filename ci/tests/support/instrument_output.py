@@ -38,12 +38,3 @@ def lines_of(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """First line and all others but the last."""
     head, *rest = map(json.loads, text.splitlines())
     return head, [SO_FAR if "so_far" in line else line for line in rest[:-1]]
-
-
-def resealed(text: str, place: int | None = None, **values: Any) -> str:
-    """The output with fields of its first line, or of a row, changed,
-    so that only what was changed can be wrong.
-    """
-    head, lines = lines_of(text)
-    (head if place is None else lines[place]).update(values)
-    return sealed(head, lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from reframe_tests.harness.machine.topology import Topology
@@ -43,11 +42,3 @@ def from_lscpu(text: str) -> Topology:
             for cpu, core, socket, node in rows
         ]
     )
-
-
-def from_cpuinfo(text: str) -> Topology:
-    """From the table "Processor identification" of Intel MPI's
-    ``cpuinfo``: processor, thread, core and package.
-    """
-    table = re.findall(r"^\s*(\d+)\s+\d+\s+(\d+)\s+(\d+)\s*$", text, re.MULTILINE)
-    return topology_of([(int(cpu), int(core), int(package), None) for cpu, core, package in table])

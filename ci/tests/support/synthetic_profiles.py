@@ -43,16 +43,6 @@ def mixed() -> Profile:
     )
 
 
-def true_seconds(profile: Profile, factor: float = 1.0) -> float:
-    """What it takes a rank."""
-    return (
-        factor
-        * 1e-6
-        * sum(call.count * true_us(call.message_bytes or 0) for call in profile.calls)
-        / profile.ranks
-    )
-
-
 def dataset(folder: Path, number: int = 1, **options: Any) -> Path:
     """A dataset with one session of both stacks; ``options`` go to :func:`write_session`."""
     write_session(folder, number, **{"stacks": STACKS, "benchmarks": BENCHMARKS, **options})

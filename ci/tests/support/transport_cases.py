@@ -61,7 +61,6 @@ SHM = Fabric("shm", "shm", "node")
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 ETH = Fabric("eth1g", "tcp", "cluster", (Rail("eth1"),))
 EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0"),))
-OPA2 = Fabric("opa2", "psm2", "cluster", (Rail("hfi1_0", numa_node=0), Rail("hfi1_1", numa_node=1)))
 
 
 def make_stack(mpi: str, version: str, device: str = "") -> Stack:
@@ -69,7 +68,6 @@ def make_stack(mpi: str, version: str, device: str = "") -> Stack:
 
 
 INTEL = make_stack("intelmpi", "2021.18.1")
-INTEL_401 = make_stack("intelmpi", "4.0.1")
 MPICH = make_stack("mpich", "5.0.2", "ch4:ucx,ofi")
 MPICH_UCX = make_stack("mpich", "5.0.2", "ch4:ucx")
 MPICH_4 = make_stack("mpich", "4.0.2", "ch4:ucx")
