@@ -10,8 +10,7 @@ import pytest
 
 import chromium
 from mpibench.pages import session as report
-from recorded_guidelines import recorded_session
-from synthetic_guidelines import samples, session_of
+from synthetic_tuning import recorded_session, samples, session_of
 
 pytestmark = [
     pytest.mark.skipif(

@@ -15,7 +15,7 @@ import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import sessions
-from synthetic_report import session_of
+from synthetic_session import session_of
 
 pytestmark = [
     pytest.mark.skipif(

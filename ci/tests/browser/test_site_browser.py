@@ -17,10 +17,9 @@ import pytest
 import chromium
 from mpibench.store.store import Store
 from mpibench_site import site as building
-from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
-from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
-from synthetic_report import HOSTILE
-from synthetic_verdicts import FIRST, write_session
+from synthetic_fabric import MAPS_BEGAN, export_map, pair_map, sends_slowly
+from synthetic_session import HOSTILE
+from synthetic_verdicts import FIRST, NIGHTS, RED, SLOWER_FROM, write_nights, write_session
 
 pytestmark = pytest.mark.skipif(
     chromium.find_browser() is None,

@@ -22,8 +22,8 @@ import live_cluster
 from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, packages, plan, state
 from mpibench_cluster.namespaces import INIT
+from programs import wait_for
 from reframe_tests.harness.sites.site import ROOT
-from waiting import wait_for
 
 #: Payload limit of eth1g in MB/s; what a stream may show above it: the bucket, and rounding.
 LIMIT = 117.69

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
+import synthetic_stack
 from mpibench.stacks import system
 from mpibench.store import sessions
-from reframe_summary import outcome
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, hpcc, reader
+from synthetic_project import outcome
 from synthetic_stack import sealed
 
 WORDS = "-r --system=generic -S level=smoke -S repeats=1"
@@ -30,7 +30,9 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """Debian's Open MPI with Debian's hpcc, which is built on it; both in
     /usr/bin, where no folder has to be named.
     """
-    launcher, hpcc = (shutil.which(name) for name in (debian_stacks.LAUNCHERS["openmpi"], "hpcc"))
+    launcher, hpcc = (
+        shutil.which(name) for name in (synthetic_stack.DEBIAN_LAUNCHERS["openmpi"], "hpcc")
+    )
     if not launcher or not hpcc:
         pytest.skip(
             "[host-mpi] no Open MPI and hpcc of Debian here (packages openmpi-bin and hpcc)"

@@ -19,7 +19,7 @@ from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
-from wide_placements import with_whole_cores
+from synthetic_node import with_whole_cores
 
 Ranks = tuple[tuple[int, ...], ...]
 #: Dual hexa-core with the even CPUs on socket 0, and three cores per

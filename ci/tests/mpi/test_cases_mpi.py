@@ -21,7 +21,7 @@ from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.sites.session import provenance
 from reframe_tests.harness.stacks.stack import Stack
-from suite_copy import NAME, ONE_CASE, recommend
+from synthetic_project import NAME, ONE_CASE, recommend
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from reframe.utility.cpuinfo import cpuinfo
 
+from programs import compile_c
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
@@ -26,8 +27,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
-from small_programs import compile_c
-from stand_in_cuda import DRIVER
+from synthetic_stack import DRIVER
 
 #: Of a launch: far more than any takes, for ranks that share a core
 #: with what else the machine does spin for long.

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from metrics_gateway import Gateway, read
-from monitoring_servers import RULES, prometheus, pushgateway, query, wait
 from mpibench_site import notices
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.stacks.stack import Stack
+from servers import RULES, Gateway, prometheus, pushgateway, query, read, wait
 
 ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 

@@ -10,11 +10,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-import startup_programs
+import programs
 from mpibench.store import sessions
+from programs import HELLO
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
-from startup_programs import HELLO
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -30,7 +30,7 @@ def measure(
     def run(
         repeats: int = 1, **lines: tuple[str, ...]
     ) -> tuple[CompletedProcess[str], sessions.Case]:
-        name = startup_programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
+        name = programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
         words = f"-r --system=generic -p {name} -S level=smoke -S repeats={repeats}"
         words += " -n OsuStartup%fabric=lo%nodes=1%ppn=2%pinning=bunch"
         there = {

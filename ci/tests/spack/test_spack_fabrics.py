@@ -18,8 +18,7 @@ import yaml
 
 from folders import SUPPORT
 from mpibench.stacks.spack.project import COMMON, list_changes, list_shared, split
-from spack_recorder import REPO
-from spack_sites import find_spack, left_out, overriding
+from synthetic_spack import REPO, find_spack, left_out, overriding
 
 #: Thirty solutions.
 pytestmark = pytest.mark.whole

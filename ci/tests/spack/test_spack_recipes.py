@@ -13,8 +13,7 @@ import yaml
 
 from folders import SUPPORT
 from reframe_tests.harness.stacks import metadata
-from spack_recorder import RECIPES, REPO
-from spack_sites import find_spack, left_out
+from synthetic_spack import RECIPES, REPO, find_spack, left_out
 
 #: Stand-ins for what a GPU or a Slurm needs: solving asks only
 #: whether there is something to depend on.

@@ -20,7 +20,7 @@ from mpibench import cli
 from mpibench.stacks.spack import build, scope
 from mpibench.stacks.spack.project import Spack, locate_spack
 from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import copy_environments, find_spack
+from synthetic_spack import copy_environments, find_spack
 
 
 @dataclass

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
-import cluster_reframe
+import live_cluster
+from live_cluster import SharedCluster
 from mpibench.store.sessions import Case
 from reframe_tests.harness.stacks.stack import Stack
-from shared_cluster import SharedCluster
 
 PLACE = "%fabric=eth1g%nodes=2%ppn=1%pinning=default"
 
@@ -51,7 +51,7 @@ def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callabl
             words = f"{words} -S repeats=1 -S level=nightly -S env_vars={variable}"
             folder = shared_cluster.folder / f"careless-{name}"
             with shared_cluster.lent() as cluster:
-                ran = cluster_reframe.run(cluster, folder, *words.split())
+                ran = live_cluster.run(cluster, folder, *words.split())
             assert ran.status == 1, ran.output[-4000:]
             (done[name],) = ran.measured
         return done[name]

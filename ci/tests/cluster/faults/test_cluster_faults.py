@@ -14,8 +14,8 @@ import pytest
 
 from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, plan, state
+from programs import wait_for
 from reframe_tests.harness.stacks.stack import Stack
-from waiting import wait_for
 
 LIMIT = 117.69
 EXCESS = 1.03

@@ -17,8 +17,8 @@ import pytest
 
 import bare_machine
 from bare_machine import Failed, Step
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
-from waiting import wait_for
 
 ROOT = metadata.ROOT
 

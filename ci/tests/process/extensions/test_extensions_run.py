@@ -12,14 +12,23 @@ from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
-from galley import GALLEY, GALLEY_PROGRAM
+import synthetic_stack as synthetic
 from mpibench.stacks import system
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.stacks import metadata
-from relay_suite import RELAY_PROGRAM, SUITE
-from tiny_site import SETTINGS, write_site
-from torus_mpi import MEMORY_ROW, SYSTEM, TORUS_LIBRARY, TORUS_MPI, torus_stack, write_extension
+from synthetic_extensions import (
+    GALLEY,
+    GALLEY_PROGRAM,
+    MEMORY_ROW,
+    RELAY_PROGRAM,
+    SUITE,
+    TORUS_LIBRARY,
+    TORUS_MPI,
+    torus_stack,
+    write_extension,
+)
+from synthetic_extensions import TORUS_SYSTEM as SYSTEM
+from synthetic_site import SETTINGS, write_site
 
 
 def test_an_installation_of_it_is_registered(

@@ -14,7 +14,7 @@ import pytest
 
 from reframe_tests.harness import records
 from reframe_tests.harness.stacks import metadata
-from relay_suite import SUITE
+from synthetic_extensions import SUITE
 from synthetic_stack import DOCUMENT, sealed
 
 COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"

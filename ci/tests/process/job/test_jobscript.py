@@ -15,7 +15,7 @@ import pytest
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
-from synthetic_conditions import ODD, resolved, simple_condition
+from synthetic_evidence import ODD, resolved, simple_condition
 
 REPEATS = 3
 

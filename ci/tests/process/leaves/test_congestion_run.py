@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
-from galley import GALLEY, GALLEY_PROGRAM
+import synthetic_stack as synthetic
 from mpibench.store import sessions
-from recorded_programs import EXCHANGE_SOURCE
+from programs import EXCHANGE_SOURCE
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from studies.output_damage import golden
-from tiny_site import SETTINGS
-from torus_mpi import TORUS_LIBRARY, TORUS_MPI, torus_stack
+from synthetic_extensions import GALLEY, GALLEY_PROGRAM, TORUS_LIBRARY, TORUS_MPI, torus_stack
+from synthetic_site import SETTINGS
 
 NODES = 10
 #: Each rank is a node: a name and a network of its own, in which nobody else sends.

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-import startup_programs
+import programs
 from reframe_tests.harness.stacks import metadata
 from synthetic_stack import sealed
 
@@ -85,7 +85,7 @@ def run_startup(sandbox: Path, run_reframe: Run, require_stack) -> Run:
     text = system.read_text()
     assert text.count('"node_counts": [2]') == 1
     system.write_text(text.replace('"node_counts": [2]', '"node_counts": [2, 4, 8]'))
-    name = startup_programs.add_to(require_stack("mpich-wheels"), sandbox / "startup")
+    name = programs.add_to(require_stack("mpich-wheels"), sandbox / "startup")
     where = (
         "--dry-run",
         "--system=minicluster:eth1g",

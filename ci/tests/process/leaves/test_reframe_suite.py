@@ -12,11 +12,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from documentation import system_example
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.node_memory import PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
+from synthetic_site import system_example
 
 Run = Callable[..., CompletedProcess[str]]
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
+from programs import with_small_caches
 from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.sites import references
-from small_programs import with_small_caches
 
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from programs import with_small_caches
 from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
-from small_programs import with_small_caches
 
 
 @pytest.fixture(scope="module")

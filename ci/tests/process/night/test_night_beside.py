@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from night_project import NightProject
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 LOCAL = "scheduler: local, launcher: local"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from night_project import NightProject
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 LOST = case("mpich-wheels", group="collectives")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from night_project import NightProject
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
-from tiny_site import SYSTEM
+from synthetic_project import NightProject
+from synthetic_site import SYSTEM
 
 ODD = "kernel: {expected: of another machine, why: because, fix: do it}\n"
 

@@ -21,13 +21,12 @@ from mpibench.night import remeasuring
 from mpibench.night import settings as night_settings
 from mpibench.store import sessions
 from mpibench.store.sessions import Session
-from night_project import NightProject
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import session_of
-from synthetic_session import STACKS, case
-from waiting import wait_for
+from synthetic_project import NightProject
+from synthetic_session import STACKS, case, session_of
 
 #: A job that goes on measuring, and a process of it that hears no
 #: SIGTERM and has left its process group.

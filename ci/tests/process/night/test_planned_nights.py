@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from night_project import NightProject
 from page_reader import Reader
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 #: What makes the tests that replay a plan known to the harness, as its own base classes are.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.sites.site import ROOT
-from waiting import wait_for
 
 #: A process of its own, because it adopts orphans and ends all its descendants.
 CALL = """

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 import yaml
 
-import metrics_gateway
+import servers
 from mpibench.judge import review
 from mpibench.store.store import Store
 from synthetic_verdicts import write_session
@@ -250,7 +250,7 @@ def test_a_comment_is_written_and_then_written_over(
 
 
 def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:
-    with metrics_gateway.serving() as (url, kept), metrics_gateway.serving() as (elsewhere, other):
+    with servers.serving() as (url, kept), servers.serving() as (elsewhere, other):
         kept.status = 301
         kept.location = f"{elsewhere}/there"
         done = write(tmp_path, "x", environ_of("github", url, token="secret"))

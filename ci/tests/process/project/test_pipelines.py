@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from night_project import NightProject
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
-from waiting import wait_for
+from synthetic_project import NightProject
 
 
 @pytest.mark.parametrize(

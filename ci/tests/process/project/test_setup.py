@@ -19,10 +19,9 @@ import pip
 import pytest
 
 from mpibench.stacks.wheels import STACK_FAILED
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
-from synthetic_project import PYPROJECT, Project
-from synthetic_wheels import make_wheel
-from waiting import wait_for
+from synthetic_project import PYPROJECT, Project, make_wheel
 
 ROOT = metadata.ROOT
 

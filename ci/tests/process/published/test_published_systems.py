@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import published_stacks
-from job_scripts import compare, fabric_of, kept, listed, normalised
+import synthetic_stack
 from mpibench_tune import published
+from programs import compare, fabric_of, kept, listed, normalised
 from reframe_tests.harness.sites import site
 
 #: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return published_stacks.write_all(tmp_path_factory.mktemp("stacks"))
+    return synthetic_stack.write_all(tmp_path_factory.mktemp("stacks"))
 
 
 def dry_run(run_reframe, stacks: str, stage: Path, words: str, only: str) -> str:

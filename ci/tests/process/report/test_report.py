@@ -21,7 +21,7 @@ from mpibench.pages import session as report
 from mpibench.store import sessions
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import damaged_reports, session_of
+from synthetic_session import damaged_reports, session_of
 
 
 @pytest.fixture(scope="module")

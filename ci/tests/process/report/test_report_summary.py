@@ -16,7 +16,7 @@ from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import dataset, eligibility, sessions
 from page_reader import Reader
-from synthetic_report import changed, hostile_session, only, session_of
+from synthetic_session import changed, hostile_session, only, session_of
 
 
 @pytest.fixture(scope="module")

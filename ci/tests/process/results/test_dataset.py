@@ -22,7 +22,7 @@ from mpibench import whole_file
 from mpibench.store import dataset, dataset_layout, sessions
 from mpibench.store.store import Store
 from reframe_tests.harness import samples
-from synthetic_report import refused, session_of
+from synthetic_session import refused, session_of
 
 
 @pytest.fixture(scope="module")

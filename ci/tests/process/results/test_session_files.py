@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import dataset, session_files
-from tiny_site import TinySite
+from synthetic_site import TinySite
 
 OLD = "20260101T021700-00000001"
 NEW = "20261121T021700-00000002"

@@ -25,7 +25,7 @@ from mpibench.store import dataset, sessions
 from mpibench.store.store import Store
 from reframe_tests.harness import samples
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import damaged_reports, refused
+from synthetic_session import damaged_reports, refused
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from metrics_gateway import PUSHED, Gateway, read, serving
-from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.vocabulary import BadInput
+from servers import PUSHED, Gateway, fetch, influx_rows, influxdb, pushgateway, read, serving
 
 SAMPLE = {
     "suite": "imb",

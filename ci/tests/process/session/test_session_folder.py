@@ -11,7 +11,7 @@ from mpibench.pages import job_files
 from mpibench.store import sessions
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
-from tiny_site import TinySite
+from synthetic_site import TinySite
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import published_stacks
+import synthetic_stack
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.sites import site
@@ -125,7 +125,7 @@ def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) 
     """Intel MPI 4.0.1 is given the list of each program, as the paper's
     joblets were; nothing else pins it (section 3.5).
     """
-    environ = {"MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", mpi4py=True)}
+    environ = {"MPIBENCH_STACKS": synthetic_stack.write_all(tmp_path / "stacks", mpi4py=True)}
     words = "--dry-run --system=cambridge-westmere:connectx2 -n NodeSharing -P programs=2,3,4,6"
     result = run_reframe(*words.split(), top=sandbox, environ=environ, only="node.py")
     written = scripts(result, sandbox)

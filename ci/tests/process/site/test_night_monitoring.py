@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from metrics_gateway import read
-from monitoring_servers import RULES, fetch, influx_rows, influxdb, program, pushgateway
 from mpibench.store import records
 from mpibench_site import notices
+from servers import RULES, fetch, influx_rows, influxdb, program, pushgateway, read
 
 ODD = 'a b,c=d"e\n<b>'
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from centre_styles import CentreSite
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import centre, site
+from synthetic_site import TEST, CentreSite
 from synthetic_stack import write_stack
-from tiny_site import TEST
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ONE = "point_to_point.py"

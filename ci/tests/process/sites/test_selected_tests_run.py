@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from galley import SYSTEM
+from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
+from synthetic_site import TEST, write_site
 from synthetic_stack import write_stack
-from tiny_site import TEST, write_site
 
 Run = Callable[..., CompletedProcess[str]]
 ONE = "point_to_point.py"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import documentation
+import synthetic_site
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.sites import site
-from transport_cases import attempt, make_stack
+from synthetic_stack import attempt, make_stack
 
 TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
 
@@ -53,7 +53,7 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
 
 def test_the_tutorials_commands_copy_it_under_another_name(copied: Path) -> None:
     """Line by line, in a folder where the template lies as in the project."""
-    lines = documentation.page("tutorials/your-cluster").splitlines()
+    lines = synthetic_site.page("tutorials/your-cluster").splitlines()
     first = lines.index("    mkdir site_configs/NAME")
     (copied / "site_configs" / "template").mkdir()
     shutil.copy(TEMPLATE, copied / "site_configs" / "template")

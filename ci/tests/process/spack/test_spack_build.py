@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import spack_output
+import synthetic_spack
 from mpibench import cli
 from mpibench.stacks.spack import lock, modulefiles
 from reframe_tests.harness.stacks import metadata
@@ -209,7 +209,7 @@ def test_a_failure_or_a_dry_run_leaves_the_stack_registered_as_it_was(place: Sit
     solve_otherwise(place)
     assert place.build("openmpi", fresh=True, concretize_only=True) == []
     assert kept(place) == before
-    place.plan["fail"] = {"install": spack_output.BUILD_FAILED}
+    place.plan["fail"] = {"install": synthetic_spack.BUILD_FAILED}
     assert len(place.build("openmpi", fresh=True)) == 1
     assert kept(place) == before
     place.plan["fail"] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import spack_output
+import synthetic_spack
 from mpibench.stacks.spack import description
 from synthetic_spack import COMPILERS, Site, one_sentence, packages
 
@@ -92,17 +92,17 @@ def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(
     ("command", "printed", "said"),
     [
         ("config get", "==> Error: /site/spack.yaml:3: 7 is not of type 'array'", "configuration"),
-        ("concretize", spack_output.NO_SUCH_VERSION, "cannot match any known version"),
-        ("concretize", spack_output.CONFLICT, "1. openmpi: 'amdgpu_target=none' conflicts with"),
-        ("concretize", spack_output.WRONG_TYPE, "/site/spack/packages.yaml:3: 7 is not of type"),
-        ("concretize", spack_output.NO_RECIPES, "no network? (fatal: unable to access"),
-        ("concretize", spack_output.LOCKED, "Timed out waiting for a write lock"),
+        ("concretize", synthetic_spack.NO_SUCH_VERSION, "cannot match any known version"),
+        ("concretize", synthetic_spack.CONFLICT, "1. openmpi: 'amdgpu_target=none' conflicts with"),
+        ("concretize", synthetic_spack.WRONG_TYPE, "/site/spack/packages.yaml:3: 7 is not of type"),
+        ("concretize", synthetic_spack.NO_RECIPES, "no network? (fatal: unable to access"),
+        ("concretize", synthetic_spack.LOCKED, "Timed out waiting for a write lock"),
         ("concretize", "\n", "Spack ended with status 1"),
-        ("install", spack_output.NO_SOURCE, "no network? (==> Error: FetchError"),
-        ("install", spack_output.NOT_CACHED, "No binary found when cache-only was specified"),
-        ("install", spack_output.BUILD_FAILED, "Command exited with status 2: '/usr/bin/make'"),
-        ("install", spack_output.FULL, "No space left on device"),
-        ("test run", spack_output.TEST_FAILED, "TestFailure: 1 test failed"),
+        ("install", synthetic_spack.NO_SOURCE, "no network? (==> Error: FetchError"),
+        ("install", synthetic_spack.NOT_CACHED, "No binary found when cache-only was specified"),
+        ("install", synthetic_spack.BUILD_FAILED, "Command exited with status 2: '/usr/bin/make'"),
+        ("install", synthetic_spack.FULL, "No space left on device"),
+        ("test run", synthetic_spack.TEST_FAILED, "TestFailure: 1 test failed"),
     ],
 )
 def test_an_end_with_an_error_is_one_sentence_of_spacks_and_the_others_are_built(

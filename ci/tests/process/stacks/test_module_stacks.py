@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import module_systems
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from module_systems import ModuleSystem
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
@@ -83,7 +83,9 @@ def test_the_mpi_and_the_benchmarks_of_modules_are_registered(
     add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
 ) -> None:
     folder = f"{tmp_path}/opt/osu/libexec"
-    program = synthetic.make_program(Path(folder, "mpi/osu_latency"), "libmpi.so.40", synthetic.OSU)
+    program = synthetic.make_program(
+        Path(folder, "mpi/osu_latency"), "libmpi.so.40", synthetic.OSU_SOURCE
+    )
     file = there.write("osu/7.4", f"prepend-path PATH {folder}", "append-path MANPATH /osu/man")
     stack = add("openmpi/4.1.4", "osu/7.4")
     assert metadata.read(Path(stack.source)) == stack

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from mpibench.stacks import suite_builds, system
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-from waiting import wait_for
 
 #: A release as small as can be: its configure writes down what it was
 #: called with, its Makefile builds one program.
@@ -79,7 +79,7 @@ def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
     """Writes a release, with other text in some of its files."""
 
     def write(**files: str) -> Path:
-        head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU}"\n'
+        head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU_SOURCE}"\n'
         content = {
             "configure": CONFIGURE.replace("@LIB@", str(mpi.parent.parent / "lib")),
             "osu_latency.c": synthetic.PROGRAM % head,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from mpibench.stacks import probe, system
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -106,7 +106,9 @@ def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device:
 
 def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    program = synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU)
+    program = synthetic.make_program(
+        tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU_SOURCE
+    )
     for name, target in (("alternatives", mpirun), ("bin", tmp_path / "alternatives/mpirun")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mpirun").symlink_to(target)
@@ -147,8 +149,8 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     bench = tmp_path / "bench"
     for name, banner, ranks in (
-        ("osu_mbw_mr", synthetic.OSU, 2),
-        ("osu_bw_fan_in", synthetic.OSU, 3),
+        ("osu_mbw_mr", synthetic.OSU_SOURCE, 2),
+        ("osu_bw_fan_in", synthetic.OSU_SOURCE, 3),
         ("bt.D.x", NPB, 99),
         ("bt.D.x.txt", NPB, 1),
     ):
@@ -205,7 +207,7 @@ def test_a_library_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
     library.parent.mkdir()
     library.write_text("no library")
     assert "libmpi.so.40 does not answer (" in refused(add, mpirun)
-    synthetic.make_library(library, synthetic.MPICH, "libmpi.so.40")
+    synthetic.make_library(library, synthetic.MPICH_SOURCE, "libmpi.so.40")
     assert "is mpich 4.0.2, whose launcher is hydra" in refused(add, mpirun)
     synthetic.make_open_mpi(tmp_path / "opt")
     other = tmp_path / "opt/lib64/libmpi.so.40"

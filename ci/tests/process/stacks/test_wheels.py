@@ -22,7 +22,7 @@ from mpibench.only_one import only_one
 from mpibench.stacks import probe, wheels
 from mpibench.stacks.wheels import InstallError, Platform
 from reframe_tests.harness.stacks import metadata
-from synthetic_wheels import make_mpi_wheel, pin, write_table
+from synthetic_project import make_mpi_wheel, pin, write_table
 
 PROJECT = metadata.ROOT / "environments" / "wheels"
 HERE = Platform("x86_64", "2.36", "cp311")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import published_stacks
+import synthetic_stack
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.site import ROOT
-from tuning_project import TuningProject
+from synthetic_tuning import TuningProject
 
 SITE = "lagoon"
 STACK = "mpich-43"
@@ -49,9 +49,9 @@ def fill_in(project: TuningProject, node: str = NODE) -> None:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    rows = {STACK: published_stacks.TODAY[STACK]}
+    rows = {STACK: synthetic_stack.TODAY[STACK]}
     return {
-        "MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", mpi4py=True, rows=rows)
+        "MPIBENCH_STACKS": synthetic_stack.write_all(tmp_path / "stacks", mpi4py=True, rows=rows)
     }
 
 

@@ -11,15 +11,7 @@ from mpibench import cli
 from mpibench_tune import advice
 from mpibench_tune.advice import ALONE, NOISE, UNCOVERED
 from mpibench_tune.profiles import ProfiledCalls
-from synthetic_profiles import (
-    STACKS,
-    ask,
-    dataset,
-    mixed,
-    profile_of,
-    slower,
-    true_us,
-)
+from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower, true_us
 
 SLOW = STACKS[1]
 

@@ -27,7 +27,7 @@ from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.suites.pair import Exchanged
-from synthetic_pair import QUIET, end
+from synthetic_evidence import QUIET, end
 
 ETH = Fabric("eth1g", "tcp", "cluster", (Rail("eth1g", 1.0),), 1500)
 MOVED = Exchanged(10_000_000, 0, 10)

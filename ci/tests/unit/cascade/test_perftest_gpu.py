@@ -14,7 +14,7 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu, Memory
 from reframe_tests.harness.suites import catalogue, perftest, reader
 from reframe_tests.harness.suites.benchmark import Limits
-from synthetic_pair import end
+from synthetic_evidence import end
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "perftest_gpu"
 RTX = (GOLDEN / "perftest-25-write_bw-rtx4080.txt").read_text()

@@ -17,7 +17,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from mpibench_tune import guidelines
 from reframe_tests.harness.suites import catalogue
-from synthetic_guidelines import samples, session_of
+from synthetic_tuning import samples, session_of
 
 NAMES = [row.name for row in catalogue.rows("guidelines")]
 SIZES = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)

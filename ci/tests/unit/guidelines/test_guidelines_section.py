@@ -14,8 +14,8 @@ from mpibench.pages import session as report
 from mpibench.store.sessions import Session
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_guidelines import samples, session_of
-from synthetic_report import HOSTILE
+from synthetic_session import HOSTILE
+from synthetic_tuning import samples, session_of
 
 SLOW = {("Allreduce-vs-Reduce-Bcast", 65536): [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}
 

@@ -30,7 +30,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import ALL_NODES
 from refusals import refused_as
 from synthetic_evidence import STACK
-from synthetic_report import SMALL_REPORT
+from synthetic_session import SMALL_REPORT
 from synthetic_verdicts import write_session
 
 

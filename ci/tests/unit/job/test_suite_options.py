@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_stack import launches, stack_of
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
 IMB = "imb-mpi1-2021.11-{}.txt"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from galley import GALLEY, SYSTEM, write_launchers
 from mpibench.commands.listings import doctor
 from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
@@ -21,6 +20,8 @@ from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_evidence import STACK
+from synthetic_extensions import GALLEY, write_launchers
+from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 
 [PARTITION] = SYSTEM["partitions"]
 

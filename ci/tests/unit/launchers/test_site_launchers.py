@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from galley import SYSTEM
 from reframe_tests.harness import records
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.launchers import registry
@@ -19,6 +18,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ROOT, NotMeasured
 from synthetic_evidence import STACK
+from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 
 #: Launchers whose whole command line is looked at, for two nodes.
 SITES = ("flux", "pals", "alps", "jsrun", "lrun")

@@ -19,7 +19,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_pair_map import across, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import across, names, of_one_node, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 

@@ -21,7 +21,7 @@ from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, MEAN
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
-from synthetic_pair_map import late, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import late, names, of_one_node, pair_map, sends_slowly, session_of
 
 
 @pytest.fixture

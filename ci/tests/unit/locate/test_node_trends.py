@@ -11,7 +11,7 @@ from mpibench.locate import answers, nights
 from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
-from synthetic_pair_map import pair_map, sends_slowly
+from synthetic_fabric import pair_map, sends_slowly
 
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
 

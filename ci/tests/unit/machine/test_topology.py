@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from listed_topologies import from_lscpu
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from refusals import refused_as
-from topology_groups import cpus_by
+from synthetic_node import cpus_by, from_lscpu
 
 
 def processor(**changes: Any) -> dict[str, Any]:

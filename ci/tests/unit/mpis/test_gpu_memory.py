@@ -15,7 +15,7 @@ from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.machine.gpu import KINDS, Memory
 from reframe_tests.harness.mpis import registry, shared_evidence
 from reframe_tests.harness.vocabulary import NotMeasured
-from transport_cases import (
+from synthetic_stack import (
     EDR,
     ETH,
     GOLDEN,

@@ -14,7 +14,7 @@ from folders import DATA
 from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks.stack import Stack
-from transport_cases import (
+from synthetic_stack import (
     EDR,
     ETH,
     GOLDEN,

@@ -12,14 +12,7 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
-from transport_cases import (
-    FORCED,
-    INTEL,
-    attempt,
-    every_stack,
-    fabric_of,
-    setting_of,
-)
+from synthetic_stack import FORCED, INTEL, attempt, every_stack, fabric_of, setting_of
 
 ROWS = [row for mpi in registry.known().values() for row in mpi.rows]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import planned_sites
+import synthetic_site
 from mpibench.commands import nightly
 from mpibench.judge.plan.record import ListedCase
 from mpibench.night import progress, settings
+from synthetic_site import write_site
 from synthetic_verdicts import write_session
-from tiny_site import write_site
 
 #: As ReFrame 4.10 printed it in a night of this project's own.
 RUN = (
@@ -143,7 +143,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
 def test_the_budget_of_a_night(
     tmp_path: Path, scheduler: str, environ: Mapping[str, str], mode: str, options: str, budget: str
 ) -> None:
-    system = planned_sites.three_partitions()
+    system = synthetic_site.three_partitions()
     system["hostnames"] = [".*"]
     for partition in system["partitions"]:
         partition["scheduler"] = scheduler

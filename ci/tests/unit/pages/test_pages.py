@@ -9,11 +9,10 @@ from pathlib import Path
 
 import jinja2
 
-from hostile_pages import hostile_comparison, hostile_report
 from mpibench.pages import page
-from page_reader import Reader
+from page_reader import Reader, hostile_comparison, hostile_report
 from reframe_tests.harness.stacks import metadata
-from synthetic_report import HOSTILE
+from synthetic_session import HOSTILE
 
 PRODUCT = metadata.ROOT / "ci" / "mpibench"
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from instrument_output import SO_FAR, sealed
 from reframe_tests.harness.instruments import FOLDER, schedule
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import (
@@ -29,6 +28,7 @@ from reframe_tests.harness.machine.switches import SLURM, YAML, Switch, SwitchTr
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_evidence import SO_FAR, sealed
 
 
 def members(pairs: schedule.Round) -> list[int]:

@@ -17,8 +17,8 @@ from mpibench.judge.plan.making import Costs
 from mpibench.judge.plan.record import CaseHistory, EarlierNight, ListedCase, PastNights
 from mpibench.store.sessions import Session
 from mpibench.store.store import Store
-from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_site import NODE, large, newcomer
 from synthetic_verdicts import FIRST, write_session
 
 DAY = date(2026, 11, 23)

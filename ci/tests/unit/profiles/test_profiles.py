@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from composed_profiles import FILES, read, read_text, text_of
 from mpibench_tune import profiles
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_tuning import PROFILE_FILES as FILES
+from synthetic_tuning import read, read_text, text_of
 
 
 @pytest.mark.parametrize("name", FILES)

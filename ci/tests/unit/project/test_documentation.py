@@ -14,7 +14,7 @@ from pathlib import Path
 import typer
 from reframe.frontend import cli
 
-import documentation
+import synthetic_site
 from folders import OF_TOOLS, PRODUCT
 from mpibench.cli import app
 from reframe_tests.harness import command_line
@@ -92,8 +92,8 @@ def fault_of(words: list[str]) -> str:
 
 
 SHOWN = [
-    (documentation.name_of(path), words)
-    for path in (*documentation.PAGES, *documentation.BESIDE)
+    (synthetic_site.name_of(path), words)
+    for path in (*synthetic_site.PAGES, *synthetic_site.BESIDE)
     for words in commands(path.read_text(), "mpibench")
 ]
 
@@ -178,7 +178,7 @@ def test_each_command_that_a_sentence_gives_to_be_pasted_is_one() -> None:
 
 def test_each_shown_script_and_study_exists() -> None:
     wrong = []
-    for path in (*documentation.PAGES, *documentation.BESIDE):
+    for path in (*synthetic_site.PAGES, *synthetic_site.BESIDE):
         text = path.read_text()
         scripts = {
             script

@@ -31,8 +31,8 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
+from synthetic_extensions import TORUS_MPI, torus_stack, write_extension
 from synthetic_stack import made_stack, write_stack
-from torus_mpi import TORUS_MPI, torus_stack, write_extension
 
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 

@@ -8,9 +8,9 @@ import pytest
 
 from mpibench.store import sessions
 from mpibench_tune import published
-from published_session import SOURCE, chosen, published_session
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import changed
+from synthetic_session import changed
+from synthetic_tuning import SOURCE, chosen, published_session
 
 
 @pytest.fixture

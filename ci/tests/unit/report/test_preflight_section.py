@@ -18,8 +18,7 @@ from page_reader import Reader
 from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.cases.preflight.rules import Rule
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import changed, session_of
-from synthetic_session import case
+from synthetic_session import case, changed, session_of
 
 NIGHT = session_of(case(), uuid="night", time_start_unix=1_795_000_000.0)
 RULES = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import gpcnet, reader
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_stack import launches, stack_of
 
 ALONE = "gpcnet-1.3-network_test-n2048.txt"
 HERE = "gpcnet-1.3-network_test-n2-mpich.txt"

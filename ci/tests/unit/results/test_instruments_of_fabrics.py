@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from catalogue_launches import launches
 from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.samples import Sample
@@ -24,7 +23,7 @@ from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
-from synthetic_stack import DOCUMENT
+from synthetic_stack import DOCUMENT, launches
 
 GROUP = "bisection"
 PLAIN = "bisection-mpich-n2.txt"

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from catalogue_launches import launches
-from hpcc_outputs import on_grid
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.cases.results.measurement import (
     fill_launch_time,
@@ -20,7 +18,8 @@ from reframe_tests.harness.suites.catalogue import ROWS, Launch
 from reframe_tests.harness.suites.gpcnet import LOADED_GROUP, bound_of, nodes_tested
 from refusals import refused_as
 from studies.output_damage import golden
-from synthetic_conditions import simple_condition
+from synthetic_evidence import on_grid, simple_condition
+from synthetic_stack import launches
 
 #: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
 LINK_DOWN = """\

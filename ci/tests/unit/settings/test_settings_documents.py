@@ -20,7 +20,7 @@ from mpibench_tune.choice import Recommendation, recommend
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from refusals import refused_as
-from synthetic_settings import ALL, ENVIRONMENT, INTEL, measured, registered, variables_of
+from synthetic_tuning import ALL, ENVIRONMENT, INTEL, measured, registered, variables_of
 
 PLACE = {"pinning": "bunch", "ppn": 2, "mpi": "intelmpi", "lock_hash": None}
 NOT_SET_UP = {"evidence": "missing", "result": "fail", "fail_phase": "setup", "condition": "{}"}

@@ -21,7 +21,7 @@ from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_settings import ALL, INTEL, measured, registered, variables_of
+from synthetic_tuning import ALL, INTEL, measured, registered, variables_of
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
-from synthetic_conditions import resolved
+from synthetic_evidence import resolved
 from synthetic_stack import write_stack
 
 RULES = (AlgorithmRule("Allreduce", 8, 1023, "3"), AlgorithmRule("Alltoallv", 0, 0, "2"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitoring_servers import RULES
+from servers import RULES
 
 pytest.importorskip("grafana_foundation_sdk", reason="[python] Grafana's models need Python 3.11")
 

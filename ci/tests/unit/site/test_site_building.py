@@ -17,9 +17,18 @@ from mpibench_site import site as building
 from mpibench_site.site import SiteWriter
 from page_reader import Reader
 from refusals import refused_as
-from site_nights import GAPS, NIGHTS, RED, SLOWER_FROM, TWICE, write_night, write_nights
-from synthetic_report import HOSTILE
-from synthetic_verdicts import FIRST, write_session
+from synthetic_session import HOSTILE
+from synthetic_verdicts import (
+    FIRST,
+    GAPS,
+    NIGHTS,
+    RED,
+    SLOWER_FROM,
+    TWICE,
+    write_night,
+    write_nights,
+    write_session,
+)
 
 NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 

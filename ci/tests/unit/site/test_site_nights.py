@@ -18,8 +18,7 @@ from mpibench.store.store import Store
 from mpibench_site import site
 from mpibench_site.site import SiteNight
 from refusals import refused_as
-from site_nights import gate
-from synthetic_verdicts import FIRST, by, write_session
+from synthetic_verdicts import FIRST, by, gate, write_session
 
 HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
 MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}

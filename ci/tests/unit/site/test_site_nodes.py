@@ -14,8 +14,8 @@ import pytest
 
 from mpibench.store.store import Store
 from mpibench_site import site as building
-from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
-from synthetic_report import HOSTILE
+from synthetic_fabric import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
+from synthetic_session import HOSTILE
 
 NOW = MAPS_BEGAN + timedelta(days=9)
 

@@ -12,13 +12,14 @@ import pytest
 import yaml
 from reframe.core import backends
 
-from centre_styles import FABRICS, STYLES, CentreSite
 from mpibench.judge import expected
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_site import CENTRE_FABRICS as FABRICS
+from synthetic_site import STYLES, CentreSite
 from synthetic_stack import write_stack
 
 Make = Callable[..., CentreSite]

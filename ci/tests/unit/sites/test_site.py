@@ -9,12 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from documentation import system_example
 from reframe_tests.harness.cases.job import parameters
 from reframe_tests.harness.sites import site, systems
 from refusals import refused_as
-from synthetic_site import FABRICS, GOOD, edit, write_system
-from tiny_site import SYSTEM
+from synthetic_site import FABRICS, GOOD, SYSTEM, edit, system_example, write_system
 
 
 @pytest.mark.parametrize("shared", [False, True])

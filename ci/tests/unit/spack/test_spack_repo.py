@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-import spack_recorder
-from spack_recorder import RECIPES
+import synthetic_spack
+from synthetic_spack import RECIPES
 
 #: Packages without sources: a bundle, and what a site has installed.
 SOURCELESS = ("mpibench-suite", "parastationmpi")
@@ -16,7 +16,7 @@ each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
 
 @each_recipe
-def test_versions_are_verifiable(recipe: spack_recorder.Recipe) -> None:
+def test_versions_are_verifiable(recipe: synthetic_spack.Recipe) -> None:
     rows = recipe.of("version")
     sums = [named.get("sha256", named.get("commit", "")) for _, named in rows]
     if recipe.name in SOURCELESS:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.catalogue import LEVELS, ROWS
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_stack import launches, stack_of
 
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 #: Groups that time something; the group ``placement`` only starts ranks.

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.machine.gpu import (
     DEVICE,
     MANAGED,
@@ -16,6 +15,7 @@ from reframe_tests.harness.machine.gpu import (
 )
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import NotMeasured
+from synthetic_stack import launches, stack_of
 
 
 def made(group: str, binary: str = "", **more: Any) -> list[catalogue.Launch]:

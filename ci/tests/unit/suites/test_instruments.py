@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from instrument_output import lines_of, sealed
 from reframe_tests.harness.instruments import FOLDER
 from reframe_tests.harness.suites import catalogue, instruments, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import GOLDEN, golden
+from synthetic_evidence import lines_of, sealed
 
 NAMES = [suite.name for suite in instruments.SUITE]
 RECORDED = sorted(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from catalogue_launches import launches, memory_of, stack_of
 from reframe_tests.harness.cases.job import condition, script, transports
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
@@ -22,6 +21,7 @@ from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
 from refusals import refused_as
 from studies.output_damage import GOLDEN, golden
+from synthetic_stack import launches, memory_of, stack_of
 
 #: Each with its source, and rows counted by eye, those of 0 bytes among them.
 SOURCES = {

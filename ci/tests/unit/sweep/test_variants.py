@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from instrument_output import sealed
 from reframe_tests.harness.cases.sweep import outcomes, variants
 from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
 from reframe_tests.harness.mpis import registry
@@ -15,7 +14,7 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.instruments import read_counts
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
-from synthetic_conditions import resolved
+from synthetic_evidence import resolved, sealed
 
 HEAD = {
     "instrument": "collective_times",

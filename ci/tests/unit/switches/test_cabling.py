@@ -15,7 +15,7 @@ from functools import partial
 
 import pytest
 
-import synthetic_cabling as cables
+import synthetic_fabric as cables
 from folders import DATA
 from mpibench.locate.answers import judge_map
 from mpibench.locate.maps import LINK, SWITCH, UPLINK

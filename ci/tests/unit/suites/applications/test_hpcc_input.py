@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalogue_launches import launches
 from reframe_tests.harness.suites import catalogue, options
+from synthetic_stack import launches
 
 
 def asked(level: str, ranks: int = 2, **chosen: str) -> catalogue.Launch:

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from catalogue_launches import launches
-from hpcc_outputs import TEXT
 from reframe_tests.harness.suites import hpcc, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_evidence import TEXT
+from synthetic_stack import launches
 
 
 def refuse(*texts: str) -> None:

@@ -8,9 +8,9 @@ import math
 
 import pytest
 
-from hpcc_outputs import on_grid
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import NO_DATA
+from synthetic_evidence import on_grid
 
 
 @pytest.mark.parametrize(("grid", "nodes"), [((1, 2), 2), ((2, 2), 4), ((2, 2), 2)])

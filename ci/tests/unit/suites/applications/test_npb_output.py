@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, npb, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import GOLDEN, golden
+from synthetic_stack import launches, stack_of
 
 GOOD = sorted(path.name for path in GOLDEN.glob("npb-*.txt") if path.stem[-1].isdigit())
 
