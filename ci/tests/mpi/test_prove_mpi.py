@@ -92,13 +92,6 @@ def test_a_failing_program_keeps_its_status_and_says_who_is_missing(prove) -> No
     assert [one["holds"] for one in found["expectations"]] in ([None], [False])
 
 
-def test_a_program_without_mpi_leaves_no_record(prove) -> None:
-    status, _, lines, found = prove("mpich-wheels", "print(1)", "--expect", "fabric=shm")
-    assert status == 3
-    assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
-    assert found["launches"] == []
-
-
 def test_a_signal_ends_the_program_and_the_answer_still_comes(
     require_stack: Callable[[str], Stack], tmp_path: Path
 ) -> None:

@@ -53,14 +53,6 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack], tmp_p
     assert compilation.ask(linked) == openmpi.build["compiled"]
 
 
-def test_mpi4py_alone_gets_the_name_it_asks_for(
-    registered: dict[str, Stack], tmp_path: Path
-) -> None:
-    stack = system.add(registered["mpich"].mpirun[0], name="mpich-alone", into=tmp_path / "alone")
-    assert list(stack.build["links"]) == ["libmpi.so.12"]
-    assert "mpi4py.bench" in stack.commands
-
-
 def test_binaries_of_the_other_abi_are_refused(
     registered: dict[str, Stack], tmp_path: Path
 ) -> None:

@@ -82,13 +82,3 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
     # Numbers of another network are kept, but no metric.
     assert case.samples and case.gates == ()
     assert {row[0] for row in case.entry["perfvalues"].values()} == {None}
-
-
-def test_two_networks_at_once_are_called_that(careless: Callable[[str], Case]) -> None:
-    """MPICH (UCX) and Open MPI (ob1) split messages over networks by
-    themselves; that is how 99.7 % of 40GbE came about.
-    """
-    for name in ("mpich", "openmpi"):
-        said = [text for text in careless(name).proof.sentences if "were used at once" in text]
-        assert any("data_check" not in text for text in said), said
-        assert all("asked for eth1g, but " in text for text in said)
