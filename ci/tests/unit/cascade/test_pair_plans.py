@@ -10,8 +10,8 @@ import pytest
 
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue, pair
-from reframe_tests.harness.suites.benchmark import LEVELS, UNBOUNDED, Limits
-from reframe_tests.harness.suites.pair import LEAST, PairPlan, Start
+from reframe_tests.harness.suites.benchmark import LEVELS
+from reframe_tests.harness.suites.pair import PairPlan, Start
 
 _EXTRAS = {"fabrics": {"hdr": {"transport": "ucx", "scope": "cluster"}}, "stacks": ["*"]}
 SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": _EXTRAS}]}
@@ -69,17 +69,3 @@ def test_every_gated_metric_may_have_a_reference() -> None:
     assert faults(test="WireRdma", metric="ib_read_lat.latency_p99.0000000008") == []
     # A map of the wire is of as many nodes as there are.
     assert faults(test="WireTcpMap", nodes=8, metric="TCP.streams1.bandwidth.0000131072") == []
-
-
-def test_repetitions_fit_the_link_and_the_site() -> None:
-    (plan,) = (
-        plan for plan in catalogue.PAIRS["transport_ucx"].plans if plan.benchmark == "tag_bw"
-    )
-    for size, limits, repetitions in (
-        (8, UNBOUNDED, plan.most),
-        # Half a second of 1 Gbit/s are 59 messages of 1 MiB.
-        (1 << 20, Limits(1.0, None), 59),
-        (8, Limits(1.0, 200), 200),
-        (1 << 22, Limits(1.0, None), LEAST),
-    ):
-        assert plan.repetitions(size, LEVELS["nightly"], limits) == repetitions

@@ -4,7 +4,6 @@ commands say and refuse, without a cluster.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -50,35 +49,6 @@ def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending()
         assert [int(row.attrib["os_index"]) for row in units] == list(shown.cpus)
         sets = [int(row.attrib["cpuset"].replace(",0x", ""), 16) for row in units]
         assert sets == sorted(sets) == [1 << 0, 1 << 1, 1 << 40]
-
-
-def test_siblings_of_a_core_count_once(tmp_path: Path) -> None:
-    for cpu, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
-        folder = tmp_path / f"cpu{cpu}/topology"
-        folder.mkdir(parents=True)
-        (folder / "thread_siblings_list").write_text(siblings + "\n")
-    for cpus, wanted in (([3, 2, 1, 0], (0, 1)), ([2, 3], (2, 3)), ([7, 8], (7, 8))):
-        assert plan.physical_cores(cpus, tmp_path) == wanted
-
-
-def test_names_and_addresses_fit_and_differ_up_to_the_largest_cluster() -> None:
-    made = leafy(plan.MAX_NODES, 1)
-    addresses = [node.address(fabric) for node in made.nodes for fabric in made.fabrics]
-    assert len(set(addresses)) == len(addresses)
-    assert all(ipaddress.ip_address(address).is_private for address in addresses)
-    names = [node.port(fabric) for node in made.nodes for fabric in made.fabrics]
-    names += [end for leaf in made.leaves for end in leaf.uplink_ends] + [
-        leaf.name for leaf in made.leaves
-    ]
-    names += [
-        name
-        for node in made.nodes
-        for fabric in made.fabrics
-        for name in faults.relay_names(node, fabric)
-    ]
-    assert len(set(names)) == len(names)
-    # IFNAMSIZ of linux/if.h, and TASK_COMM_LEN of linux/sched.h, less the closing zero.
-    assert max(map(len, names)) <= 15
 
 
 # ---- network and Slurm ----

@@ -12,7 +12,6 @@ import pytest
 from mpibench.judge import expected
 from mpibench.store import selection_options
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
 NIGHTLY = {"run": "nightly"}
@@ -67,63 +66,6 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert "benchmark Uniband" in judge(tmp_path, lacking, partial=True).missing[0]
     write_file(tmp_path, "runs: {nightly: {options: [-p a-spack]}}")
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
-
-
-def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
-    night(tmp_path, 0, stacks=BOTH[:1])
-    first = night(tmp_path, 1, stacks=BOTH[:1])
-    assert judge(tmp_path, first).complete
-    write_file(tmp_path, "runs: {nightly: {expected: [{stack: [a-spack, c-spack], fabric: eth*}]}}")
-    [line] = judge(tmp_path, first).missing
-    assert line.startswith("missing: stack c-spack, fabric eth*; not among")
-    named = "{nightly: {expected: [{stack: a-*}]}, nigthly: {expected: [{stack: x}]}}"
-    write_file(tmp_path, f"runs: {named}")
-    answer = judge(tmp_path, first)
-    assert answer.complete and "runs.nigthly: no session" in answer.notes[0]
-    write_file(tmp_path, "history: false\nruns: {nightly: {expected: [{stack: a-spack}]}}")
-    night(tmp_path, 2)
-    assert judge(tmp_path, night(tmp_path, 3, stacks=BOTH[:1])).complete
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "runs: [",
-        "run: {}",
-        "runs: {nightly: {expected: [{stak: a}]}}",
-        "runs: {nightly: {options: [--nocolor]}}",
-        "retired: [{stack: a, date: 2026-01-01, reason: ''}]",
-        "retired: [{stack: a, date: soon, reason: x}]",
-        "retired: [{stack: a, date: 2999-01-01, reason: x}]",
-        "retired: [{run: nightly, date: 2026-01-01, reason: x}]",
-    ],
-)
-def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str) -> None:
-    write_file(tmp_path, text)
-    with pytest.raises(BadInput):
-        expected.load_file("testbed", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("--nocolor --mode=nightly --session-extras run=nightly", ()),
-        ("-t production -S level=nightly", ("--tag=production",)),
-        ("-t maintenance --system=minicluster", ()),
-        ("-nImbPointToPoint -p '.*'", ("--name=ImbPointToPoint",)),
-        ("--na 'A B' -E 'x == 1'", ("--name=A B", "--filter-expr=x == 1")),
-        ("--system=minicluster:eth1g", ("--system=minicluster:eth1g",)),
-        ("-S level=smoke -S valid_systems=a:b", ("--setvar=valid_systems=a:b",)),
-        ("--cpu-only --restore-session=x", ("--cpu-only", "--restore-session=x")),
-        ("--skip-san", ("--skip-sanity-check",)),
-        ("--disable-hook=set_metrics", ("--disable-hook=set_metrics",)),
-        ("-S strict_check=no -S ImbThreads.repeats=5", ("--setvar=strict_check=no",)),
-        ("-c reframe_tests/placement.py", ("--checkpath=reframe_tests/placement.py",)),
-        ("'unfinished", ("reframe -r 'unfinished",)),
-    ],
-)
-def test_options_that_make_a_session_partial(line: str, found: tuple[str, ...]) -> None:
-    assert selection_options.narrowing(f"reframe -r {line}") == found
 
 
 def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:

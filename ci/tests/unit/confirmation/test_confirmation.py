@@ -4,7 +4,6 @@ command line, and what both measurements decide.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,38 +12,23 @@ from typing import Any
 
 import polars as pl
 import pytest
-from reframe.utility import sanity
 
 import synthetic_session
 from mpibench.commands import nightly
-from mpibench.judge import accept
 from mpibench.judge import gate as gate_of_night
-from mpibench.judge.accept import REFUSED
 from mpibench.night import confirmed_night, remeasuring
 from mpibench.night.remeasuring import CalledCase, Remeasured
-from mpibench.pages import acceptance as acceptance_record
 from mpibench.store import confirmations, dataset, records, selectors
 from mpibench.store.sessions import CONFIRMS, Session, encode
 from mpibench.store.store import Store
-from reframe_tests.harness.sites import references
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import gate, session_of
 from synthetic_verdicts import FIRST, SIZES, Change, by, write_session
-
-STACKS = ("mpich-spack", "openmpi-spack")
 
 
 def slower(factor: float, *stacks: str, sizes: Sequence[int] = SIZES) -> Change:
     return lambda benchmark, size, stack: (
         factor if benchmark == "Uniband" and stack in stacks and size in sizes else 1.0
     )
-
-
-def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
-    """A candidate with this change against a baseline of five sessions without it."""
-    first = [write_session(folder, number, stacks=STACKS) for number in range(5)]
-    candidate = write_session(folder, 5, stacks=STACKS, change=change, **options)
-    return accept.decide(Store(folder), ",".join(first), candidate)
 
 
 def workspace(folder: Path) -> remeasuring.Workspace:
@@ -56,12 +40,6 @@ def said_of(folder: Path, night: str, status: int) -> str:
     answer = gate_of_night.decide(Store(folder), "testbed", night, max_age_hours=1e6)
     assert gate_of_night.STATUS[answer.decision] == status
     return "\n".join(answer.lines)
-
-
-def case_of(
-    name: str, stack: str = "a", slower: float = 0.1, partition: str = "p", session: str = "s"
-) -> CalledCase:
-    return CalledCase(session, "sys", partition, stack, name, slower)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +59,6 @@ def test_how_it_was_measured_stays_and_what_was_selected_does_not(
     line: str, kept: list[str]
 ) -> None:
     assert remeasuring.kept_options(f"reframe -r {line}") == kept
-
-
-@pytest.mark.parametrize("line", ["reframe -r 'unclosed", "reframe -r --mode=thorough"])
-def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
-    with pytest.raises(BadInput):
-        remeasuring.kept_options(line)
 
 
 def test_what_was_measured_otherwise_confirms_nothing(
@@ -125,27 +97,6 @@ def test_what_was_measured_otherwise_confirms_nothing(
         again = {**plan, **changed}
         found = remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
         assert (case in found.measured) == (not why) and why in found.left.get(case, "")
-
-
-def test_measuring_again_does_not_write_the_junit_file_of_the_night(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """ReFrame takes its name from the environment, too, and would leave
-    the few cases of the second session there.
-    """
-    environs: list[dict[str, str]] = []
-
-    def run(words: object, log: object, show: object, environ: dict[str, str], *_: object) -> None:
-        environs.append(environ)
-
-    monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
-    monkeypatch.setattr(remeasuring.supervision, "run", run)
-    source = session_of(synthetic_session.case(), uuid="first", cmdline="reframe -r")
-    dataset.export_session(source, tmp_path / "dataset")
-    case = case_of("Uniband", session="first")
-    remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
-    [environ] = environs
-    assert "RFM_REPORT_JUNIT" not in environ
 
 
 def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
@@ -255,23 +206,6 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     assert confirm(0.0) is None, "of too few repeats nothing is known"
 
 
-def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
-    """It decides nothing: another decision called it, against other sessions."""
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    baseline = ",".join(first.baseline.sessions)
-    [candidate] = first.candidate.sessions
-    assert (first.decision, first.measured_again) == (REFUSED, ())
-    labels = {"run": remeasuring.RUN, CONFIRMS: candidate}
-    again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)
-    write_session(tmp_path, 7, stacks=STACKS, labels=labels, night=9)
-    second = accept.decide(Store(tmp_path), baseline, candidate)
-    assert (second.decision, second.measured_again) == (REFUSED, ((candidate, again),))
-    [said] = acceptance_record.as_dict(second)["measured_again_before"]
-    assert said == {"session": candidate, "by": again}
-    both = accept.decide(Store(tmp_path), baseline, f"{candidate},{again}")
-    assert both.measured_again == ()
-
-
 def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -285,10 +219,3 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
         "not measured again, by a defect of this program (KeyError: 'stack'): report it"
     ]
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_bounds_have_no_rounding_errors_here_and_in_reframe() -> None:
-    importlib.import_module("reframe_tests.harness.cases.measured_test")
-    reference = (1.0, -0.66, 0.01, "1")
-    check = references.judge("m", "physics", 0.33992, reference, "1")
-    assert (check.lower, check.upper) == sanity.reference_bounds(*reference[:3]) == (0.34, 1.01)

@@ -69,15 +69,6 @@ def test_damaged_part_is_an_error(path: tuple[str, ...], damage: str):
         parse_rank(json.dumps(document), "x.json")
 
 
-def test_thread_that_ended_while_looked_at_is_left_out():
-    threads = [
-        {"name": None, "cpus": None},
-        {"name": "a", "cpus": None},
-        {"name": "b", "cpus": "1"},
-    ]
-    assert make_rank(init__threads=threads).init.threads == (("b", frozenset({1})),)
-
-
 def sayings(sentences: Sequence[str], words: Sequence[str]) -> bool:
     """Whether each sentence has its words, and there is no other."""
     return len(sentences) == len(words) and all(map(str.__contains__, sentences, words))
@@ -119,11 +110,6 @@ def test_every_rank_must_have_been_there(
     ranks: list[RankEvidence], nodes: int, ppn: int, said: list[str]
 ):
     assert sayings(checks.check_presence(ranks, nodes, ppn), said)
-
-
-def test_why_mpi_was_not_asked_is_a_note():
-    [note] = checks.notes([make_rank(0, world=None, world_unknown="no handle"), make_rank(1)])
-    assert note == "rank and size of rank 0 on c1 are the launcher's, not MPI's: no handle"
 
 
 # ---- one launch ----

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from synthetic_evidence import INTERFACE, exchange, make_rank, pair
+from synthetic_evidence import INTERFACE, exchange, pair
 
 GB = 1_000_000_000
 MB = 1_000_000
@@ -251,21 +250,6 @@ def test_port_whose_counter_came_up_late_proves_nothing():
 # ---- counters that cannot be believed ----
 
 
-def test_saturated_port_counter():
-    full = 4 * (2**32 - 1)
-    ranks = exchange({"mlx5_0/1": full})
-    assert sentences(ranks, EDR, GB)[0].startswith(
-        "a byte counter of mlx5_0/1 on c1 stands at its 32-bit limit"
-    )
-    assert sentences(exchange({"eth1": full}), ETH1G, GB) == []
-
-
-def test_nobody_left_counters():
-    assert sentences([], LO, GB) == ["no rank left counters, so nothing proves that lo was used."]
-    hung = dataclasses.replace(make_rank(0), finalize=None)
-    assert sentences([hung], LO, GB) == sentences([], LO, GB)
-
-
 # ---- how it is said ----
 
 
@@ -279,14 +263,6 @@ def test_counter_gone_backwards(direction: str):
     before, after = {"eth1": row}, {"eth1": {**row, direction: 5}}
     (said,) = sentences(pair(init__interfaces=before, finalize__interfaces=after), SHM, 0)
     assert said.startswith("the byte counters of eth1 on c1 went backwards during the run")
-
-
-def test_interface_vanished():
-    gone = pair(finalize__interfaces={"lo": {"rx_bytes": 2 * GB, "tx_bytes": 2 * GB}})
-    for fabric in (LO, ETH1G):
-        assert sentences(gone, fabric, 0) == [
-            "eth1 on c1 vanished during the run; what it carried is unknown."
-        ]
 
 
 @pytest.mark.parametrize(

@@ -121,15 +121,6 @@ def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
     assert rows_of([make_rank(0)]) == [{}], "sessions of host memory stay as they were"
 
 
-def test_no_gpu_at_all() -> None:
-    assert check(make_rank(0), made(1)).sentences == [
-        "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it had loaded no library "
-        "of GPUs.",
-        "asked for CUDA memory (device), but rank 1 on c1 used no GPU: /lib/libcuda.so.550 had "
-        "none for it.",
-    ]
-
-
 def test_two_ranks_on_one_gpu() -> None:
     both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
     assert both == [

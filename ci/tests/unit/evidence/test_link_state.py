@@ -107,21 +107,6 @@ def test_nodes_whose_links_are_not_alike(link: dict[str, Any], listed: str) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("link", "words"),
-    [(dict.fromkeys(GOOD), "state, MTU, rate"), ({"speed_mbit_per_s": -1}, "rate")],
-)
-def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) -> None:
-    finding = link_state.check_links([node(0), node(1, link)], ETH1G)
-    wanted = (
-        [f"{words} of eth1 on c2 could not be read, so it was held against nothing"]
-        if words
-        else []
-    )
-    assert finding.notes == wanted
-    assert [sentence for sentence in finding.sentences if "not alike" not in sentence] == []
-
-
 def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
     wanted = (
         "the state of eth1 on c2 could not be read, so it is not known to be up; see its "

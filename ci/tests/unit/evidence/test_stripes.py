@@ -38,20 +38,6 @@ def test_a_rail_below_half_of_its_share_is_named(
     assert [text.split("rails, but ")[1].split()[0] for text in said] == idle
 
 
-def test_a_message_alone_that_is_faster_than_one_rail_was_split() -> None:
-    sent = exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB})
-    assert traffic.check_stripes(sent, TWO, 2 * GB, 220.0).notes == [
-        "each message was split over the rails of two: one at a time took 1.76 Gbit/s, and its "
-        "fastest rail has 1"
-    ]
-    assert "no counter tells" in traffic.describe_splitting(UNLIKE, 370.0), (
-        "one of 3 Gbit/s takes 375 MB/s alone"
-    )
-    assert "no counter tells" in traffic.describe_splitting(
-        replace(TWO, rails=(Rail("eth1"), Rail("eth2"))), 1e6
-    )
-
-
 @pytest.mark.parametrize(
     "striped_bytes",
     [

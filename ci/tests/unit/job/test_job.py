@@ -44,35 +44,6 @@ def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -
     return case
 
 
-@pytest.mark.parametrize(
-    ("resources", "given", "name"),
-    [
-        ({"gpu": ["--gres=gpu:{num_gpus_per_node}"]}, {}, "gpu"),
-        (
-            {"gpu": ["--gres=gpu:{num_gpus_per_node}"], "_rfm_gpu": ["--gpus={num_gpus_per_node}"]},
-            {},
-            "_rfm_gpu",
-        ),
-        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {}, ""),
-        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {"gpu": {"type": "a100"}}, "gpu"),
-    ],
-)
-def test_gpus_are_asked_for_through_a_resource_that_needs_nothing_else(
-    resources: dict[str, list[str]], given: dict[str, dict[str, str]], name: str
-) -> None:
-    assert batch.gpu_resource(resources, given) == name
-    partition = SimpleNamespace(resources=resources)
-    test = SimpleNamespace(
-        current_partition=partition, extra_resources=given, num_gpus_per_node=None
-    )
-    batch.ask_for_gpus(test, 4)
-    assert test.num_gpus_per_node == 4
-    assert test.extra_resources == {
-        **given,
-        **({name: {**given.get(name, {}), "num_gpus_per_node": 4}} if name else {}),
-    }
-
-
 def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
     case = declared(
         {"time": Value(12.0, "us", gated=True), "more": Value(1.0, "us")},
@@ -217,14 +188,6 @@ def count(answer: Any, nodes: int = ALL_NODES, *, dry_run: bool = False) -> int:
     return batch.count_nodes(nodes, "growth", job(answer), EXTRAS, dry_run=dry_run)
 
 
-def test_all_is_a_number_for_reframe_and_a_word_for_readers() -> None:
-    every = batch.node_count("all")
-    assert (every, str(every), f"%nodes={every}") == (ALL_NODES, "all", "%nodes=all")
-    assert batch.node_count("64") == 64 and str(batch.node_count("64")) == "64"
-    with pytest.raises(ValueError, match="every"):
-        batch.node_count("every")
-
-
 def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert count(62) == 62
     assert count(62, nodes=4) == 4
@@ -280,13 +243,6 @@ def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: s
         for status in (0, 1, None):
             [sentence] = batch.judge(JobEnd("7", text, status))
             assert sentence.startswith(f"ended in state {state}: ")
-
-
-def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> None:
-    assert batch.judge_room(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
-    [sentence] = batch.judge_room(tmp_path / "gone")
-    assert str(tmp_path / "gone") in sentence
 
 
 @pytest.mark.parametrize("access", [["-p x", "--comment=a=b"], ["--comment a=b"]])

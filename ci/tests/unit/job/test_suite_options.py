@@ -103,25 +103,6 @@ def test_lengths_of_a_file(tmp_path: Path):
         launch_of("collectives", {"lengths": str(file)})
 
 
-def test_imb_prints_a_table_for_each_number_of_ranks():
-    """What was measured on a part of the ranks is named, and counts on
-    the fabric only where they fill two nodes.
-    """
-    launch = launch_of("transfer", {"npmin": "2"}, ranks=6, nodes=3)
-    assert launch.args[:2] == ("-npmin", "2")
-    ring = launch_of("transfer", {"npmin": "2"}, ranks=8, nodes=4).rows()[0]
-    pairs = launch.rows()[0]
-    assert pairs.variants == ("ranks=2", "ranks=4", "ranks=6")
-    assert [launch.expected[0].active(name) for name in pairs.variants] == [2, 4, 6]
-    sent = [ring.traffic_between(1024, ranks, 4, 8) for ranks in (2, 3, 4, 8)]
-    assert sent == [0, 0, ring.traffic_between(1024, 4, 2), ring.traffic_between(1024, 8, 4)]
-    assert not any(metric.directions for metric in catalogue.metrics([launch]))
-    with pytest.raises(
-        NotMeasured, match=r"^npmin=4 leaves Sendrecv one number of ranks, all 4; ask for fewer$"
-    ):
-        launch_of("transfer", {"npmin": "4"}, ranks=4)
-
-
 @pytest.mark.parametrize(
     "value",
     ["on; rm -rf x", "$(id)", "a b", "--", "/etc/passwd"],

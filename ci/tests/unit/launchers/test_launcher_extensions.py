@@ -4,7 +4,6 @@ resolved with them, and no file of the project changes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ from reframe_tests.harness.cases.job import batch, condition
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_evidence import STACK
 from synthetic_extensions import GALLEY, write_launchers
 from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
@@ -40,22 +39,6 @@ def resolved(
     asked = condition.Asked(site.fabrics_of(given)["eth"], 2, ppn, pinning)
     partition = condition.Partition(describe(1, 4), given, launcher=launcher, scheduler="pbs")
     return condition.resolve(stack, asked, partition, {"USERS_OWN": "a b"})
-
-
-def test_an_mpis_own_launcher_counts_by_a_variable_and_is_started_through_the_batch_system() -> (
-    None
-):
-    where = resolved("none", launcher="mpirun", stack=replace(STACK, launcher_family="trireme"))
-    assert where.launcher_words(["mpirun", "-np", "4"], ["--users"]) == [
-        "/opt/ompi/bin/mpirun",
-        "--users",
-        "-n",
-        "4",
-    ]
-    assert (where.job_env["TRIREME_DECK"], where.job_env["TRIREME_SHELL"]) == ("2", "tm")
-    with pytest.raises(NotMeasured, match=r"^trireme seats nobody$"):
-        resolved("bunch", launcher="mpirun", stack=replace(STACK, launcher_family="trireme"))
-    assert probe.oversubscribe(where.stack) == ()
 
 
 def test_reframe_is_given_the_launchers_it_does_not_have() -> None:

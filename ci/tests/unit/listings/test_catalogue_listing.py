@@ -13,7 +13,6 @@ from folders import LEFT_OUT
 from mpibench.commands.listings import catalogue as listing
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import ROOT
-from refusals import refused_as
 from studies import reference_pages
 
 
@@ -39,20 +38,6 @@ def test_a_suite_without_mpi_is_shown_under_its_name(suite: str) -> None:
     assert shown(suite).startswith(f"{pair.name}: ") and list(listing.as_data(suite)) == [pair.name]
     assert listing.as_data(suite)[pair.name]["suite"] == suite
     assert [pair.name] in listing.groups_by_suite().values()
-
-
-def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
-    text = shown("ALLREDUCE")
-    assert "collectives: " in text and "growth: " in text and "Bcast," not in text
-    assert "PingPong, PingPing" in shown("IMB-MPI1")
-    with refused_as("unknown-name"):
-        shown("p2p ")
-
-
-def test_groups_are_read_from_classes_without_running_them(tmp_path):
-    (tmp_path / "one.py").write_text("raise SystemExit\n\nclass Mine:\n    group = 'p2p'\n")
-    (tmp_path / "two.py").write_text("this is no Python\n")
-    assert listing.tests_by_group([tmp_path, tmp_path / "absent"]) == {"p2p": "Mine"}
 
 
 # ---- The generated pages of the documentation are current and whole ----

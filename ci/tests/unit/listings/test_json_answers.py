@@ -104,19 +104,6 @@ def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFix
     assert "session 0badc0de is not in the dataset: its record is" in capsys.readouterr().out
 
 
-def test_reframes_variable_names_the_system(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_session(tmp_path, 0)
-    given = ["--dataset-only", "--dataset", str(tmp_path)]
-    monkeypatch.setenv("RFM_SYSTEM", "testbed:compute")
-    assert cli.main(["drift", *given]) == 3
-    monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
-    for words in ("drift", "gate", f"accept --baseline latest --out {tmp_path / 'record'}"):
-        assert cli.main([*words.split(), *given]) == cli.BAD_INPUT
-        assert "the dataset holds no system 'elsewhere'" in capsys.readouterr().err
-
-
 def test_whose_reframe_is_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

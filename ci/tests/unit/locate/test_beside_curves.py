@@ -19,7 +19,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_fabric import across, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import across, names, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -71,14 +71,6 @@ def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_pat
     assert clause in said(tmp_path, "aaaa0000-1")[0]
     export(tmp_path, "bbbb0000-1", 0, pair_map(8))
     assert said(tmp_path, "bbbb0000-1")[0].endswith("accuses nobody among 8 nodes")
-
-
-def test_a_slow_gpu_of_a_node_that_the_baseline_did_not_measure_is_a_note(tmp_path: Path) -> None:
-    """A map inside a node is of whichever node the batch system gave."""
-    export(tmp_path, "aaaa0000-1", 9, of_one_node(pair_map(8)))
-    export(tmp_path, "bbbb0000-1", 0, of_one_node(pair_map(8, sends_slowly("c4", 4.0)), "n7"))
-    found, (note,) = nights.newly_accused(*sides(tmp_path))
-    assert found == [] and "n7:gpu3 sends at" in note
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from reframe_tests.harness.machine.placement import (
 )
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, NotMeasured
-from refusals import refused_as
 
 #: Dual hexa-core, even CPUs on socket 0.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
@@ -25,7 +24,6 @@ CONSECUTIVE = Topology.from_processor(describe(2, 6))
 NPS4 = Topology.from_processor(
     describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last")
 )
-SINGLE = Topology.from_processor(describe(1, 1))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
 #: Those of nodes without GPUs.
 POLICIES = [policy for policy in PINNING_POLICIES if policy not in placement.GPU_POLICIES]
@@ -77,15 +75,6 @@ def test_the_numbering_of_the_server_does_not_matter() -> None:
 
 
 # ---- policies ----
-
-
-def test_what_cannot_be_placed() -> None:
-    assert "room for 12" in reason(place("scatter", 13, WESTMERE))
-    with refused_as("unknown-name", match="pinning=compact is not one of default, none, bunch"):
-        place("compact", 1, WESTMERE)
-    # What is placed nowhere is like nothing else.
-    assert first_equal(("1", "nic_local"), COMBINATIONS, SINGLE) == ("1", "nic_local")
-    assert first_equal(("full", "scatter"), COMBINATIONS, SINGLE) == ("1", "bunch")
 
 
 def test_each_rank_by_its_gpu() -> None:

@@ -53,11 +53,6 @@ def test_logical_numbers_are_those_of_hwloc() -> None:
     assert tuple(sorted(logical, key=logical.__getitem__)) == shown_by_hwloc
 
 
-def test_contradicting_caches_are_no_hint() -> None:
-    caches = [{"type": "L3", "cpusets": ["0x3", "0x6"]}]
-    assert Topology.from_processor(processor(caches=caches)).units[0].cache is None
-
-
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [

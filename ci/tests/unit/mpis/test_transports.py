@@ -8,11 +8,9 @@ import re
 import pytest
 
 from reframe_tests.harness.evidence.traffic import CHOOSERS
-from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import NotMeasured
-from refusals import refused_as
-from synthetic_stack import FORCED, INTEL, attempt, every_stack, fabric_of, setting_of
+from synthetic_stack import FORCED, attempt, every_stack, fabric_of
 
 ROWS = [row for mpi in registry.known().values() for row in mpi.rows]
 
@@ -87,22 +85,3 @@ def test_the_settings_of_rails_are_quoted_where_the_wrong_ones_were_used() -> No
 
 
 UCX_BOTH = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2", "UCX_MAX_RMA_RAILS": "2"}
-
-
-@pytest.mark.parametrize(
-    ("fabric", "words"),
-    [
-        (
-            Fabric("net", "myrinet", "cluster", (Rail("myri0"),)),
-            "transport 'myrinet' is not one of",
-        ),
-        (Fabric("net", "tcp", "rack", (Rail("eth0"),)), "scope 'rack'"),
-        (Fabric("net", "tcp", "cluster"), "needs the device of at least one rail"),
-        (Fabric("net", "shm", "cluster"), "shared memory has scope node"),
-        (Fabric("net", "psm2", "cluster", (Rail("ib"),)), "hfi1_0"),
-    ],
-)
-def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> None:
-    with refused_as("system-description") as caught:
-        setting_of(INTEL, fabric)
-    assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")

@@ -36,52 +36,6 @@ def case(name: str) -> ListedCase:
     return ListedCase("default", "mpich-wheels", f"{name} %fabric=shm")
 
 
-class Reader:
-    """A night that is read line by line, with its clock."""
-
-    def __init__(self, seconds: Mapping[ListedCase, float]) -> None:
-        self.now = 1000.0
-        self.said = list[str]()
-        self.asked = list[str]()
-        self._progress = progress.Progress(self._seconds_of, self.said.append, lambda: self.now)
-        self._seconds = seconds
-
-    def _seconds_of(self, system: str) -> Mapping[ListedCase, float]:
-        self.asked.append(system)
-        return self._seconds
-
-    def after(self, seconds: float, line: str) -> None:
-        """Let time pass, and then a line come."""
-        for _ in range(round(seconds)):
-            self.now += 1
-            self._progress.tell()
-        self._progress.read(line)
-
-
-def test_skipped_cases_take_nothing_and_what_is_left_is_right_from_the_first() -> None:
-    """Ten cases that take 2 min each, twice what was expected, and as many that are skipped."""
-    night = Reader({case(str(number)): 60.0 for number in range(10)})
-    night.after(0, RUN)
-    for number in range(10):
-        night.after(0, ended(2 * number + 1, 20, f"skipped {number}", "    SKIP"))
-        night.after(120, ended(2 * number + 2, 20, str(number)))
-    assert night.said[0] == "1 of 20 cases; an unknown time left"
-    left = [f"{(m - 1) // 2 * 2 + 1} of 20 cases; about {20 - m} min left" for m in range(3, 19)]
-    assert night.said[2:18] == left
-
-
-def test_a_minute_never_passes_without_a_sentence() -> None:
-    night = Reader({case("A"): 60.0, case("B"): 50.0})
-    night.after(61, RUN)
-    night.after(60, ended(1, 2, "A"))
-    night.after(190, "[  PASSED  ] Ran 30/30 test case(s)")
-    late = "1 of 2 cases; what runs now takes longer than expected"
-    assert night.said == ["no case has begun yet", "no case has ended yet", late, late, late]
-    night.after(0, ended(2, 2, "B"))
-    night.after(1000, "[       OK ] (x/y) a /b @c")
-    assert len(night.said) == 5
-
-
 def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
     for number in range(3):
         write_session(tmp_path, number, labels={"run": "nightly"})

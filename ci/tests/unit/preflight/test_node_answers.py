@@ -104,13 +104,6 @@ def test_each_node_of_the_job_must_answer(
     assert found == said
 
 
-def test_a_stranger_is_none_of_the_nodes_that_are_judged() -> None:
-    """Its name would be given to the scheduler as one to leave out."""
-    answered: dict[str, Any] = {"n1": {}, "n2.cluster": {}}
-    assert list(node_answers.of_job(answered, ["n1", "n2"])) == ["n1"]
-    assert list(node_answers.of_job(answered, [])) == ["n1", "n2.cluster"]
-
-
 def test_the_nodes_of_a_job_are_those_it_names_itself(tmp_path: Path) -> None:
     assert node_answers.job_nodes(tmp_path) == ()
     (tmp_path / node_answers.NODES_FILE).write_text("c1\nc2\n")

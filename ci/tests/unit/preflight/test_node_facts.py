@@ -45,12 +45,6 @@ def test_a_node_as_a_whole(tmp_path: Path) -> None:
     }
 
 
-def test_what_a_node_does_not_show_is_left_out(tmp_path: Path) -> None:
-    """Where no process is shown nobody knows of others'; the kernel's clock needs no file."""
-    own = {"clock_synchronised", "clock_error_ms"}
-    assert facts(tmp_path).keys() - own == {"locked_memory_kib", "unix_s"}
-
-
 class Busy:
     """A node of four cores on which processes use processor time
     while it is watched, look by look.

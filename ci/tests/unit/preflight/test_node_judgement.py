@@ -66,16 +66,6 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
     assert "16 where pcie_width is not to be read on n1" in text
 
 
-def test_what_the_site_states_of_a_rail_is_said_once() -> None:
-    facts = {f"n{mtu}": rail("up", 25, "eth0", mtu_bytes=mtu) for mtu in (8999, 9000, 1500)}
-    facts["n8999"] = facts["n9000"]
-    same = rule("mtu_bytes")
-    (text,) = texts(facts, same, fabrics=(ETH,))
-    assert text.startswith("mtu_bytes of eth0 is 1500 on n1500; the site says 9000 for eth")
-    (text,) = texts(facts, same)
-    assert text.startswith("mtu_bytes of eth0 is 1500 on n1500; 2 of 3 nodes have 9000")
-
-
 @pytest.mark.parametrize(
     ("expected", "value", "wanted"),
     [
@@ -159,24 +149,6 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     rows = {"n1": {**rail("active"), "firmware": {"mlx5_0:1": "1"}}, "n2": {}}
     (text,) = texts(rows, firmware, fabrics=(IB,))
     assert text.startswith("state of mlx5_0 is not to be read on n2")
-
-
-@pytest.mark.parametrize(
-    ("fabric", "facts", "note"),
-    [
-        (IB, {"state": {"mlx5_0:1": "active"}}, False),
-        (IB, {"state": {"mlx5_0:1": "active"}, "rate_gbit_per_s": {"mlx5_0:1": "fast"}}, False),
-        (ETH, {"state": {"eth0": "up"}, "mtu_bytes": {"eth0": 9000}}, True),
-    ],
-)
-def test_a_described_rate_that_cannot_be_read_is_said(
-    fabric: Fabric, facts: dict[str, Any], note: bool
-) -> None:
-    (odd,) = judge({"n1": facts, "n2": facts}, fabrics=(fabric,))
-    assert (odd.fact, odd.nodes, odd.note) == ("rate_gbit_per_s", ("n1", "n2"), note)
-    assert "whether the port came up slower is not known" in odd.text()
-    undescribed = Fabric("x", fabric.transport, "cluster", (Rail(fabric.rails[0].device),))
-    assert judge({"n1": facts}, fabrics=(undescribed,)) == []
 
 
 def test_an_address_belongs_to_one_node() -> None:

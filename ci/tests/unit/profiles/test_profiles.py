@@ -68,29 +68,3 @@ def test_a_count_that_is_no_number_is_refused_with_its_place(name: str, tmp_path
         read_text(tmp_path, name, text.replace(count, "1o00"))
     with refused_as("output-damaged", match="no text"):
         read_text(tmp_path, name, text.replace(count, "10\x0000"))
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "sentence"),
-    [
-        ("ipm.xml", 'ntasks="2"', 'ntasks="3"', "mixes ranks"),
-        ("ipm.xml", "?>", "?><!DOCTYPE x [<!ENTITY a 'b'>]>", "entities"),
-        ("intel_stats.txt", "Communication Activity by", "Something else", "no message sizes"),
-        ("intel_stats.txt", "Message size", "Message siz", "there is no Message size among"),
-        ("plain.csv", "0.1,2", "0.1,16", "mixes ranks"),
-        ("plain.csv", "call,bytes,", "call,size,", "no column 'bytes'"),
-        ("plain.csv", "0.1,2", "nan,2", "expected a number"),
-        ("plain.csv", "MPI_Isend", "M;PI", "not the name of an MPI call"),
-        ("mpip.txt", "@ MPI Task Assignment      : 1 n1\n", "", "task assignments"),
-        ("aps.txt", "Time(sec) ", "Zeit(sec) ", r"no column Time\(sec\)"),
-        ("open_mpi_spc.txt", "BYTES_SENT_USER -> 1024000", "BYTES_PUT -> 1", "without sizes"),
-        ("darshan.csv", "0,MPI_ISEND_CALL_COUNT,500", "0,MPI_ISEND_CALL_COUNT,600", "ranges of"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    name: str, old: str, new: str, sentence: str, tmp_path: Path
-) -> None:
-    text = text_of(name)
-    assert old in text
-    with pytest.raises(BadInput, match=sentence):
-        read_text(tmp_path, name, text.replace(old, new))

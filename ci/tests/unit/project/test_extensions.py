@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.gpu import Memory
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.machine.transport import TRANSPORTS
@@ -32,7 +30,7 @@ from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
 from synthetic_extensions import TORUS_MPI, torus_stack, write_extension
-from synthetic_stack import made_stack, write_stack
+from synthetic_stack import write_stack
 
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 
@@ -124,18 +122,6 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
     'replaces=("link",))},\n'
     "            proofs=",
 )
-
-
-def test_an_mpi_of_a_folder_sends_memory_of_gpus(folder: Path) -> None:
-    (folder / "mpis" / "torusmpi.py").write_text(GPU_TORUS)
-    cuda, rocm = (
-        (made_stack("torusmpi", "2.1", gpu=gpu), replace(RING, memory=Memory("device", gpu)))
-        for gpu in ("cuda", "rocm")
-    )
-    setting = transports.resolve_transport(*cuda)
-    assert setting.env["TORUS_GPU"] == "link0!" and setting.proofs == ()
-    with pytest.raises(NotMeasured, match="nothing is known about ROCm memory"):
-        transports.resolve_transport(*rocm)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.printable import (
     printable,
     without_secrets,
@@ -25,14 +24,6 @@ def test_whatever_is_left_is_valid_xml(text: str) -> None:
     read = ElementTree.fromstring(ElementTree.tostring(root, encoding="unicode"))
     assert read.text == (left or None)
     assert printable(left) == left
-
-
-def test_sentences_name_the_repeats_they_are_of() -> None:
-    outcome = measurement.JobOutcome(4)
-    for repeat in (1, 2, 4):
-        outcome.add("pair", repeat, measurement.MISSING, ["lost"])
-    outcome.add("pair", 3, measurement.CONTRADICTED, ["\x1b[31mwrong"])
-    assert outcome.sentences == ["pair, repeat 3 of 4: wrong", "pair, repeats 1-2,4 of 4: lost"]
 
 
 @pytest.mark.parametrize(

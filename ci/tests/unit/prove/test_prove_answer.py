@@ -12,7 +12,6 @@ import pytest
 from mpibench_prove import answer, launch
 from mpibench_prove.launch import RecordedRun
 from reframe_tests.harness.evidence.rank_records import Bytes, RankEvidence, parse_cpus
-from refusals import refused_as
 from synthetic_evidence import exchange, make_rank
 
 GB = 1e9
@@ -114,13 +113,6 @@ def test_what_cannot_be_counted_is_not_known() -> None:
     assert said(over_port, "fabric=shm")[0] == answer.CONTRADICTED
 
 
-def test_ranks_that_nobody_numbered_may_be_half_of_them() -> None:
-    alone = make_rank(0, world=None, rank=None, size=None)
-    status, lines = said([alone], "no-ethernet")
-    assert status == answer.CONTRADICTED
-    assert "NOT KNOWN" in lines and "no launcher told the ranks" in lines
-
-
 def test_the_library_and_two_of_them() -> None:
     ranks = exchange({"lo": 0}, [], library__version="Open MPI v5.0.11, package: Open MPI")
     assert said(ranks, "mpi=openmpi")[0] == 0
@@ -177,16 +169,6 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
     assert [len(one) for one in launch.split(shuffled)] == [2, 2]
     for order in itertools.permutations(shuffled):
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
-
-
-@pytest.mark.parametrize(
-    "word", ["fabric", "fabric=", "cores=all", "mpi=foo", "no-ethernet=1", "x"]
-)
-def test_an_expectation_that_is_none_is_refused(word: str) -> None:
-    with refused_as(
-        "unknown-name" if word == "mpi=foo" else "bad-option", match="expected one|MPIs|cores=own"
-    ):
-        answer.check_words([word])
 
 
 def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:

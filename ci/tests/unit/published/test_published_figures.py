@@ -25,18 +25,6 @@ def curve_of(fabric: str, benchmark: str = "PingPong") -> PrintedBandwidth:
     return curve
 
 
-@pytest.mark.parametrize("system", ["openhpc-mini", "ibm-p5-575", "ibm-js21"])
-def test_every_printed_bandwidth_of_a_link_is_looked_at(system: str) -> None:
-    curves = published.bandwidths(system)
-    printed = [
-        (value.message_bytes, value.number * published.MB_PER_S[value["quantity"]])
-        for value in published.read(system)
-        if value["quantity"] in published.MB_PER_S and value["fabric"] not in ("", "shm")
-    ]
-    assert sorted(point for curve in curves for point in curve.points) == sorted(printed) != []
-    assert published.bandwidths("cambridge-westmere") == []
-
-
 def test_what_holds_and_what_does_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,15 +94,6 @@ def test_odd_nodes_stand_in_a_table(stored: Any, tmp_path: Path) -> None:
     assert "4 nodes answered, and none is odd." in text
 
 
-@pytest.mark.parametrize("rows", ["none", [{"fact": "kernel"}]])
-def test_what_is_stored_otherwise_leaves_the_sentences(
-    stored: Any, tmp_path: Path, rows: Any
-) -> None:
-    stored.append(looked(odd_nodes=rows))
-    text = section(preflight.find_preflight(NIGHT, stored), tmp_path)
-    assert "firmware of mlx5_0:1, mlx5_1:1 is 1 on n3" in text and "✕ odd" not in text
-
-
 def test_one_that_cannot_be_read_is_not_passed_over(stored: Any, tmp_path: Path) -> None:
     stored.append("lost")
     found = preflight.find_preflight(NIGHT, stored)

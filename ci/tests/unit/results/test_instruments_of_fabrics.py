@@ -19,7 +19,6 @@ from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.instruments import bisection_facts
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
@@ -92,20 +91,6 @@ NAME = "loaded_latency-mpich-n4.txt"
 
 
 # ---- Everything above as it is planned and read ----
-
-
-@pytest.mark.parametrize(
-    ("group", "ranks", "nodes", "words"),
-    [
-        ("bisection", 6, 3, "runs on 6 ranks of 3 nodes"),
-        ("growth", 8, 1, "runs on 8 ranks of 1 node"),
-        ("loaded_latency", 4, 4, "needs two ranks a node or more"),
-        ("loaded_latency", 6, 3, "runs on 6 ranks of 3 nodes"),
-    ],
-)
-def test_what_cannot_be_measured_says_why(group: str, ranks: int, nodes: int, words: str) -> None:
-    with pytest.raises(NotMeasured, match=words):
-        launches(group, ranks, nodes=nodes)
 
 
 @pytest.mark.parametrize(("name", "nodes", "across"), [(PLAIN, 2, 0.0), (CROSSING, 4, 1.0)])

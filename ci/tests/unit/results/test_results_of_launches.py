@@ -28,20 +28,6 @@ LINK_DOWN = """\
 [1795272961.145571] [c2:208  :0]       rdmacm_cm.c:953  UCX  DIAG  rdma_create_event_channel failed: No such device
 Abort(473056527) on node 0: Fatal error in internal_Init_thread: Other MPI error, error stack:
 """
-#: MVAPICH2 2.3.7, shortened: two settings that exclude each other.
-STACK = """\
-Fatal error in PMPI_Init_thread: Other MPI error, error stack:
-MPIR_Init_thread(493)..............: 
-MPID_Init(419).....................: channel initialization failed
-MPID_nem_tcp_get_business_card(436): 
-MPID_nem_tcp_init(314).............: Only one of A and B environment variables are allowed, but both were set.
-"""
-#: Slurm 22.05: slurmd of one node is dead.
-NO_SLURMD = """\
-srun: error: Task launch for StepId=5.1 failed on node c2: Communication connection failure
-srun: error: Application launch failed: Communication connection failure
-srun: Job step aborted
-"""
 
 
 def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted() -> None:
@@ -49,22 +35,6 @@ def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted()
         excerpt(LINK_DOWN)
         == "c2: UCX WARN network device 'eth1g' is not available, please use 'lo'(tcp)"
     )
-
-
-def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
-    said = (
-        "Fatal error in PMPI_Init_thread: Only one of A and B environment variables are "
-        "allowed, but both were set."
-    )
-    assert excerpt(STACK + STACK) == said
-    assert excerpt(STACK + "MPI_Finalize failed\n") == said
-    assert excerpt(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
-
-
-def test_a_launch_that_slurm_did_not_understand_says_what_to_do() -> None:
-    """Slurm 22.05 and MPICH 5.0.2 with UCX 1.20: the ranks wait until they are ended."""
-    said = "slurmstepd-c1: error: mpi/pmi2: invalid client request"
-    assert excerpt(f"{said}\n{NO_SLURMD}").startswith(f"{said} (MPICH 5.0 with UCX can send ")
 
 
 # ---- The time of a whole launch, where that is what is measured ----

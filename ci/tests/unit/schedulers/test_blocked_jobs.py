@@ -82,11 +82,3 @@ def test_a_job_whose_nodes_are_in_use_waits(
     queue.slurm._cancel_if_blocked(queue.jobs)
     queue.slurm._cancel_if_blocked(queue.jobs, {"7": [BUSY], "8": ["Priority", BUSY]})
     assert not queue.cancelled and all(job._exception is None for job in queue.jobs)
-
-
-def test_nothing_is_asked_where_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
-    for job in queue.jobs:
-        job.state = "RUNNING"
-    queue.slurm._cancel_if_blocked(queue.jobs)
-    assert not queue.asked and not queue.cancelled

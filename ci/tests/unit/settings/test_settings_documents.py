@@ -74,16 +74,6 @@ def test_a_fabric_the_mpi_takes_by_itself_is_not_set(slow: float, tmp_path: Path
     assert only(tmp_path).fabric == ("eth10g" if slow > 2 else "")
 
 
-def test_fabrics_inside_a_node_are_not_set_where_jobs_use_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shm = {"transport": "shm", "scope": "node"}
-    measured(tmp_path, 1, fabric="shm", environment={"I_MPI_FABRICS": "shm"}, **shm)
-    assert variables_of(only(tmp_path)) == {"I_MPI_FABRICS": "shm"}
-    site_of(monkeypatch, fabrics={"shm": shm, "eth": {"transport": "tcp", "scope": "cluster"}})
-    assert only(tmp_path).variables == ()
-
-
 def test_measurements_of_another_version_prove_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

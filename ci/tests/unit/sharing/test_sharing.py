@@ -18,7 +18,6 @@ from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
 from reframe_tests.harness.suites.benchmark import Record
-from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
 from synthetic_stack import DOCUMENT
@@ -37,22 +36,6 @@ def cpus(
         assert one.ranks is not None and len(one.ranks) == one.ppn == ppn // programs
         assert all(len(rank) == 1 for rank in one.ranks)
     return [tuple(rank[0] for rank in one.ranks or ()) for one in placed]
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("default", 5, 12), "12 ranks of a node are not 5 programs of equal size; -P ppn=10"),
-        (("bunch", 13, 12), "12 ranks of a node are not 13 programs of equal size"),
-        (("scatter", 2, 14), "2 programs of 7 ranks need 14 cores of their own"),
-        (("nic_local", 2, 12), "pinning=nic_local means nothing for programs that leave no node"),
-    ],
-)
-def test_what_cannot_be_dealt_is_refused_in_a_sentence(
-    words: tuple[str, int, int], sentence: str
-) -> None:
-    with pytest.raises(NotMeasured, match=sentence):
-        shared_node.deal(*words, CONSECUTIVE)
 
 
 def test_of_policies_that_deal_the_same_cores_the_first_is_measured() -> None:

@@ -16,7 +16,6 @@ from mpibench.store.store import Store
 from mpibench_site import site as building
 from mpibench_site.site import SiteWriter
 from page_reader import Reader
-from refusals import refused_as
 from synthetic_session import HOSTILE
 from synthetic_verdicts import (
     FIRST,
@@ -177,20 +176,6 @@ def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
     assert f"A night stored no session: {said[0]}" in page.read_text()
     cells = re.findall(r'<td class="day (\w+)"', page.read_text())
     assert cells.count("red") == 1 and cells.count("none") == 1
-
-
-def test_bad_input_is_refused(tmp_path: Path) -> None:
-    write_nights(tmp_path / "dataset", 1)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("x")
-    (tmp_path / "file").write_text("x")
-    for code, dataset, site in (
-        ("session-missing", "none", "site"),
-        ("not-ours", "dataset", "mine"),
-        ("cannot-write", "dataset", "file/site"),
-    ):
-        with refused_as(code):
-            building.build(Store(tmp_path / dataset), tmp_path / site)
 
 
 def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(

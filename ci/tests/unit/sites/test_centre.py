@@ -16,7 +16,6 @@ from mpibench.judge import expected
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, site, systems
-from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_site import CENTRE_FABRICS as FABRICS
 from synthetic_site import STYLES, CentreSite
@@ -139,25 +138,6 @@ def test_a_configuration_with_errors_is_one_sentence(
             centre.read(beside.root)
         said = str(caught.value)
         assert words in said and str(beside.file) in said and "\n" not in said
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"node_counts": [2]', '"node_counts": 2', "key 'node_counts': 2 is not"),
-        (FABRICS[FABRICS.index('"fab') :], '"fabrics": None', "key 'fabrics': None is not of type"),
-        (
-            '"shm": {',
-            '"plain": {"transport": "as_shipped", "scope": "cluster", "expect": "edr"}, "shm": {',
-            "expects 'edr', which is not one of its other fabrics",
-        ),
-    ],
-)
-def test_bad_extras_are_one_sentence(make: Make, old: str, new: str, words: str) -> None:
-    beside = make("modules", FABRICS.replace(old, new))
-    with pytest.raises(BadInput, match=words) as caught:
-        systems.find("lagoon", beside.root)
-    assert str(caught.value).startswith(str(beside.file))
 
 
 def test_what_keeps_cases_from_being_measured_is_said(

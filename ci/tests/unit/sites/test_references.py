@@ -134,19 +134,6 @@ def a_file(path: tuple = PATH, value: object = LATENCY, origin: object = ORIGIN)
     return {path[0]: entry, "provenance": {path[0]: origin}}
 
 
-def test_a_good_file_is_good() -> None:
-    check(a_file())
-    check(None)
-    check(a_file((*PATH[:3], "shm", 1, *PATH[5:])))
-    for metric, value in (
-        (BANDWIDTH, [12000, -0.1, 0.01, "MB/s"]),
-        (METRIC, [1.12, -0.5, 0, "us"]),
-        ("PingPong.bandwidth.0000000000", [0.0, None, None, "MB/s"]),
-        (METRIC, ["$xfail", "slow cable", LATENCY]),
-    ):
-        check(a_file((*PATH[:-1], metric), value))
-
-
 @pytest.mark.parametrize(
     ("place", "word", "wanted"),
     [
@@ -266,16 +253,3 @@ def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(
     assert (found().state, found().detail) == (doctor.OK, "1 for openmpi-spack")
     file.write_text("PointToPiont: {}\n")
     assert found().state == doctor.MISSING and "PointToPiont" in found().detail
-
-
-@pytest.mark.parametrize(
-    ("content", "wanted"),
-    [
-        ({**a_file(), "ImbPointToPoint": {"$index": ["fabric"]}}, r"ImbPointToPoint.\$index"),
-        (a_file(origin={"session": "4f2a", "n": 25, "spread": 0.03}), "date, n, session, spread"),
-        ({**a_file(), "provenance": []}, "'provenance' must be a mapping"),
-    ],
-)
-def test_an_entry_without_index_or_origin_is_an_error(content: dict, wanted: str) -> None:
-    with refused_as("configuration-unusable", match=wanted):
-        check(content)

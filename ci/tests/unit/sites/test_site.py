@@ -63,20 +63,6 @@ def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: lis
         site.read_system(write_system(tmp_path, with_gpus(plain, *cards)))
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("system = {", "SyntaxError"),
-        ("import sys\nsys.exit(0)\n", r"\(SystemExit: 0\); correct the Python in it\.$"),
-        ("system = []", "no dictionary called 'system'"),
-    ],
-)
-def test_file_that_is_no_system(tmp_path: Path, text: str, wanted: str) -> None:
-    write_system(tmp_path, GOOD).write_text(text)
-    with refused_as("system-description", match=wanted):
-        site.configuration(tmp_path)
-
-
 def test_every_bundled_system_is_good() -> None:
     files = site.system_files()
     assert files[-1].parent.name == "generic", "the system that fits any host must be tried last"

@@ -51,26 +51,6 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("prefix", "mark"),
-    [
-        ("root/.pyenv", ""),
-        ("opt/pyenv/shims", ""),
-        ("opt/tools", "pyvenv.cfg"),
-        ("opt/forge", "conda-meta/history"),
-        ("srv/mpibench/environments/wheels/mpich", ""),
-    ],
-)
-def test_what_chooses_comes_and_goes_or_is_the_projects_own_is_left_out(
-    machine: Machine, prefix: str, mark: str
-) -> None:
-    machine.have("python@3.11.7", prefix, "include/python3.11/Python.h", *filter(None, [mark]))
-    compilers = {"c": str(machine.root / prefix / "bin/gcc")}
-    machine.have("gcc@13.1.0", "usr", extra_attributes={"compilers": compilers})
-    kept, dropped = machine.curate()
-    assert not kept and set(dropped) == {"python@3.11.7", "gcc@13.1.0"}
-
-
 def test_a_library_without_its_headers_is_left_out(machine: Machine) -> None:
     for package, header in scope.SITE_SOFTWARE.items():
         if header:
@@ -94,16 +74,6 @@ def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> Non
     machine.have("mpich@4.0.2", "usr")
     kept, dropped = machine.curate()
     assert not kept and set(dropped) == {"openmpi@4.1.4", "mpich@4.0.2"}
-
-
-def test_a_prefix_that_is_gone_and_an_mpi_without_its_compiler_are_left_out(
-    machine: Machine,
-) -> None:
-    machine.have("mpich@4.0.2", "usr", "bin/mpirun")
-    machine.have("cmake@3.25.1", "usr")
-    machine.found["cmake"]["externals"][0]["prefix"] = "/nowhere"
-    kept, dropped = machine.curate()
-    assert not kept and set(dropped) == {"mpich@4.0.2", "cmake@3.25.1"}
 
 
 # ---- the example scopes of site_configs/template/spack ----

@@ -64,27 +64,6 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        ("npb=3.4", "configuration-unusable"),
-        ("osu=", "configuration-unusable"),
-        ("osu=9.9", "other-release"),
-        ("osu=/usr", "configuration-unusable"),
-        ("osu=~nosuchuser/x.tgz", "configuration-unusable"),
-        (f"osu=http://[bad/x.tgz#sha256={DIGEST}", "tool-failed"),
-        ("osu=https://example.org/x.tar.gz", "checksum-differs"),
-        (f"osu=file:///etc/passwd#sha256={DIGEST}", "checksum-differs"),
-        (f"osu=http://127.0.0.1:9/x.tar.gz#sha256={DIGEST}", "tool-failed"),
-    ],
-)
-def test_a_word_that_means_no_tarball_is_refused(
-    word: str, code: str, environ: dict[str, str]
-) -> None:
-    with refused_as(code):
-        suite_builds.find(word, environ, lambda text: None)
-
-
 def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

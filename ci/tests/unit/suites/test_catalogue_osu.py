@@ -71,15 +71,6 @@ def words_of(
     return words
 
 
-def test_what_each_release_and_platform_can() -> None:
-    assert set(words_of("transfer_osu", DEVICE, version="7.2")) == {"osu_multi_lat", "osu_mbw_mr"}
-    assert words_of("neighbourhood_osu", DEVICE, version="7.4") == {}
-    assert words_of("p2p_osu", DEVICE, "rocm")["osu_bw"] == "D D"
-    assert words_of("collectives_osu", DEVICE, "rocm")["osu_bcast"] == "-d rocm"
-    for group in ("p2p_osu", "nonblocking_osu"):
-        assert words_of(group, MANAGED, "rocm") == {}
-
-
 def test_data_on_a_gpu_are_compared_too() -> None:
     memory = Memory(DEVICE, "cuda")
     (launch, *_) = launches("p2p_osu", stack=stack_of(gpu="cuda"), memory=memory, chosen=CHECKED)

@@ -11,7 +11,6 @@ import yaml
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.imb import ROWS, parse
-from refusals import refused_as
 from studies.output_damage import GOLDEN, golden, read
 
 REFUSED = {
@@ -65,27 +64,6 @@ def test_every_benchmark_was_recorded():
 
 
 # Damage, case by case; test_parser_mutations.py does the same at random.
-
-
-def test_the_memory_of_imb_mpi1_gpu_is_the_one_its_arguments_name() -> None:
-    device = golden("imb-mpi1-2021.10-mpich_stand_in-n2-device.txt")
-    managed = golden("imb-mpi1-2021.10-mpich_stand_in-n2-managed.txt")
-    asked = "-mem_alloc_type shared"
-    for text, variant in (
-        (device, "memory=device"),
-        (managed, "memory=managed"),
-        (device.replace("2021.10,", "2021.2 Technical Preview,"), ""),
-        (managed.replace(asked, "-mem_alloc_type cpu"), ""),
-    ):
-        first, *_, last = reader.parse(text)
-        assert (first.benchmark, first.variant) == ("PingPong", variant)
-        assert last.variant == ("" if last.benchmark == "Barrier" else variant)
-    for text in (
-        managed.replace(asked, "-mem_alloc_type bogus"),
-        re.sub(r"# \./IMB-MPI1-GPU.*\n", "", device),
-    ):
-        with refused_as("output-trouble"):
-            reader.parse(text)
 
 
 # Damage, case by case; test_parser_mutations.py does the same at random.

@@ -16,7 +16,7 @@ from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
-from reframe_tests.harness.suites import catalogue, nccl_tests, reader
+from reframe_tests.harness.suites import nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
 from refusals import refused_as
@@ -114,20 +114,6 @@ def test_damage(code: str, old: str, new: str) -> None:
     assert old in ALL_REDUCE
     with refused_as(code):
         reader.parse(ALL_REDUCE.replace(old, new))
-
-
-@pytest.mark.parametrize("ranks", [2, 12])
-def test_a_launch_expects_what_its_program_prints(ranks: int) -> None:
-    made = {launch.name: launch for launch in launches("nccl", ranks, nodes=2)}
-    assert list(made) == ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast"]
-    assert " ".join(made["all_reduce"].args).startswith("-b 1024 -e 134217728 -f 2 -g 1 -n 20")
-    assert made["all_reduce"].env == {"NCCL_TESTS_DEVICE": "0"}
-    (gathered,) = made["all_gather"].expected
-    # whole blocks of 16 bytes for each rank
-    assert not any(size % (16 * ranks) for size in gathered.sizes)
-    assert gathered.validated
-    shares = [metric.share_name for metric in catalogue.metrics(made.values()) if metric.directions]
-    assert len(set(shares)) == len(shares) == 2 * len(made), "out of place and in place"
 
 
 def _where(fabric: Fabric) -> condition.Condition:

@@ -204,29 +204,6 @@ def test_what_is_damaged_is_refused(text: str) -> None:
 #: Does not say of which buffers.
 DEVICE = osu("7.5-mpich_stand_in-n2-latency-device")
 DEVICE_5_9 = osu("5.9-mpich_stand_in-n2-latency-device")
-BUFFERS = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "variant"),
-    [
-        ("HOST (H)", "DEVICE (D)", "memory=host_to_device"),
-        ("DEVICE (D)", "HOST (H)", "memory=device_to_host"),
-        ("HOST (H)", "HOST (H)", ""),
-        ("MANAGED (M)", "MANAGED (M)", "memory=managed"),
-        ("MANAGED (MD)", "MANAGED (MD)", "memory=managed"),
-        ("MANAGED (MH)", "MANAGED (MH)", "memory=managed,pages=host"),
-        ("MANAGED (MD)", "MANAGED (MH)", None),
-        ("DEVICE (D)", "MANAGED (M)", None),
-        ("LOST (L)", "HOST (H)", None),
-    ],
-)
-def test_two_places_are_a_memory_or_are_refused(one: str, two: str, variant: str | None) -> None:
-    text = DEVICE_5_9.replace(BUFFERS, f"# Send Buffer on {one} and Receive Buffer on {two}\n")
-    if variant is None:
-        refuse(text, words="none of the memories")
-    else:
-        assert variants(text) == {variant}
 
 
 def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_round() -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from reframe_tests.harness.cases.sweep import outcomes, variants
+from reframe_tests.harness.cases.sweep import variants
 from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.instruments import read_counts
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from synthetic_evidence import resolved, sealed
 
@@ -35,15 +32,6 @@ def test_the_librarys_own_choice_is_always_measured_first() -> None:
     assert variants.list_wishes(tuning_of("mpich"), "Alltoall", "brucks")[0] == Wish(DEFAULT)
     found = variants.list_wishes(tuning_of("openmpi"), "Alltoallv", "")
     assert [wish.word for wish in found] == [DEFAULT, "1", "2"]
-
-
-def test_what_no_library_has_is_said() -> None:
-    with refused_as("unknown-name"):
-        variants.list_wishes(tuning_of("mpich"), "Alltoall", "bruck")
-    with pytest.raises(NotMeasured, match="no control of Gatherv"):
-        variants.list_wishes(tuning_of("openmpi"), "Gatherv", "")
-    with pytest.raises(NotMeasured, match="none of the sizes"):
-        made("mpich", Wish("ring", (9,)))
 
 
 def made(mpi: str, wish: Wish, env: dict[str, str] | None = None, **what: Any) -> Any:
@@ -88,21 +76,6 @@ def test_a_library_writes_its_own_file_with_the_variables_and_again_without_them
     assert [one.result for one in commands[1:]] == names
     assert all(one.once and "--call" in one.program for one in commands[1:])
     assert not made("mpich", Wish(TUNED), compiles=True).compiled
-
-
-@pytest.mark.parametrize(
-    ("again", "plain", "why"),
-    [
-        (b"tuned", b"default", ""),
-        (b"default", b"default", "does not take from the file all"),
-        (b"tuned", b"tuned", "the same file without settings"),
-    ],
-)
-def test_a_file_that_says_what_is_set_is_written_again_and_not_without(
-    again: bytes, plain: bytes, why: str
-) -> None:
-    found = outcomes.judge_compiled(b"tuned", again, plain)
-    assert why in found and bool(found) is bool(why)
 
 
 def test_messages_are_read() -> None:

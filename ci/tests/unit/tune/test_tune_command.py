@@ -59,15 +59,6 @@ def test_what_the_library_refused_costs_nothing() -> None:
     assert racing.exhaustive_s(found) == pytest.approx(found.state.measured_s)
 
 
-def test_collectives_that_do_not_fit_are_measured_later() -> None:
-    found = race()
-    asked = found.open()
-    whole = racing.predict(found, asked, 0)
-    assert list(racing.pick(found, asked, 0, whole)) == ["Allreduce", "Alltoallv"]
-    for rest_s in (whole - 1, 1.0):
-        assert list(racing.pick(found, asked, 0, rest_s)) == ["Allreduce"], "the first in any case"
-
-
 def test_a_round_that_the_budget_ended_is_no_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a second tuning as well, which goes on with what was not done."""
     found = race()

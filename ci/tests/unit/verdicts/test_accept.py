@@ -11,10 +11,7 @@ import msgspec
 import pytest
 
 from mpibench import answers, cli
-from mpibench.judge import accept
 from mpibench.pages import acceptance as acceptance_record
-from mpibench.store.store import Store
-from refusals import refused_as
 from synthetic_session import gate as reference_gate
 from synthetic_verdicts import Change, by, write_before, write_session
 
@@ -217,28 +214,6 @@ def test_colours_in_what_programs_said_break_no_record(tmp_path: Path) -> None:
     assert any("it said: fatal error <&>" in message for message in messages)
     for name in acceptance_record.FILES:
         assert not {"\x1b", "\x01"} & set((tmp_path / "out" / name).read_text())
-
-
-def test_a_side_without_values_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its file of values is there and holds none, or is gone."""
-    before = write_session(tmp_path, 0)
-    empty = write_session(tmp_path, 1, edit=lambda row: None)
-    assert run(tmp_path) == 2
-    assert "holds no value" in capsys.readouterr().err
-    assert run(tmp_path, baseline=empty, candidate=before) == 2
-    (samples,) = (tmp_path / "samples").glob(f"*/*/{empty}.parquet")
-    samples.unlink()
-    assert run(tmp_path, baseline=before, candidate=empty) == 2
-    assert f"{samples} is gone" in capsys.readouterr().err
-
-
-def test_a_condition_that_is_none_is_one_sentence(tmp_path: Path) -> None:
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, where={"condition": "[" * 5000})
-    with refused_as("file-damaged"):
-        accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
 def of_reference(value: float) -> dict[str, Any]:

@@ -189,15 +189,6 @@ def test_unequal_conditions_are_refused_by_name(
     assert allowed.unequal and allowed.unequal[0].startswith(what)
 
 
-def test_all_pairs_are_allowed_what_one_pair_is(tmp_path: Path) -> None:
-    where = [of_stack(name, suites={"imb": {"version": name}}) for name in ("a", "b")]
-    write_session(tmp_path, 0, where=where)
-    [refused] = pairing.every_pair(Store(tmp_path), "latest")
-    assert isinstance(refused, str) and "--allow suites" in refused
-    [allowed] = pairing.every_pair(Store(tmp_path), "latest", allow=("suites",))
-    assert not isinstance(allowed, str)
-
-
 def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path: Path) -> None:
     nodes = {"a": "n1,n2", "b": "n1,n3"}
     write_session(tmp_path, 0, where=[{"stack": s, "nodelist": n} for s, n in nodes.items()])

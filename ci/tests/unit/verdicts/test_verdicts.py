@@ -92,26 +92,6 @@ def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("margins_percent: {latency_ms: 3}", "latency_ms"),
-        ("margins_percent: {latency_us: {huge: 3}}", "no such band"),
-        ("marginz: 3", "marginz"),
-        ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
-        ("margins_percent: {latency_us: {small: .nan}}", "is not a finite number"),
-        ("levels: [{since: 2026-01-01, slower_percent: .nan, why: x}]", "is not a finite number"),
-        ("a: [", "not YAML"),
-    ],
-)
-def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
-    path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    with pytest.raises(BadInput, match=part):
-        verdict_policy.load("testbed", tmp_path)
-
-
 def zero_at(repeats: tuple[int, ...], benchmark: str = "Uniband", size: int = 65536) -> Any:
     """Changes some repeats of one metric to zero."""
 

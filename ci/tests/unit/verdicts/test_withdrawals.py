@@ -75,13 +75,6 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
 
 
-def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
-    for path in folder.glob("cases/*/*/*.parquet"):
-        Store(folder).withdraw(path.stem, "maintenance")
-    with refused_as("session-missing", match="all 3 sessions that could be meant were withdrawn"):
-        gate.decide(Store(folder), "testbed")
-
-
 def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
     def run(*words: str) -> str:
         done = CliRunner().invoke(app, [*words, "--dataset", str(folder)])

@@ -264,13 +264,6 @@ def test_many_problems_of_one_kind_hide_none_of_another(
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[10])
 
 
-def test_an_answer_for_programs_is_none_where_nothing_was_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(tmp_path, "--json") == 2
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

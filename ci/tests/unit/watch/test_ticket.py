@@ -108,27 +108,6 @@ def test_a_stack_that_nothing_judged_there_neither_held_nor_is_alike(
     assert ticket.suspect == "the fabric or the stack" and words in ticket.text
 
 
-def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
-    """Since when, where every night was slow; a comparison with a night that
-    was slow, too; nodes of what is not measured.
-    """
-    always = [SLOW, {"stack": "b", "gates": [HELD]}]
-    for number in range(3):
-        write_session(tmp_path / "always", number, labels=NIGHTLY, where=always)
-    (ticket,) = judged(tmp_path / "always").tickets
-    assert "since 05 Jan 2026 or before" in ticket.text
-    assert not ticket.next.startswith("mpibench compare")
-    gone = tmp_path / "gone"
-    write_nights(gone, [by(1.0)] * 11 + [of_stack("b", 1.4)] * 4)
-    (ticket,) = judged(gone).tickets
-    assert (ticket.since, ticket.nodes, ticket.stacks) == ("2026-01-16", ["n1", "n2"], ["b"])
-    assert "compare --by session 0000000b 0000000f" in ticket.next
-    write_session(gone, 15, labels=NIGHTLY, stacks=["a"])
-    (ticket,) = judged(gone).tickets
-    assert (ticket.since, ticket.nodes, ticket.stacks) == ("2026-01-16", [], [])
-    assert "not measured tonight" in ticket.text and "report --session 00000010" in ticket.next
-
-
 def test_stored_names_stay_on_the_line_of_a_ticket(tmp_path: Path) -> None:
     hostile = {**SLOW, "fabric": "ib\n\x1b[31m", "nodelist": "n1,n\x1b2"}
     for number in range(2):

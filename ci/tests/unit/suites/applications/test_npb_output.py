@@ -17,16 +17,6 @@ from synthetic_stack import launches, stack_of
 GOOD = sorted(path.name for path in GOLDEN.glob("npb-*.txt") if path.stem[-1].isdigit())
 
 
-def test_a_class_is_a_group_and_a_variant() -> None:
-    for problem in npb.CLASSES:
-        made = launches(npb.group(problem), ranks=4)
-        assert [launch.binary for launch in made] == [
-            npb.program(kernel, problem) for kernel in npb.RANKS
-        ]
-        names = {metric.name for metric in catalogue.metrics(made)}
-        assert f"BT.class{problem}.time" in names and len(names) == 16
-
-
 def test_three_three_is_built_for_a_number_of_ranks() -> None:
     stack = stack_of(binaries=tuple(f"{kernel.lower()}.C.4" for kernel in npb.RANKS))
     (bt, *_) = launches("nas_c", ranks=4, stack=stack)
