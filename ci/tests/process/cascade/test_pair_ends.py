@@ -205,17 +205,3 @@ def test_no_program_outlives_an_end_that_is_killed(tmp_path: Path, which: str) -
             os.kill(program, signal.SIGKILL)
             pytest.fail(f"the {which}'s program goes on")
         time.sleep(0.05)
-
-
-def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def known_as(*addresses: str) -> None:
-        rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: rows)
-
-    known_as("127.0.1.1", "10.0.0.7")
-    assert end.address_of(end.HOST_NAME) == "10.0.0.7"
-    known_as("127.0.1.1")
-    with pytest.raises(end.Failed, match=r"is 127\.0\.1\.1 here: give the fabric tcp_interfaces"):
-        end.address_of(end.HOST_NAME)

@@ -182,31 +182,7 @@ def test_world_of_openmpi_is_a_pointer_and_may_have_moved_into_the_program(run, 
     assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
 
 
-NOT_SAID = "MPIBENCH_WORLD and MPIBENCH_LIBRARY do not say what MPI_COMM_WORLD is"
-NO_NUMBER = "MPIBENCH_WORLD is not a number of C's int"
-NO_OBJECT = "the MPI library has no object of the name in MPIBENCH_WORLD"
 OTHER = "the MPI library is not the one of MPIBENCH_LIBRARY"
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"MPIBENCH_WORLD": ""}, NOT_SAID),
-        ({"MPIBENCH_LIBRARY": "/nowhere/libmpi.so"}, OTHER),
-        ({"MPIBENCH_LIBRARY": "/lib/" + "x" * 100_000}, OTHER),
-        ({"MPIBENCH_WORLD": "0x144000000"}, NO_NUMBER),
-        ({"MPIBENCH_WORLD": "4" * 100_000}, NO_NUMBER),
-        ({"MPIBENCH_WORLD": "ompi_mpi_comm_world"}, NO_OBJECT),
-        ({"MPIBENCH_WORLD": "PMPI_Init"}, NO_OBJECT),
-        ({"MPIBENCH_WORLD": "%s%n"}, NO_OBJECT),
-    ],
-)
-def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], reason: str):
-    """A wrong handle would abort the benchmark (the fake does);
-    the launcher's variables must do then.
-    """
-    (rank,) = run(FAKE_VERSION="Another MPI 1.0", PMI_RANK="2", PMI_SIZE="4", **changes)
-    assert (rank.rank, rank.size, rank.world_known, rank.world_unknown) == (2, 4, False, reason)
 
 
 def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
@@ -217,15 +193,6 @@ def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
         MPIBENCH_LIBRARY=str(programs / "mpich" / "libmpi.so"),
     )
     assert (rank.rank, rank.world_unknown) == (None, OTHER)
-
-
-def test_a_copy_beside_the_stacks_library_is_that_library(run, programs: Path, tmp_path: Path):
-    """Wheels cannot hold links; a link to it from elsewhere is the same library, too."""
-    (tmp_path / "link.so").symlink_to(programs / "mpich" / "libmpi.so")
-    (programs / "mpich" / "libmpi.so.12").write_bytes(b"")
-    for library in (tmp_path / "link.so", programs / "mpich" / "libmpi.so.12"):
-        rank = run(FAKE_SIZE="2", MPIBENCH_LIBRARY=str(library))[-1]
-        assert (rank.size, rank.world_known, rank.world_unknown) == (2, True, "")
 
 
 def test_the_standards_own_library_needs_no_record(
@@ -288,18 +255,6 @@ def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program
     assert rank.world_unknown == "the program began with a session, which has no world"
 
 
-def test_library_opened_privately_is_found(run, programs: Path):
-    library = str((programs / "mpich" / "libmpi.so").resolve())
-    (rank,) = run(library, program="private", FAKE_SIZE="2")
-    assert (rank.library, rank.size) == (library, 2)
-
-
-def test_threads_are_listed_with_their_masks(run):
-    (rank,) = run("threaded")
-    assert rank.init.threads == ()
-    assert rank.finalize.threads == (("progress", rank.finalize.cpus),)
-
-
 def test_own_tcp_bytes_are_counted(run):
     (rank,) = run("sends")
     (pair,) = rank.finalize.tcp
@@ -334,11 +289,6 @@ def test_settings_are_kept_and_secrets_are_not(run):
 
 
 # ---- staying out of the way ----
-
-
-@pytest.mark.parametrize("way", ["", "session"])
-def test_failed_init_leaves_no_record(run, way: str):
-    assert run(way, FAKE_INIT_CODE="3", code=3) == []
 
 
 def test_a_folder_that_is_missing_or_none_does_not_break_the_run(run, tmp_path: Path):

@@ -159,12 +159,6 @@ def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankE
     return rank
 
 
-def test_hip_is_asked_where_the_process_has_opened_its_driver(made: Path, tmp_path: Path) -> None:
-    opened = ("mount -t tmpfs none /dev", "touch /dev/kfd", "exec 9</dev/kfd")
-    rank = recorded(made, tmp_path, *opened, DRIVER=str(made / "libamdhip64.so.6"))
-    assert rank.last.gpus == (UsedGpu("0000:c1:00.0", True, "AMD Instinct MI250X"),)
-
-
 @pytest.fixture
 def node(made: Path, tmp_path: Path) -> RankEvidence:
     """Rank 0 on a node whose /sys is the tree of GPUs."""

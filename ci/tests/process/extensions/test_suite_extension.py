@@ -113,16 +113,6 @@ def test_what_a_reader_must_not_give_is_an_error_and_none_of_the_project(
     assert words in done.stderr and "defect" not in done.stderr
 
 
-def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
-    (folder / "suites" / "copy.py").write_text(SUITE.replace('"relay",\n', '"copy",\n'))
-    done = run_with(folder, "-c", COMMAND, "catalogue")
-    assert done.returncode == 2, done.stdout
-    assert (
-        "group relay_ring is defined by suite copy and again by relay; rename one." in done.stderr
-    )
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     "words", [("-c", COMMAND, "gate"), ("-m", "mpibench.commands.nightly")], ids=["gate", "night"]
 )

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -73,25 +72,6 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
 
 #: What this process has; a preload of the machine the tests run on would be counted.
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-
-
-def test_what_was_to_be_preloaded_already_still_is(tmp_path: Path) -> None:
-    """The job's own, as a module or the user's ``env_vars`` set it,
-    and what a launcher adds on the node.
-    """
-    show = sh("job", 'echo "$LD_PRELOAD"')
-    adds = jobscript.Command("node", ["env", "LD_PRELOAD=libm.so.6 libdl.so.2"], show.program)
-    run_body(
-        tmp_path,
-        [show, adds],
-        {**PLAIN, "LD_PRELOAD": "libm.so.6"},
-        recorder="libc.so.6",
-        repeats=1,
-    )
-    assert (tmp_path / "job.1.out").read_text() == "libc.so.6:libm.so.6\n"
-    assert (tmp_path / "node.1.out").read_text() == "libc.so.6:libm.so.6 libdl.so.2\n"
-    run_body(tmp_path, [show], PLAIN, recorder="libc.so.6", repeats=1)
-    assert (tmp_path / "job.1.out").read_text() == "libc.so.6\n"
 
 
 def test_words_and_paths_with_blanks_reach_the_program_whole(tmp_path: Path) -> None:
@@ -160,32 +140,6 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
     assert [path.name for path in tmp_path.glob("one.*.out")] == ["one.1.out"]
     assert not list(tmp_path.rglob("*.json"))
     assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
-
-
-def test_the_last_run_of_a_job_says_when_it_began(tmp_path: Path) -> None:
-    before = int(time.time())
-    run_body(tmp_path, [sh("one", "true")], repeats=1)
-    log = (tmp_path / jobscript.START_LOG).read_text()
-    assert (
-        before
-        <= datetime.fromisoformat(jobscript.read_start(log).replace("Z", "+00:00")).timestamp()
-        <= time.time()
-    )
-    assert (
-        jobscript.read_start(f"{log}2026-11-24T07:05:30Z c2\n2026-11-24T0")
-        == "2026-11-24T07:05:30Z"
-    )
-    assert jobscript.read_start("") == jobscript.read_start("\x00\ufffd") == ""
-
-
-def test_each_launch_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
-    """By the time since the machine's start, which has hundredths of a
-    second; a loaded machine makes it only longer.
-    """
-    run_body(tmp_path, [sh("short", "true"), sh("long", "sleep 1.1")], repeats=2)
-    times = jobscript.read_launch_times((tmp_path / jobscript.LAUNCH_LOG).read_text())
-    assert set(times) == {("short", 1), ("short", 2), ("long", 1), ("long", 2)}
-    assert all(seconds >= 1.09 for (name, _), seconds in times.items() if name == "long")
 
 
 def test_output_without_end_is_cut_and_ends_the_job(
@@ -309,14 +263,6 @@ def test_a_job_with_an_owner_runs_to_its_end_and_leaves_nothing(tmp_path: Path) 
     result = run_body(tmp_path, [sh("one", f"echo ${jobscript.OWNER_VARIABLE}")], owner=owner)
     assert (result.returncode, result.stderr) == (0, "")
     assert (tmp_path / "one.3.out").read_text() == f"{owner.text}\n"
-
-
-def test_the_ranks_learn_which_variables_are_asked_for(tmp_path: Path) -> None:
-    command = jobscript.Command(
-        "one", ["env"], ["sh", "-c", f"echo ${jobscript.ASKED_VARIABLE}"], asked=("A", "B_C")
-    )
-    run_body(tmp_path, [command], repeats=1)
-    assert (tmp_path / "one.1.out").read_text() == ":A:B_C:\n"
 
 
 def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> None:

@@ -185,17 +185,6 @@ def test_latency_alone_and_under_load_is_proven(machine: Machine) -> None:
     assert case.proof is not None and len({row["host"] for row in case.proof.ranks}) == NODES
 
 
-def test_without_the_loaded_half_it_fails(machine: Machine) -> None:
-    """The victims alone, then nothing: as where the congestors, or the program, were ended."""
-    end = " Network Tests running with Congestion Tests  "
-    lines = table_of_ten_nodes().splitlines(keepends=True)
-    [at] = [number for number, line in enumerate(lines) if end in line]
-    done, case = machine.run("".join(lines[: at - 1]))
-    assert (done.returncode, case.result, case.evidence) == (1, "fail", "missing"), done.stdout
-    assert "it ends before its last table does; the output was cut off" in sentences(case)
-    assert not case.samples
-
-
 def test_bytes_that_went_elsewhere_fail(machine: Machine) -> None:
     """The table is whole, and the network of the nodes carried a
     tenth of what the tests must have sent.

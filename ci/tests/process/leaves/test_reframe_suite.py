@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -163,43 +162,6 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     )
     assert made["-l -n OsuPointToPoint"] == (0, every, every), "a sentence says why"
     assert made["-l -n NoSuchTest"] == (-1, every, every)
-
-
-def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
-    described = json.loads(
-        run_reframe(
-            "--describe", "-n", "Imb(PointToPoint|Nonblocking|OneSided|Threads|RandomPairs)"
-        ).stdout
-    )
-    tags = {
-        (check["@class"], check["ppn"], check["pinning"]): set(check["tags"]) for check in described
-    }
-    assert all("maintenance" in row for row in tags.values())
-    assert all(
-        "production" in row for (name, _, _), row in tags.items() if name == "ImbPointToPoint"
-    )
-    nightly = {
-        name: {
-            pinning
-            for (test, _, pinning), row in tags.items()
-            if test == name and "production" in row
-        }
-        for name, _, _ in tags
-    }
-    assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly[
-        "ImbOneSided"
-    ] == {"bunch"}
-    assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
-    described = json.loads(run_reframe("--describe", "-n", "|".join(MAINTENANCE)).stdout)
-    assert {check["@class"] for check in described} == MAINTENANCE
-    assert all(
-        "maintenance" in check["tags"] and not {"production", "smoke"} & set(check["tags"])
-        for check in described
-    )
-    assert {check["pinning"] for check in described} == {"bunch"}
-    assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"ImbPointToPoint"}, (
-        "two minutes at most"
-    )
 
 
 @pytest.mark.parametrize("stacks_asked", ['["*"]', '["*-spak"]'])

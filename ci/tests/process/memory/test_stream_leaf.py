@@ -14,17 +14,14 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-import yaml
 
 from programs import with_small_caches
 from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.sites import references
 
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
-METRIC = "Triad.local_cache_as_is.bandwidth"
 #: One case, one run of it, as few repetitions as there are.
 ONE = ("-r", "-n", "Stream%memory=local%page_cache=as_is", "-S", "repeats=1", "-S", "level=smoke")
 
@@ -129,25 +126,3 @@ def test_what_was_not_as_asked_fails_with_its_sentence(
     assert (case["result"], case["proof"]["verdict"]) == ("fail", status)
     assert case["condition"]["suite_options"] == "memory=local,page_cache=as_is"
     assert said in " ".join(case["proof"]["sentences"]) and said in result.stdout
-
-
-@pytest.mark.parametrize(("expected_mb_per_s", "status"), [(1.0, 0), (1e9, 1)])
-def test_a_reference_of_the_site_is_held(
-    run_reframe: Run, sandbox: Path, expected_mb_per_s: float, status: int
-) -> None:
-    answer(sandbox)
-    keys = ["Stream", "generic:default", "builtin", "memory", 1, len(recorder_cores()), "bunch"]
-    content: Any = {METRIC: [expected_mb_per_s, -0.1, None, "MB/s"]}
-    origin: Any = {METRIC: {"date": "2026-01-01", "n": 5, "session": "made-up", "spread": 0.01}}
-    for key in reversed(keys):
-        content = {key: content}
-        origin = {key: origin}
-    content["Stream"] = {"$index": [*references.INDEX], **content["Stream"]}
-    content["provenance"] = origin
-    (sandbox / "site_configs" / "generic" / "references.yaml").write_text(yaml.safe_dump(content))
-    # The references are those of the checkout that the harness is of.
-    result = run_reframe(*ONE, top=sandbox, only="node.py", environ={"PYTHONPATH": str(sandbox)})
-    assert result.returncode == status, result.stdout[-3000:]
-    [gate] = stored_case(sandbox)["gates"]
-    assert (gate["metric"], gate["outcome"]) == (METRIC, "fail" if status else "pass")
-    assert (f"failed to meet reference(s): {METRIC}=" in result.stdout) == bool(status)

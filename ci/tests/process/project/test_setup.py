@@ -138,14 +138,6 @@ def test_a_change_of_requirements_or_compiler_is_noticed(made: Project) -> None:
     assert made.run("ci/setup")[0] == 0
 
 
-def test_a_broken_environment_is_made_again(made: Project) -> None:
-    """As after an upgrade of the system's Python: the interpreter that .venv points to is gone."""
-    (made.root / ".venv" / "bin" / "python").unlink()
-    status, output = made.run("ci/setup")
-    assert status == 0 and "making .venv" in output
-    assert "making .venv" not in made.run("ci/setup")[1]
-
-
 def test_a_failed_stack_is_reported_and_stops_nothing(made: Project) -> None:
     """The other stacks, the evidence library and who waits for the exit status get on."""
     wheels = made.write(

@@ -55,23 +55,6 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     compare(system, {**written, "listing.txt": listed(listing.stdout)})
 
 
-def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(
-    run_reframe, stacks_variable: str, tmp_path: Path
-) -> None:
-    """Each MPI of the paper, eight ranks on each of eight nodes,
-    scattered; nothing is asked to share a core.
-    """
-    words = "--system=cambridge-westmere -P nodes=8 -P ppn=8 -P pinning=scatter"
-    words = f"{words} -n ImbCollectives%fabric=qdr%"
-    dry_run(run_reframe, stacks_variable, tmp_path, words, "collectives.py")
-    scripts = {path.parts[-3]: path.read_text() for path in tmp_path.rglob("rfm_job.sh")}
-    assert set(scripts) == {"intelmpi-401", "openmpi-142", "mvapich2-15"}
-    for text in scripts.values():
-        assert "#PBS -l nodes=8:ppn=8" in text and re.search(r" -(n|np) 64\b", text)
-        assert re.search(r"IMB-MPI1 .*\bAlltoallv\b", text)
-        assert not re.search(r"oversubscri|overcommit", text, re.IGNORECASE)
-
-
 def lines_of(name: str) -> list[str]:
     system, _, script = name.partition("/")
     return kept(system)[f"{script}.txt"].splitlines()

@@ -44,27 +44,6 @@ def read(page: str) -> Reader:
     return Reader(page)
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {"line_rate_gbit_per_s": "100"},
-        {"line_rate_gbit_per_s": float("inf")},
-        {"devices": [{"a": 1}]},
-        {"memory": ["x"]},
-        {"suite": "gone"},
-    ],
-    ids=str,
-)
-def test_curves_of_conditions_and_suites_that_nobody_knows_are_drawn(
-    tmp_path: Path, stored: dict[str, Any]
-) -> None:
-    plan = synthetic.case(group="transfer")
-    plan["condition"] |= {"line_rate_gbit_per_s": 100, **stored}
-    suite = stored.get("suite", "imb")
-    plan["samples"] = [{**sample, "suite": suite} for sample in plan["samples"]]
-    assert report.write_report(report.View(session_of(plan), tmp_path), "r.html").stat().st_size > 0
-
-
 # The page.
 
 
@@ -96,16 +75,6 @@ def test_evidence_has_a_row_for_each_case_that_ran(read: Reader, session: sessio
         assert said in text
 
 
-def test_the_gpu_of_each_rank_is_shown_where_one_was_used() -> None:
-    plan = synthetic.case()
-    assert "GPU" not in Reader(_render_bare(session_of(plan))).text["evidence"]
-    gpu = {"gpu": "0000:03:00.0", "gpu_name": "A100", "nearest_adapters": ["mlx5_3"]}
-    plan["proof"]["ranks"][0] |= gpu
-    read = Reader(_render_bare(session_of(plan)))
-    assert "0 on 0 with GPU\N{NO-BREAK SPACE}0000:03:00.0, 1 on 1 (NUMA" in read.text["evidence"]
-    assert "A100" in read.text["case-0"] and "mlx5_3" in read.text["case-0"]
-
-
 def test_links_lead_to_the_files_of_the_job(
     read: Reader, folder: Path, session: sessions.Session
 ) -> None:
@@ -132,34 +101,6 @@ def test_all_curves_are_there_whole(read: Reader, session: sessions.Session) -> 
         assert len(row["x"]) in (1, 24) and row["x"] == sorted(row["x"], key=lambda x: x or 0)
     marks = [one["proven"] for one in index["cases"]]
     assert marks == [case.evidence == "proven" for case in session.cases]
-
-
-def test_measures_of_one_name_are_distinguished() -> None:
-    """Also where names are the same but for capitals; of several rank counts each has a curve."""
-    plan = synthetic.case()
-    [*rows] = (row for row in plan["samples"] if row["benchmark"] == "PingPong")
-    for more in (
-        {"suite": "osu"},
-        {"groups": 2},
-        {"variant": "aggregate"},
-        {"benchmark": "pingpong", "suite": "mpi4py"},
-        {"ranks": 4},
-    ):
-        plan["samples"] += [{**row, **more} for row in rows]
-    session = session_of(plan)
-    found = report.curves(session)
-    measures = report.index(session, found)["measures"]
-    assert {measure["label"] for measure in measures} == {
-        "PingPong (imb)",
-        "PingPong (osu)",
-        "PingPong, 2 groups (imb)",
-        "PingPong, aggregate (imb)",
-        "PingPing",
-        "pingpong (mpi4py)",
-    }
-    first = next(iter(found.values()))
-    assert sorted(row["r"] for row in first if row["q"] == "latency_us") == [2, 4]
-    assert measures[0]["nested"] is True
 
 
 # What comes from outside stays text.

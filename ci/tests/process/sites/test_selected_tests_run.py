@@ -82,15 +82,6 @@ def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any]) -> None:
-    result = run("--dry-run", "-S", "paired_stack=two-system")
-    assert result.returncode == 0, result.stdout + result.stderr
-    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
-    mine, theirs = (script.count(f"{tmp_path}/{name}/bin/mpirun -np 2") for name in ("one", "two"))
-    assert mine == theirs > 0
-    assert "launch rival_" in script, "stored sessions have this name"
-
-
 def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any]) -> None:
     result = run("--dry-run", "-S", "level=acceptance")
     assert result.returncode == 0, result.stdout + result.stderr

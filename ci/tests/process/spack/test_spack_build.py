@@ -4,7 +4,6 @@ registers, leaves as it was and writes.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 
 import synthetic_spack
 from mpibench import cli
-from mpibench.stacks.spack import lock, modulefiles
+from mpibench.stacks.spack import modulefiles
 from reframe_tests.harness.stacks import metadata
 from synthetic_spack import Site
 from synthetic_stack import write_stack
@@ -89,25 +88,6 @@ def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site, file
     place.build("openmpi")
     assert "concretize" in place.asked()
     assert {row["MPIBENCH_SPACK_SCOPE"] for row in place.journal()} == {str(scope)}
-
-
-def test_an_mpi_the_site_has_updated_makes_its_own_stack_solve_again(place: Site) -> None:
-    """What is new in the site's files is of all stacks, unless it is another
-    stack's MPI or where packages are fetched from.
-    """
-    (place.top / "scope").mkdir()
-    place.environ["MPIBENCH_SPACK_SCOPE"] = str(place.top / "scope")
-    place.build("openmpi", "mpich")
-    for added, again in (
-        ("openmpi: {externals: [{spec: openmpi@4.1.5, prefix: /usr}]}", {"openmpi"}),
-        ("krb5: {externals: [{spec: krb5@1.20, prefix: /usr}]}", {"openmpi", "mpich"}),
-    ):
-        place.forget()
-        place.plan["packages"] += f"  {added}\n"
-        for name in ("packages.yaml", "mirrors.yaml"):
-            (place.top / "scope" / name).write_text(f"# {added}\n")
-        place.build("openmpi", "mpich")
-        assert {row["stack"] for row in place.journal() if row["command"] == "concretize"} == again
 
 
 # ---- several stacks of one MPI ----
@@ -269,44 +249,3 @@ def test_both_kinds_of_modulefiles_are_written_of_the_stack_and_of_nothing_else(
 
 
 # ---- stacks for device memory ----
-
-
-def test_stacks_for_devices_are_built_when_they_are_named(place: Site, root: Path) -> None:
-    """Where the site names the toolkit; what a device needs makes its stack solve again."""
-    known = place.plan["packages"]
-    with_device(place, root)
-    assert place.build() == []
-    assert place.registered() == ["mpich", "openmpi"]
-    with_toolkit = place.plan["packages"]
-    place.plan["packages"] = known
-    [sentence] = place.build("openmpi-cuda")
-    assert "is built on cuda of the site, which its configuration scope does not" in sentence
-    assert place.asked("openmpi-cuda") == ["config get"]
-    place.plan["packages"] = with_toolkit
-    assert place.build("openmpi-cuda") == []
-    assert place.registered() == ["mpich", "openmpi", "openmpi-cuda"]
-    work = place.top / "results" / "spack" / "environments" / "common-cuda"
-    common = place.top / "environments" / "common-cuda"
-    assert work.resolve() == common
-    place.forget()
-    change(common / "packages.yaml")
-    place.build("openmpi", "openmpi-cuda")
-    assert "concretize" in place.asked("openmpi-cuda")
-    assert "concretize" not in place.asked("openmpi")
-
-
-def with_device(place: Site, root: Path) -> None:
-    """The environment for NVIDIA's devices at a site that has the toolkit."""
-    place.add("common-cuda", root)
-    place.plan["locks"].pop("common-cuda")
-    place.add("openmpi-cuda", root)
-    document = json.loads(Path(place.plan["locks"]["openmpi"]).read_text())
-    for node in document["concrete_specs"].values():
-        if "cuda" in node["parameters"] or node["name"] == lock.SUITE:
-            node["parameters"] |= {"cuda": True, "nccl": True, "cuda_arch": ["80", "90"]}
-    path = place.top / "cuda.json"
-    path.write_text(json.dumps(document))
-    assert lock.read(path).device == "cuda"
-    place.plan["locks"]["openmpi-cuda"] = str(path)
-    toolkit = "cuda: {externals: [{spec: cuda@12.9.1, prefix: /usr/local/cuda}], buildable: false}"
-    place.plan["packages"] += f"  {toolkit}\n"

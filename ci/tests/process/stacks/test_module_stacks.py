@@ -308,19 +308,6 @@ def test_a_default_that_moved_ends_the_job(
     assert "as if a default had moved" in judge_modules(stack, job.parent)[1][0]
 
 
-def test_of_a_paired_stack_the_job_looks_at_the_files(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    stack = add("openmpi/4.1.4")
-    (tmp_path / "job.sh").write_text("\n".join(job_modules.write_check(stack, paired=True)))
-    assert run_job(tmp_path / "job.sh").returncode == 0
-    assert judge_modules(stack, tmp_path)[1] == []
-    there.write("openmpi/4.1.4", "setenv X 1")
-    assert run_job(tmp_path / "job.sh").returncode == 0
-    [said] = judge_modules(stack, tmp_path)[1]
-    assert "has changed" in said
-
-
 # ---- Modules that would hold up or mislead whoever registers them:
 # one sentence each, and nothing waits ----
 

@@ -100,15 +100,6 @@ def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return lambda path, **more: system.add(str(mpi), **{"builds": [f"osu={path}"], **words, **more})
 
 
-def left(tmp_path: Path) -> list[Path]:
-    """What is registered or half built."""
-    return [
-        path
-        for path in (tmp_path / "project").rglob("*")
-        if path.is_file() and path.suffix not in (".log", ".lock")
-    ]
-
-
 def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add) -> None:
     path = tarball()
     stack = add(path)
@@ -192,21 +183,6 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
     assert not list((tmp_path / "work").iterdir())
 
 
-def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball, add) -> None:
-    path = tarball()
-    wrapper = mpi.with_name("mpicc")
-    wrapper.write_text("#!/bin/sh\necho cc: not found >&2; exit 127\n")
-    with pytest.raises(BadInput, match=r"mpicc does not work \(cc: not found\)"):
-        add(path)
-    found = suite_builds.Compilers(wrapper, wrapper, "", {"PATH": "/usr/bin:/bin"})
-    with pytest.raises(BadInput, match=r"does not show what mpi.h declares"):
-        suite_builds._header(found)
-    named = mpi.rename(mpi.with_name("mpirun.openmpi"))
-    with pytest.raises(BadInput, match=r"there is no mpicc.openmpi and mpicxx.openmpi beside"):
-        suite_builds.find_compilers(named, named.parent.parent, {"PATH": str(named.parent)})
-    assert not left(tmp_path)
-
-
 #: A configure that starts a process which writes down its number and would go on for long.
 SLOW = "#!/bin/sh\nsleep 600 & echo $! >{0}/started; wait"
 
@@ -265,25 +241,3 @@ def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(
     assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]
     Building(tmp_path, mpi, release).end()  # nothing holds the lock any more
     assert not into.exists()
-
-
-def test_what_was_built_before_a_command_was_killed_is_kept(
-    tmp_path: Path, mpi: Path, tarball
-) -> None:
-    """Of the same release for the same MPI; of another it is built again."""
-    imb = tmp_path / "imb.tar.gz"
-    (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")
-    mpi.with_name("mpicc").write_text(f'#!/bin/sh\nexec cc -I{tmp_path} "$@"\n')
-    waits = f"all IMB-MPI1 MPI1:\n\tsleep 600 & echo $$! >{tmp_path}/started; wait\n".encode()
-    top = "mpi-benchmarks-X/src_cpp"
-    archive(imb, member(f"{top}/Makefile", waits), member(f"{top}/MPI1/x", b""), top="")
-    program = tmp_path / "stack/osu/libexec/pt2pt/osu_latency"
-    said = []
-    made = []
-    for release in ({}, None, {"README": "int other;"}):
-        path = tmp_path / f"{NAME}.tar.gz" if release is None else tarball(**release)
-        building = Building(tmp_path, mpi, path, "--build", f"imb={imb}")
-        made.append(program.stat().st_mtime_ns)
-        said.append(building.end(signal.SIGKILL))
-    assert made[0] == made[1] < made[2]
-    assert ["is kept" in text for text in said] == [False, True, False]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import fcntl
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,22 +87,6 @@ def test_the_answer_tells_who_a_library_is(
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
 
 
-@pytest.mark.parametrize(
-    ("folder", "device"), [("ofi/gnu/9.1", "ch4:ofi"), ("ucx/cray/10.0", "ch4:ucx"), ("opt", "")]
-)
-def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device: str) -> None:
-    """Programs find Cray MPICH by a link, /opt/cray/pe/lib64; where that
-    leads says which of its two builds it is.
-    """
-    library = tmp_path / "mpich" / "8.1.28" / folder / "lib" / "libmpi_gnu_91.so.12"
-    library.parent.mkdir(parents=True)
-    library.write_bytes(b"")
-    link = tmp_path / "libmpi_gnu_91.so.12"
-    link.symlink_to(library)
-    banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
-    assert probe.identify(banner, str(link)).device == device
-
-
 def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     program = synthetic.make_program(
@@ -169,28 +152,6 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
         assert re.search(f"{name} is left out: {reason}", said)
 
 
-def test_the_callers_modules_do_not_count(
-    add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    source = "int hidden(void) { return 0; }"
-    needed = synthetic.compile_c(source, tmp_path / "module/libhidden.so", "-shared", "-fPIC")
-    extra = "char ompi_mpi_comm_world[8]; int hidden(void); int use(void) { return hidden(); }"
-    synthetic.compile_c(
-        synthetic.LIBRARY % f'#define ANSWER "{synthetic.OPEN_MPI}"\n{extra}',
-        tmp_path / "opt/lib/libmpi.so.40",
-        "-shared",
-        "-fPIC",
-        "-Wl,-soname,libmpi.so.40",
-        "-Wl,--no-as-needed",
-        str(needed),
-    )
-    # As linked, it names the file; what a module provides is found by name only.
-    moved = needed.parent.rename(tmp_path / "moved")
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(moved))
-    assert "libhidden.so" in refused(add, mpirun)
-
-
 # ---- what is refused ----
 
 
@@ -198,24 +159,6 @@ def refused(add: Add, *words: object, **options: object) -> str:
     with pytest.raises(BadInput) as refusal:
         add(*words, **options)
     return str(refusal.value)
-
-
-def test_a_library_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
-    mpirun = synthetic.make_launcher(tmp_path / "opt", synthetic.OPEN_RTE)
-    library = tmp_path / "opt/lib/libmpi.so.40"
-    assert "there is no libmpi below" in refused(add, mpirun)
-    library.parent.mkdir()
-    library.write_text("no library")
-    assert "libmpi.so.40 does not answer (" in refused(add, mpirun)
-    synthetic.make_library(library, synthetic.MPICH_SOURCE, "libmpi.so.40")
-    assert "is mpich 4.0.2, whose launcher is hydra" in refused(add, mpirun)
-    synthetic.make_open_mpi(tmp_path / "opt")
-    other = tmp_path / "opt/lib64/libmpi.so.40"
-    other.parent.mkdir()
-    shutil.copy(library, other)
-    assert "may belong to any of" in refused(add, mpirun)
-    assert left(tmp_path) == []
-    assert add(mpirun, library=other).library == str(other)
 
 
 def test_a_launcher_of_another_installation_is_refused(add: Add, tmp_path: Path) -> None:
@@ -255,21 +198,6 @@ def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
     assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()
-
-
-def test_an_interruption_leaves_nothing(
-    add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mpirun = synthetic.make_mpich(tmp_path / "opt")
-    synthetic.make_program(tmp_path / "imb/bin/IMB-MPI1", "libmpi.so.12")
-
-    def interrupted(*_: object, **__: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probe, "find_launch_fault", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        add(mpirun, binaries=[tmp_path / "imb/bin"])
-    assert left(tmp_path) == []
 
 
 def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:

@@ -257,21 +257,6 @@ def test_two_installers_take_turns(site: Site) -> None:
     assert not second.is_alive() and site.stacks()
 
 
-def test_where_nothing_can_be_written_what_is_installed_is_enough(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in an image. Root may write everywhere, so other things stand where files are to be."""
-    site.install()
-    may = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != site.wheels and may(path, mode))
-    shutil.rmtree(site.wheels / ".partial")
-    (site.wheels / ".partial").write_text("")
-    assert site.install() == [] and len(site.stacks()) == 2
-    shutil.rmtree(site.wheels / "guest")
-    (failure,) = site.install()
-    assert failure.startswith("guest-wheels could not be installed: ")
-
-
 @pytest.fixture
 def real_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A scratch site installed by the real pip, which finds wheels in a folder and nowhere else."""

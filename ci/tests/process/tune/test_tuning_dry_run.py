@@ -60,17 +60,6 @@ def project(tmp_path: Path) -> TuningProject:
     return TuningProject(tmp_path / "project")
 
 
-def test_a_site_that_says_too_little_gets_no_job_and_the_reason(
-    project: TuningProject, environ: dict[str, str]
-) -> None:
-    fill_in(project, node="")
-    status, said = project.run(*WORDS.split(), environ=environ)
-    assert (
-        status == 2
-        and "no job can be written: the topology of partition lagoon:hdr is unknown" in said
-    ), said
-
-
 def test_a_dry_run_writes_the_jobs_of_64_ranks(
     project: TuningProject, environ: dict[str, str]
 ) -> None:
