@@ -9,6 +9,7 @@ import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import typer
@@ -103,7 +104,13 @@ def test_each_shown_command_exists_with_its_options() -> None:
     assert [(page, words) for page, words in SHOWN if fault_of(words)] == []
 
 
-def said(path: Path) -> Iterator[str]:
+@cache
+def said(path: Path) -> tuple[str, ...]:
+    """Read once for both programs."""
+    return tuple(_said(path))
+
+
+def _said(path: Path) -> Iterator[str]:
     """Texts of a source file that may reach a user: all but docstrings,
     of which those of commands are their help.
 
@@ -121,14 +128,13 @@ def said(path: Path) -> Iterator[str]:
         )
         left_out |= {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
     for text in made:
-        parts = ((part, ast.unparse(part)) for part in text.values)
         yield "".join(
             str(part.value)
             if isinstance(part, ast.Constant)
             else command_line.REFRAME
-            if "REFRAME" in source
+            if "REFRAME" in ast.unparse(part)
             else " X "
-            for part, source in parts
+            for part in text.values
         )
     for node in ast.walk(tree):
         if (
