@@ -44,20 +44,6 @@ def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(
     assert why in gap_texts(found) and found.covered == pytest.approx(0.5)
 
 
-def test_other_numbers_of_ranks_are_no_measurement(tmp_path: Path) -> None:
-    found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, 10, 1.0), ranks=64))
-    assert found.outcome == UNCOVERED and found.covered == 0
-    assert len(found.not_ranked) == 2
-
-
-def test_a_share_without_times_is_one_of_calls(tmp_path: Path) -> None:
-    found = ask(
-        dataset(tmp_path),
-        profile_of(ProfiledCalls("Alltoall", 64, 90), ProfiledCalls("Put", 8, 10, 5.0)),
-    )
-    assert found.covered == pytest.approx(0.9) and found.basis == "MPI calls"
-
-
 def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None:
     dataset(tmp_path, change=slower(SLOW, 1.5))
     for number, condition in enumerate(

@@ -195,21 +195,6 @@ def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
     assert len([one for one in found.values(SIZE) if one.value is not None]) == 4
 
 
-@pytest.mark.parametrize(
-    ("host", "ends", "sentence"),
-    [
-        ("c2.cluster", BOTH, "two tasks of the job were on one node"),
-        ("c9.cluster", ("client",), "task 0 of the job was on c1 and on c9"),
-    ],
-)
-def test_tasks_are_one_on_each_node(
-    host: str, ends: tuple[str, ...], sentence: str, tmp_path: Path
-) -> None:
-    write(tmp_path, {("c1", which): lambda content: content.update(host=host) for which in ends})
-    found = read(tmp_path)
-    assert any(sentence in said for _, said in found.findings) and len(set(found.hosts)) == NODES
-
-
 def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys([("c4", "server"), ("c4", "client")]))
     found = read(tmp_path)

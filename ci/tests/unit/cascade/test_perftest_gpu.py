@@ -71,18 +71,6 @@ def made(fabric: Fabric, gpu: int) -> below_mpi.PairLaunch:
     return below_mpi.make_launch(able[0], GROUP.name, fabric, 65536, "smoke", limits, gpu)
 
 
-def test_a_perftest_without_memory_of_gpus_says_so(tmp_path: Path) -> None:
-    """One that has none for its job failed."""
-    for said, unable in (
-        ("Invalid Command or flag.\\n Exiting", "Invalid Command or flag"),
-        ("Parser function exited with Error\\n", "Parser function exited with Error"),
-        ("Couldn't init GPU context: 1", ""),
-    ):
-        failed = f'{{"failed": "the server did not listen: {said}"}}'
-        (tmp_path / "a.server").write_text(failed)
-        assert below_mpi.find_unable(tmp_path) == unable
-
-
 def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:
     """The recorded end took the GPU on bus 10."""
     server, title, client = started(RTX, RTX, "--use_cuda=0").partition("# client of")

@@ -31,12 +31,6 @@ def leafy(compute: int = 10, leaf_size: int = 4, oversubscription: float = 1.0) 
 # ---- nodes, cores, names ----
 
 
-def test_westmere_counts_sockets_alternately_and_is_not_real() -> None:
-    shown = planned(layout="westmere").topology(planned().node("c1"))
-    assert (shown.real, shown.sockets, shown.cores_per_socket) == (False, 2, 6)
-    assert shown.by_socket[0] == (0, 2, 4, 6, 8, 10)
-
-
 def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending() -> None:
     made = planned(cpus=(0, 1, 40))
     for node in made.compute_nodes:
@@ -98,11 +92,6 @@ def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> N
     )
     without = planned(4)
     assert (without.leaves, without.fabrics, slurm.topology_conf(without)) == ((), plan.FABRICS, "")
-
-
-def test_clusters_of_more_than_four_have_leaves_unless_told_otherwise() -> None:
-    for compute, asked, leaf_size in ((4, None, 0), (5, None, 4), (4, 2, 2), (8, 0, 0)):
-        assert plan.make(compute, "spread", leaf_size=asked).leaf_size == leaf_size
 
 
 @pytest.mark.parametrize(

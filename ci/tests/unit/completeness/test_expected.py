@@ -7,10 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mpibench.judge import expected
-from mpibench.store import selection_options
 from mpibench.store.store import Store
 from synthetic_verdicts import SIZES, write_session
 
@@ -85,30 +82,6 @@ def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path)
 
     (line,) = judge(tmp_path, night(tmp_path, 5, edit=dead, **curve)).missing
     assert "group p2p: benchmark Uniband; " in line
-
-
-@pytest.mark.parametrize(
-    ("options", "asked"),
-    [
-        ("-p '^b' -p a", True),
-        ("-p spack", False),
-        ("-n 'X %p=1'", False),
-        ("-n X%p=1", True),
-        ("-n Y -n X", True),
-        ("-n Y", False),
-        ("-n X@2", None),
-        ("-n '('", None),
-        ("-x p=1 -x q=2", False),
-        ("-x p=2", True),
-        ("--system=s:node", True),
-        ("--system=s:nod", False),
-        ("-E x -p b", False),
-        ("-E x -p a", None),
-    ],
-)
-def test_what_selection_options_ask_for(options: str, asked: bool | None) -> None:
-    narrowed = selection_options.narrowing(f"reframe {options}")
-    assert selection_options.asks_for(narrowed, "node", "a-spack", "X %p=1 %q=2") is asked
 
 
 def test_a_label_that_moves_to_another_system_is_said_every_night_until_it_is_accepted(

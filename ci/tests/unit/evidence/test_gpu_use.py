@@ -202,14 +202,6 @@ def test_an_adapter_that_is_no_rail_of_the_fabric_is_not_asked_of() -> None:
     assert "mlx5_7 shares a root port with it, mlx5_1 a NUMA node" in sentence
 
 
-def test_a_gpu_in_a_case_of_host_memory_is_a_note() -> None:
-    host = Fabric("ib", "ucx", "cluster", FABRIC.rails)
-    assert check(fabric=host) == GpuFinding(
-        [], ["ranks 0 and 1 on c1 used a GPU too, and memory of the host was measured"]
-    )
-    assert check(make_rank(0), make_rank(1), fabric=host) == GpuFinding()
-
-
 def test_a_context_on_a_further_gpu_is_noted() -> None:
     assert (
         "rank 0 on c1 had a context on further GPUs too"

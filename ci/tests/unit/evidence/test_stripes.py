@@ -36,19 +36,3 @@ def test_a_rail_below_half_of_its_share_is_named(
     """A share is that of the rail's rate; without rates all are alike."""
     said = traffic.check_stripes(exchange(sent), fabric, 2 * GB).sentences
     assert [text.split("rails, but ")[1].split()[0] for text in said] == idle
-
-
-@pytest.mark.parametrize(
-    "striped_bytes",
-    [
-        1e6,
-    ],
-)
-def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None:
-    found = traffic.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, striped_bytes)
-    assert found.sentences == []
-    [note] = found.notes
-    assert note.startswith(
-        f"that {TWO.name} was striped is not shown: no pairs of ranks exchanged enough messages "
-        "of 1"
-    )

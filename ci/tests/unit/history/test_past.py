@@ -38,16 +38,6 @@ def units(found: accept.Acceptance) -> set[str]:
     return set(found.judgement.metrics["units"])
 
 
-def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) -> None:
-    """The last night before the upgrade was slower already: the upgrade is not refused for that."""
-    write_nights(tmp_path)
-    write_nights(tmp_path, NIGHTS, 2, change=by(1.1))
-    found = accept.decide(Store(tmp_path), "latest~1", "latest")
-    assert found.decision == INCONCLUSIVE
-    assert set(found.judgement.metrics["sessions"]) == {1}
-    assert any(one.startswith("the baseline is unlike its history") for one in found.notes)
-
-
 def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
     write_nights(tmp_path)
     write_session(tmp_path, 50, night=2, edit=lambda row: {**row, "value": float("nan")})

@@ -159,14 +159,6 @@ def name_the_cases(folder: Path, jobs: int) -> None:
 EXTRAS = {"node_counts": [2, 16]}
 
 
-class Partition:
-    """One of which ReFrame knows no processor."""
-
-    def __init__(self, extras: dict[str, Any]) -> None:
-        self.extras = extras
-        self.processor = SimpleNamespace(info={})
-
-
 def job(answer: Any, scheduler: str = "slurm", *, there: int = 64, flex: Any = "idle") -> Any:
     """A job that ReFrame finds so many nodes for, or an error, on a partition that has so many."""
 
@@ -212,31 +204,6 @@ def test_node_counts_that_a_group_is_measured_on(
     assert "-P nodes=4" in parameters.why_not_on(4, group, extras, choose)
 
 
-def test_without_a_topology_what_no_topology_allows_is_left_out() -> None:
-    """A partition whose processor nobody described adds no case of
-    several nodes for what is inside one.
-    """
-    extras = {
-        **EXTRAS,
-        "fabrics": {
-            "shm": {"transport": "shm", "scope": "node"},
-            "eth": {"transport": "tcp", "scope": "cluster"},
-        },
-    }
-    partition = Partition(extras)
-    orders = (("1",), ("bunch",))
-    assert parameters.ranks_of(partition, "shm", 1, "1", "bunch", orders) == -1
-    assert "works inside one node and 16 nodes are asked for" in parameters.ranks_of(
-        partition, "shm", 16, "1", "bunch", orders
-    )
-    assert "works between nodes and 1 node is asked for" in parameters.ranks_of(
-        partition, "eth", 1, "1", "bunch", orders
-    )
-    assert "pinning=nic_local is not among the policies" in parameters.ranks_of(
-        partition, "shm", 1, "1", "nic_local", orders
-    )
-
-
 @pytest.mark.parametrize("state", sorted(batch.BAD_STATES))
 def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
     for text in (state, f"COMPLETED,{state}", f"{state}+"):
@@ -263,20 +230,6 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
     assert jobs[0].owner == Process.observe(os.getpid())
     [found] = orphans.orphaned(jobs, socket.gethostname())
     assert (found.number, found.state, found.directory) == ("12", "PENDING", "/s/b|c")
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "access", "lines"),
-    [
-        ("slurm", ["-p rome", "--export=None"], ["unset SLURM_EXPORT_ENV"]),
-        ("slurm", ["-p rome", "-A export"], []),
-        ("pbs", ["--export=NONE"], []),
-    ],
-)
-def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
-    scheduler: str, access: list[str], lines: list[str]
-) -> None:
-    assert batch.start_lines(scheduler, access) == lines
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.suites import catalogue, options, reader
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_stack import launches, stack_of
@@ -81,26 +80,6 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
         "output-mixed", match="started with '-off_cache' where 'PingPong' was asked for"
     ):
         as_asked(launch_of("p2p", {}, level="smoke"), IMB.format("n2-off-cache"))
-
-
-def test_lengths_of_a_file(tmp_path: Path):
-    file = tmp_path / "lengths.txt"
-    file.write_text("0\n7\n1000\n4096\n")
-    launch = launch_of("collectives", {"lengths": str(file)})
-    assert ("-msglen", str(file)) == launch.args[launch.args.index("-msglen") :][:2]
-    sizes = {item.benchmark: item.sizes for item in launch.expected}
-    assert sizes["Bcast"] == (0, 7, 1000, 4096)
-    assert sizes["Allreduce"] == (0, 8, 1000, 4096), "whole elements"
-    assert sizes["Barrier"] == (None,)
-    assert options.describe(catalogue.OPTIONS, {"lengths": str(file)}) == "lengths=0+7+1000+4096"
-    file.write_text("8388608\n")
-    with pytest.raises(
-        NotMeasured, match="lengths asks for 8388608 bytes; Bcast is measured up to 4194304 here"
-    ):
-        launch_of("collectives", {"lengths": str(file)})
-    file.write_text("5\n6\n")
-    with pytest.raises(NotMeasured, match="are one size of Reduce"):
-        launch_of("collectives", {"lengths": str(file)})
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ from reframe_tests.harness.cases.job import batch, condition
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_evidence import STACK
-from synthetic_extensions import GALLEY, write_launchers
 from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
+from synthetic_extensions import write_launchers
 
 [PARTITION] = SYSTEM["partitions"]
 
@@ -48,36 +47,6 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
     registry.register()
     assert getlauncher("srun") is srun
     assert getlauncher("galley")().command(SimpleNamespace()) == ["galley", "row"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("ROWS = ()\n", r"launchers/galley\.py defines no LAUNCHER = Launcher\(\.\.\.\)"),
-        (
-            GALLEY.replace('name="galley"', 'name="srun"'),
-            r"srun\.py and \S+galley\.py both describe 'srun'; rename",
-        ),
-        (
-            GALLEY.replace('site=("galley",)', 'site=("srun",)'),
-            r"^launchers \w+ and \w+ both are what a partition calls 'srun'; take it out of"
-            r" 'site' of one\.$",
-        ),
-        (
-            GALLEY.replace("{ranks}", "{rank}"),
-            r"galley\.py: 'total' has a placeholder that is none of {ranks}, {nodes}",
-        ),
-        (
-            GALLEY.replace('manual="galley(1)",', ""),
-            r"galley\.py cannot be read \(TypeError: .*manual",
-        ),
-    ],
-)
-def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str) -> None:
-    (folder / "launchers" / "galley.py").write_text(text)
-    with pytest.raises(BadInput, match=words) as caught:
-        registry.known()
-    assert "\n" not in str(caught.value)
 
 
 # ---- batch systems: one record each, and every scheduler of ReFrame's is in one ----

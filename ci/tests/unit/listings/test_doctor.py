@@ -5,7 +5,6 @@ in words that Python, YAML and the schema take.
 from __future__ import annotations
 
 import ast
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.stacks import metadata
 from refusals import refused_as
-from synthetic_node import CXI, ETHERNET, HFI1, MLX5, gpu, make_node
+from synthetic_node import CXI, HFI1, MLX5, gpu, make_node
 from synthetic_stack import describe
 
 EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
@@ -94,17 +93,6 @@ def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
     said = notes_on_gpus(tmp_path, {"gpu": "cuda"}, extras=others, **asked)
     assert "no fabric has 'memory'" in said[1]
     assert list(doctor.check_gpus("here:p", {"scheduler": "slurm", "extras": EXTRAS}, [])) == []
-
-
-def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each finding is one line for grep, in a pipe and in a narrow
-    terminal, with brackets as they are.
-    """
-    finding = doctor.DoctorLine("a.very.long" * 9, doctor.MISSING, "login[0-9]+ [bold] " * 9)
-    monkeypatch.setattr(doctor, "examine", lambda *_: [finding])
-    written = io.StringIO()
-    assert doctor.report(None, Console(file=written, width=80)) == 1
-    assert written.getvalue() == f"missing  {finding.subject}  {finding.detail}\n"
 
 
 def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,19 +224,3 @@ def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path: Path, driver: str, 
     rows = [{"bus_id": "0000:03:00.0"}, {"bus_id": "0000:41:00.0", "numa_node": 1}]
     assert extras["gpus"] == {"kind": kind, "of_node": rows}
     assert set(site.fabrics_of(extras)) == {"ndr400", "ndr400_device", "shm", "gpu_ipc"}
-
-
-def test_outside_of_its_jobs_a_draft_says_so_and_what_it_lacks(tmp_path: Path) -> None:
-    node = tmp_path / "node"
-    job = {"SLURM_JOB_ID": "7"}
-    row = {"name": "1_gpu", "scheduler": "slurm", "launcher": "srun", "access": ["-p gpu"]}
-    outside = draft(node, TWO_RAILS, row=row)
-    assert "run the same in one of its jobs (-p gpu)" in outside
-    assert "what 'reframe --detect-host-topology' prints in one of its jobs" in outside
-    inside = draft(node, TWO_RAILS, row=row, environ=job)
-    assert "run the same" not in inside and "'processor'" in inside
-    assert "processor" not in draft(node, TWO_RAILS, environ=job)
-    local = {"name": "login", "scheduler": "local", "launcher": "local"}
-    assert "# login runs where ReFrame is started" in draft(node, row=local)
-    down = draft(tmp_path / "2", ETHERNET | {"sys/class/net/eth0/operstate": "down"})
-    assert "no network was seen on" in down and set(read(down)["fabrics"]) == {"shm"}

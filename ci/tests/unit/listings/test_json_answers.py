@@ -71,21 +71,6 @@ def test_stacks_and_what_is_wrong_with_them(
     assert answer(capsys, "stacks", "--json") == (1, {"stacks": [], "problems": []})
 
 
-def test_who_is_how_many_times_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stacks = ("openmpi-spack", "mpich-spack")
-    faster = {"openmpi-spack": 1.0, "mpich-spack": 0.8}
-    session = write_session(tmp_path, 0, stacks=stacks, change=lambda *row: faster[row[2]])
-    given = ("--dataset", str(tmp_path), "--dataset-only", "--out", str(tmp_path / "page.html"))
-    status, said = answer(capsys, "compare", *stacks, *given, "--json")
-    assert status == 0 and (tmp_path / "page.html").exists()
-    assert (said["by"], said["first"], said["second"]) == ("stack", *stacks)
-    assert said["sessions"] == [[session], [session]] and said["notes"] == []
-    assert {row["winner"] for row in said["bands"]} == {"mpich-spack"}
-    assert all(row["times_low"] <= row["times"] <= row["times_high"] for row in said["bands"])
-    latency = [row for row in said["sizes"] if row["unit"] == "us"]
-    assert latency and all(row["first"] > row["second"] for row in latency)
-
-
 def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = write_session(tmp_path, 0)
     other = write_session(tmp_path, 1)
@@ -121,27 +106,6 @@ def test_whose_reframe_is_gone(
     process = {"process": 8, "name": "mpirun", "reframe": 7, "directory": "/stage"}
     job = {"job": "12", "state": "PENDING", "reframe": 7, "directory": "/stage/2"}
     assert (said["processes"], said["jobs"]) == ([process], [job])
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "sessions prune --json --remove",
-        "sessions withdraw 00000001",
-        "sessions withdraw 00000001 --undo --why x",
-        "report --json",
-        "gate --only completeness --max-age 1 --recent 3",
-        "report --guidelines --out x.html",
-        "rebaseline --review HEAD --where x --system y",
-        "catalogue imb --format csv",
-        "rebaseline",
-        "catalogue --parse",
-        "doctor --draft --json",
-        "stacks --json --check",
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(words: str) -> None:
-    assert cli.main(words.split()) == 2
 
 
 def test_what_a_change_alters(

@@ -19,9 +19,9 @@ from mpibench.locate.maps import Places
 from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, MEAN
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
-from synthetic_fabric import late, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import names, of_one_node, pair_map, sends_slowly, session_of
 
 
 @pytest.fixture
@@ -117,17 +117,6 @@ def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_wh
     assert status == 1 and "pairs across leaf1-leaf2 at " in said
 
 
-def test_one_node_that_two_quantities_accuse_is_one_suspect(ask) -> None:
-    """As a link at a quarter of its rate, on which messages of
-    8 bytes now and then wait as well.
-    """
-    sends = sends_slowly("c3", 4.0)
-    stands = late("c3", 4.0, (MEAN,))
-    _, said = ask(session_of(pair_map(8, lambda *where: sends(*where) * stands(*where))))
-    assert "  c3 sends at " in said and "more mean latency in all 7 pairs" in said
-    assert ": 1 suspect is accused among 8 nodes" in said and "us more latency" not in said
-
-
 def test_a_healthy_map(ask) -> None:
     status, said = ask(session_of(pair_map(8)))
     assert status == 0 and "nobody is accused among 8 nodes" in said, said
@@ -149,12 +138,6 @@ def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
     status, said = ask(session_of(pair_map(8), links=links, status="contradicted", result="fail"))
     assert status == 1 and "c2: its MTU of eth1 is 1400, 7 of 8 nodes have 1500" in said
     assert "inconclusive: the case has no proof of its condition" in said
-
-
-@pytest.mark.parametrize("orders", [1, 4])
-def test_two_nodes(ask, orders: int) -> None:
-    status, said = ask(session_of(pair_map(2, leaf=None, orders=orders)))
-    assert status == 3 and "of two nodes there is one pair" in said
 
 
 def test_switches_that_contradict_the_host_names(ask) -> None:

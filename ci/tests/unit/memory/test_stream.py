@@ -113,21 +113,6 @@ def test_what_is_no_measurement_of_the_node(text: str, cores: int, said: str) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"allowed": "0-1"}, "1 of 2 threads were not held on their cores, first that of core 1"),
-        ({"ran_on": 0}, "1 of 2 threads were not held on their cores, first that of core 1"),
-        ({"pages": {"0": PAGES, "unknown": 1}}, "the pages of 1 threads are is not known"),
-        ({"pages": {}}, "the pages of 1 threads are is not known, first those of core 1"),
-    ],
-)
-def test_a_thread_that_is_not_where_it_must_be(change: dict[str, Any], said: str) -> None:
-    first, second = json.loads(LINE)["threads"]
-    [sentence] = judge(changed(threads=[first, {**second, **change}]))
-    assert said in sentence
-
-
-@pytest.mark.parametrize(
     ("memory", "pages", "said"),
     [
         ("local", ({"0": 10}, {"1": 10}), ""),

@@ -6,22 +6,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 import pytest
 
 from reframe_tests.harness.cases.job.transports import check_proofs
-from reframe_tests.harness.machine.fabric import Fabric
-from reframe_tests.harness.machine.gpu import KINDS, Memory
+from reframe_tests.harness.machine.gpu import KINDS
 from reframe_tests.harness.mpis import registry, shared_evidence
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import (
-    EDR,
-    ETH,
     GOLDEN,
     OF_GPUS,
-    OPENMPI,
-    OPENMPI_4,
     attempt,
     every_stack,
     fabric_of,
@@ -31,11 +25,6 @@ from synthetic_stack import (
 
 PARTS = re.split(r"^## (\w+): .*\n", (GOLDEN / "gpu-lines.txt").read_text(), flags=re.MULTILINE)
 LINES = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
-IPC = {kind: fabric_of("gpu_ipc", "node", kind) for kind in KINDS}
-
-
-def of_gpus(fabric: Fabric, kind: str) -> Fabric:
-    return replace(fabric, memory=Memory("device", kind))
 
 
 # ---- the table as a whole ----
@@ -72,27 +61,6 @@ def test_every_mpi_and_transport_has_what_memory_of_gpus_needs_or_a_reason_of_it
     assert all("gpu_ipc" in transports for mpi, transports in resolved.items() if mpi != "mvapich2")
 
 
-def test_host_memory_and_builds_without_gpus_are_as_before() -> None:
-    assert "built for CUDA" in str(attempt(knowing(OPENMPI, "cuda"), IPC["rocm"]))
-    shipped = of_gpus(replace(EDR, transport="as_shipped"), "cuda")
-    assert "no GPUs it was built for" in str(attempt(OPENMPI, shipped)), (
-        "a segmentation fault otherwise"
-    )
-    assert setting_of(knowing(OPENMPI, "cuda"), shipped).env == {}
-    may_take = replace(
-        shipped, choices=(of_gpus(EDR, "cuda"), of_gpus(fabric_of("shm", "node"), "cuda"))
-    )
-    asked = setting_of(knowing(OPENMPI, "cuda"), may_take)
-    assert (
-        asked.memory.without
-        == setting_of(knowing(OPENMPI, "cuda"), of_gpus(EDR, "cuda")).memory.without
-        != ()
-    )
-    assert str(attempt(knowing(OPENMPI, "cuda"), of_gpus(fabric_of("shm", "node"), "cuda"))) == (
-        "CUDA memory (device) does not lie in shared memory of the host: use transport gpu_ipc."
-    )
-
-
 # ---- UCX ----
 
 
@@ -113,17 +81,6 @@ def test_what_ucx_says_of_its_protocols_is_named() -> None:
 
 
 # ---- libfabric ----
-
-
-def test_open_mpi_over_tcp_and_psm2() -> None:
-    tcp = setting_of(knowing(OPENMPI_4, "cuda"), of_gpus(ETH, "cuda"))
-    assert tcp.env["OMPI_MCA_btl"] == "self,smcuda,tcp" and "copies every byte" in tcp.notes("")[0]
-    lines = (
-        "btl: tcp: Using interface: eth1\nmca: bml: Using tcp btl for send to a\nmca: bml: "
-        "Using smcuda btl for send to b\n"
-    )
-    assert check_proofs(tcp, lines) == []
-    assert "BTL 'vader'" in check_proofs(tcp, lines.replace("smcuda", "vader"))[0]
 
 
 # ---- Cray MPICH, Intel MPI, MVAPICH2-GDR, ParaStation MPI ----

@@ -8,15 +8,13 @@ import pytest
 
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.cases.results.measurement import (
-    fill_launch_time,
     least_bytes,
     name_uncounted,
 )
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.catalogue import ROWS, Launch
+from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.suites.gpcnet import LOADED_GROUP, bound_of, nodes_tested
-from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import on_grid, simple_condition
 from synthetic_stack import launches
@@ -38,23 +36,6 @@ def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted()
 
 
 # ---- The time of a whole launch, where that is what is measured ----
-
-
-def test_a_program_that_prints_no_time_has_that_of_its_launch() -> None:
-    init, hello = launches("startup_osu", nodes=2)
-
-    def records(launch: Launch, name: str) -> list[reader.Record]:
-        text = golden(f"osu/osu-7.5-mpich-n2-{name}.txt")
-        return reader.complete(reader.parse(text), launch.expected)
-
-    printed = records(init, "init")
-    assert fill_launch_time(init, printed, 1.25) == fill_launch_time(init, printed, None) == printed
-    (record,) = fill_launch_time(hello, records(hello, "hello"), 1.25)
-    assert (record.benchmark, record.variant, record.ranks) == ("osu_hello", "nodes=2", 2)
-    assert record.values == {"time_s": 1.25}
-    for seconds in (None, 0.0):
-        with refused_as("session-missing", match="no time of launch osu_hello"):
-            fill_launch_time(hello, records(hello, "hello"), seconds)
 
 
 # ---- What a launch must have sent, of what it printed; and that nothing

@@ -60,25 +60,6 @@ def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [
-        "[]",
-        "nonsense",
-        '{"run": 5}',
-        "[" * 5000,
-    ],
-)
-def test_labels_that_are_none_are_refused(labels: str) -> None:
-    """Whether it is a night nobody can say: no older session stands in for it."""
-    broken = SESSIONS.with_columns(labels=pl.lit(labels))
-    for asked in ("latest", "?run == 'nightly'"):
-        with refused_as("file-damaged", match=r"export (that|its) session again"):
-            selectors.select(asked, broken)
-    with refused_as("file-damaged", match=r"export (that|its) session again"):
-        selectors.runs_of(broken)
-
-
-@pytest.mark.parametrize(
     ("selector", "days_ago", "counts"),
     [
         ("latest", 0, True),

@@ -37,10 +37,6 @@ def only(folder: Path) -> Recommendation:
     return row
 
 
-def said(row: Recommendation) -> str:
-    return "\n".join([*row.reasons, *(one.text for _, one in row.gains)])
-
-
 def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: Path) -> None:
     measured(tmp_path, 1)
     measured(tmp_path, 2, fabric="eth1g", factor=4.0)
@@ -56,22 +52,6 @@ def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: P
     gains = dict(row.gains)
     assert gains["fabric"].times == pytest.approx(4.0, rel=0.02) and gains["fabric"].low > 3.5
     assert gains["pinning"].times == pytest.approx(1.3, rel=0.02)
-
-
-def test_a_fabric_that_is_slower_for_some_sizes_is_not_set(tmp_path: Path) -> None:
-    measured(tmp_path, 1, change=lambda benchmark, size, stack: 2.0 if size <= 1024 else 0.2)
-    measured(tmp_path, 2, fabric="eth1g")
-    row = only(tmp_path)
-    assert row.fabric == "" and "but slower for small messages" in said(row)
-
-
-@pytest.mark.parametrize("slow", [1.005, 3.0])
-def test_a_fabric_the_mpi_takes_by_itself_is_not_set(slow: float, tmp_path: Path) -> None:
-    """Only where forcing helps by more than noise."""
-    own = {"fabric": "shipped", "transport": "as_shipped", "environment": {}, "factor": slow}
-    measured(tmp_path, 1, pinning="default", noise=0.02)
-    measured(tmp_path, 2, pinning="default", noise=0.02, **own)
-    assert only(tmp_path).fabric == ("eth10g" if slow > 2 else "")
 
 
 def test_measurements_of_another_version_prove_nothing(

@@ -10,8 +10,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from mpibench.store.store import Store
 from mpibench_site import site as building
 from synthetic_fabric import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
@@ -73,19 +71,6 @@ def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
     assert percents(page, "c5")[0] > 90
     sends, _, latency, mean = percents(page, "c2")
     assert latency > 200 < mean and sends > 90
-
-
-def test_nothing_new_writes_nothing_and_reads_no_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export_map(tmp_path / "dataset", 0, pair_map(8))
-    build(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.delattr(building, "read_shares")
-        assert build(tmp_path).unchanged >= 9
-    export_map(tmp_path / "dataset", 1, pair_map(8, sends_slowly("c5", 2.0), seed=1))
-    build(tmp_path)
-    assert percents(nodes_of(tmp_path), "c5")[0] < 60
 
 
 def test_hostile_names_of_nodes_are_text(tmp_path: Path) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from reframe_tests.harness.cases.job import parameters
-from reframe_tests.harness.sites import site, systems
+from reframe_tests.harness.sites import site
 from refusals import refused_as
-from synthetic_site import FABRICS, GOOD, SYSTEM, edit, system_example, write_system
+from synthetic_site import FABRICS, GOOD, edit, system_example, write_system
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -113,31 +112,3 @@ def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
 
 
 # ---- files of a system outside the checkout: read, written and named where they are ----
-
-
-@pytest.fixture
-def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one system, beside a checkout with none."""
-    (tmp_path / "checkout" / "site_configs").mkdir(parents=True)
-    (tmp_path / "sites" / "tiny").mkdir(parents=True)
-    (tmp_path / "sites" / "tiny" / "system.py").write_text(SYSTEM)
-    monkeypatch.setenv("MPIBENCH_SITES", str(tmp_path / "sites"))
-    return tmp_path / "sites"
-
-
-def test_what_is_no_folder_is_refused(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine would be taken for another system. Root may read
-    everything, so the answer is made up.
-    """
-    checkout = outside.parent / "checkout"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "access", lambda path, mode: Path(path) != outside)
-        with refused_as("not-ours", match="which you may not read"):
-            systems.select(None, checkout)
-    (checkout / "site_configs" / "tiny").mkdir()
-    with refused_as("name-taken", match="/sites/tiny and .*/site_configs/tiny: remove one"):
-        systems.find("tiny", checkout)
-    for text in ("sites", "/nowhere/at/all"):
-        monkeypatch.setenv("MPIBENCH_SITES", text)
-        with refused_as("not-ours", match="which is not the full name of a folder"):
-            systems.folders(checkout)

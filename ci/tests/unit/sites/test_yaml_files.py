@@ -13,8 +13,7 @@ from folders import PRODUCT
 from mpibench.judge import expected, policy
 from mpibench.stacks import wheels
 from mpibench.stacks.spack import scope
-from reframe_tests.harness import schema
-from reframe_tests.harness.sites import site, systems
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -88,33 +87,6 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
 )
 def test_what_is_not_yaml(tmp_path: Path, content: bytes, words: str) -> None:
     assert words in refused(tmp_path, FOLDER / "references.yaml", content)
-
-
-@pytest.mark.parametrize("path", list(READERS)[:2], ids=lambda path: path.name)
-def test_what_is_no_mapping(tmp_path: Path, path: Path) -> None:
-    for content, words in (
-        (b"\n  \n", "is empty"),
-        (b"--- \n", "is null at its top"),
-        (b"- a: 1\n", "is a list at its top"),
-        (b"0\n", "is a single value at its top"),
-        (b"1: {}\n", "key 1 is not text"),
-    ):
-        assert words in refused(tmp_path, path, content)
-    for nothing in (b"\xef\xbb\xbf# nothing yet\n\n", b"{}\n"):
-        (tmp_path / path).write_bytes(nothing)
-        READERS[path](tmp_path)
-    (tmp_path / path).unlink()
-    READERS[path](tmp_path)
-
-
-def test_keys_that_are_no_text_are_no_matter_for_a_pattern(tmp_path: Path) -> None:
-    """A key that YAML takes for a number or a truth value."""
-    said = refused(tmp_path, FOLDER / "policy.yaml", b"margins_percent: {1: 3}\n")
-    assert "margins_percent: key 1 is not text" in said
-    fault = schema.find_fault(
-        systems.SYSTEM_SCHEMA, {"partitions": [{"extras": {"fabrics": {1: {}}}}]}
-    )
-    assert fault is not None and fault.key == "partitions.0.extras.fabrics"
 
 
 def test_nothing_reads_such_files_another_way() -> None:

@@ -206,16 +206,6 @@ def test_a_stack_says_for_which_gpus_its_suites_were_built(kind: str) -> None:
     assert found.device == kind
 
 
-@pytest.mark.parametrize(
-    ("says", "external", "gpu"), [("cuda", "", "cuda"), ("cuda", "/usr", "cuda"), ("", "/usr", "")]
-)
-def test_an_mpi_of_the_site_takes_the_memory_that_it_says_itself(
-    says: str, external: str, gpu: str
-) -> None:
-    found = of_gpus(**({"path": external} if external else {}))
-    assert description._gpu(found, installation("openmpi", "5.0.10"), says) == gpu
-
-
 def test_the_longest_end_of_a_name_is_meant(tmp_path: Path) -> None:
     """``common-x-v5`` beside ``common-v5``; and an end of an end
     that makes no environment is none.

@@ -64,14 +64,6 @@ STATE = ModuleState(
 # ---- metadata ----
 
 
-def test_reframe_loads_them_before_the_stacks_own_variables() -> None:
-    environment = metadata.environment_of(stack())
-    assert environment["modules"] == document()["modules"]
-    [line] = environment["prepare_cmds"]
-    assert line.startswith("type module ") and line.endswith(". /usr/share/lmod/lmod/init/bash")
-    assert "modules" not in metadata.environment_of(metadata.parse(change("name", "x"), "/x"))
-
-
 def test_entering_is_what_the_modules_did_and_the_stacks_own_in_front() -> None:
     entered = metadata.enter(stack(), {"PATH": "/usr/bin", "MANPATH": "/man"})
     assert entered["PATH"] == "/opt/mpich/bin:/opt/ompi/bin:/opt/gcc/bin:/usr/bin"

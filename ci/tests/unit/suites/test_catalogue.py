@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.suites import catalogue, reader, traffic
+from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.catalogue import LEVELS, ROWS
 from refusals import refused_as
 from studies.output_damage import golden
@@ -82,32 +81,6 @@ def test_gates_are_on_sizes_that_are_run(group):
 
 
 # Launches.
-
-
-def test_what_a_group_needs_of_a_stack():
-    assert catalogue.suites("collectives") == ("imb",)
-    assert catalogue.stack_selection("cross_check") == ["+imb +osu"]
-    assert catalogue.stack_selection(catalogue.PLACEMENT) == ["+mpi4py", "+imb"]
-    (launch,) = launches("p2p_mpi4py", stack=stack_of(binaries=()))
-    assert launch.words(stack_of())[:4] == ["/opt/mpi/bin/python", "-m", "mpi4py.bench", "pingpong"]
-
-
-def test_congestion_takes_several_nodes():
-    with pytest.raises(catalogue.NotMeasured, match=r"it takes 2 nodes or more$"):
-        catalogue.check_ranks("congestion_osu", 8, 1)
-    catalogue.check_ranks("congestion_osu", 8, 2)
-    # three nodes of two ranks each send a window
-    row = catalogue.find("osu_bw_fan_in", "osu_bw_fan_in")
-    assert row.traffic_between(1 << 20, 8, 4) == traffic.WINDOW * 3 * 2 << 20
-
-
-def test_the_placement_group_starts_ranks_and_expects_no_numbers():
-    for stack, binary in (
-        (stack_of(binaries=()), "mpi4py.bench"),
-        (replace(stack_of(), commands={}), "IMB-MPI1"),
-    ):
-        (probe,) = launches(catalogue.PLACEMENT, ranks=1, stack=stack)
-        assert (probe.binary, probe.expected, [*catalogue.metrics([probe])]) == (binary, (), [])
 
 
 # What a launch gives against what was expected.

@@ -159,28 +159,6 @@ def test_the_same_fabric_in_every_kind_of_file(
     assert " lack n7: " in switches.contradiction(tree, ["c1", "n7"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hello\n",
-        "SwitchName=a Switches=b\n",
-        "SwitchName=a Nodes=c[1-2\n",
-        "SwitchName=a Nodes=c1\nSwitchName=a Nodes=c2\n",
-        "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-        "- topology: a\n  flat: true\n",
-        DISCOVERED[: len(DISCOVERED) // 2],
-        REPORTED.rpartition("<->")[0],
-        "switches: [a]\n",
-        "switches: {a: {nodes: [1]}}\n",
-        "switches: {a: {nodes: c1}, b: {nodes: c1}}\n",
-        "switches: {a: {nodes: 'c[1-2]'\n",
-    ],
-)
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadInput):
-        written(tmp_path, text)
-
-
 def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_called() -> None:
     name = "b[1-2]\nEND_OF_FILE"
     paths_of = {"c2": ("spine", name), "c3\nEND_OF_FILE": ("spine",), "$(x)": ("spine",)}

@@ -19,7 +19,6 @@ import pytest
 from mpibench.night import supervision
 from mpibench.only_one import only_one
 from mpibench.store.sessions import Session
-from mpibench_tune import commands as command
 from mpibench_tune import measuring, tuning
 from mpibench_tune import race as racing
 from mpibench_tune.measuring import Order, TuneRequest
@@ -130,15 +129,6 @@ def test_waiting_for_nodes_is_not_of_the_budget(
         monkeypatch.setattr(Session, "job_seconds", jobs)
         assert measuring.run(request, Order({}, 1, 0.0), "round_1", 60.0).seconds == seconds
     assert limits == [12 * 3600 + 60.0] * 2
-
-
-def test_an_applications_collectives_come_most_used_first() -> None:
-    wanted = {"Allgather": (), "Bcast": ("3",), "Alltoallv": ()}
-    shares = {"Alltoallv": 0.7, "Bcast": 0.2, "Reduce": 0.1}
-    found = command.of_application(wanted, shares, "app.csv")
-    assert list(found.items()) == [("Alltoallv", ()), ("Bcast", ("3",))]
-    with refused_as("nothing-measured"):
-        command.of_application(wanted, {"Reduce": 1.0}, "app.csv")
 
 
 def test_rounds_measure_what_is_left_where_it_is_left() -> None:

@@ -132,15 +132,6 @@ def spend(
     return status, said, given
 
 
-def test_a_condition_that_cannot_be_measured_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, said, given = spend("10h", monkeypatch, ["no such case.", 1.0, 1.0, 1.0])
-    assert status == workload.NOT_ALL and len(given) == 4
-    assert said[-1] == "1 could not be tuned, with 60 % of the node-hours: 4 x 8"
-    for budget, takes in (("10h", ["no such case."] * 4), ("1m", [])):
-        with refused_as("nothing-measured"):
-            spend(budget, monkeypatch, takes)
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -196,15 +196,6 @@ def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path: Path) -> 
         pairing.pair(Store(tmp_path), "latest", "stack", "a", "b")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("a", "nosuch"), ("a", "b", "--by", "colour"), ("a", "a"), ("a", "b", "--allow", "it")],
-)
-def test_bad_input(tmp_path: Path, words: tuple[str, ...]) -> None:
-    write_session(tmp_path, 0, stacks=("a", "b"))
-    assert cli.main(["compare", *words, "--dataset-only", "--dataset", str(tmp_path)]) == 2
-
-
 def test_what_is_stored_forges_no_line_of_the_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench.judge import expected, rebaseline
+from mpibench.judge import rebaseline
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from refusals import refused_as
@@ -108,27 +108,6 @@ def night(
 
 def propose_expected(folder: Path, selector: str = ALL) -> rebaseline.ExpectedProposal:
     return rebaseline.propose_expected(Store(folder / "set"), selector, root=folder)
-
-
-def keep(folder: Path, text: str) -> None:
-    path = expected.path_of("testbed", folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> None:
-    night(tmp_path, 0)
-    night(tmp_path, 1, run="smoke")
-    last = night(tmp_path, 2, stacks=STACKS[:1])
-    proposal = propose_expected(tmp_path, last)
-    [line] = yaml.safe_load(proposal.after)["retired"]
-    assert (line["run"], line["stack"], line["reason"]) == ("nightly", "b-spack", "")
-    keep(tmp_path, proposal.after)
-    with refused_as("configuration-unusable"):
-        expected.load_file("testbed", tmp_path)
-    keep(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
-    assert expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path).complete
-    assert propose_expected(tmp_path, last).retired == 0
 
 
 def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path: Path) -> None:

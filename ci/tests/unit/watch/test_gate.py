@@ -110,22 +110,6 @@ def test_what_failed_and_what_was_missed_is_reported(
     assert lines[5].endswith("PingPong.latency.8 is 9 us, must be at most 6 us (learned)")
 
 
-def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    the_night_before(tmp_path, stacks=("a", "b", "c"))
-    stopped = {"result": "abort", "evidence": "missing", "reason": "aborted due to ForceExitError"}
-    others = [{"stack": stack, **stopped} for stack in ("b", "c")]
-    write_session(tmp_path, 0, where=[{"stack": "a"}, *others])
-    assert run(tmp_path, *OLD) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert "1 of 3 cases proven" in lines[1]
-    assert "interrupted: 2 of 3 cases did not run (SIGTERM or SIGHUP)" in lines
-    assert not [line for line in lines if line.startswith("evidence:")]
-    assert run(tmp_path, command="gate --only=completeness") == 1
-    assert "; interrupted (SIGTERM or SIGHUP); last proven" in capsys.readouterr().out
-
-
 def test_a_day_that_cannot_be_read_hides_no_session(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
