@@ -161,6 +161,31 @@ def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
     assert slurm.case().jobid == "103-1"
 
 
+def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
+    slurm: Slurm,
+) -> None:
+    jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
+    run(slurm.spool(), 1)
+    run(slurm.spool(), 2, "")
+    slurm.scheduler.poll(*jobs[:2])
+    slurm.states["101"] = "TIMEOUT"
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "PENDING"], (
+        "the files may be late"
+    )
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(*jobs)
+    assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
+    assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
+    assert Path(jobs[0].workdir, "starts.txt").exists()
+    run(slurm.spool(1), 1, "")
+    slurm.states["102"] = "TIMEOUT"
+    slurm.scheduler.poll(*jobs)
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(*jobs)
+    assert jobs[1].state == "TIMEOUT" and jobs[1].exitcode and jobs[2].jobid == "103-1"
+
+
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED"])
 def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state: str) -> None:
     jobs = [slurm.case() for _ in range(3)]
@@ -172,6 +197,29 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     slurm.scheduler.poll(*jobs)
     assert [job.state for job in jobs] == ["COMPLETED", state, state]
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
+
+
+def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> None:
+    """Where ``squeue`` fails, ReFrame takes all jobs for completed; a
+    controller that starts again answers soon.
+    """
+    jobs = [slurm.case() for _ in range(3)]
+    run(slurm.spool(), 1, "")
+    for state, seconds in (
+        ("COMPLETED", slurm_shared.LATE_S - 1),
+        ("RUNNING", slurm_shared.LATE_S),
+        ("COMPLETED", 1),
+    ):
+        slurm.states["101"] = state
+        slurm.scheduler.poll(*jobs)
+        slurm.clock += seconds
+    slurm.states["101"] = "RUNNING"
+    slurm.scheduler.poll(*jobs)
+    (slurm.spool() / "000001.done").write_text("0 0 5\n")
+    for number in (2, 3):
+        run(slurm.spool(), number)
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
