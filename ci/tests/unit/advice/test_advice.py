@@ -11,7 +11,7 @@ from mpibench import cli
 from mpibench_tune import advice
 from mpibench_tune.advice import NOISE, UNCOVERED
 from mpibench_tune.profiles import ProfiledCalls
-from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower
+from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower, true_us
 
 SLOW = STACKS[1]
 
@@ -20,6 +20,22 @@ def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path, change=slower(SLOW, 3.0), repeats=1), mixed())
     assert found.outcome == NOISE and "no interval" in "\n".join(found.lines())
     assert all(one.low is None for one in found.ranking)
+
+
+@pytest.mark.parametrize(
+    ("times", "receives"),
+    [
+        (2, [ProfiledCalls("Recv", 999999999, 1000, 0.5)]),
+        (1, [ProfiledCalls("Irecv", None, 1000, 0.1), ProfiledCalls("Waitall", None, 500, 0.4)]),
+    ],
+)
+def test_a_blocking_receive_waits_as_long_as_its_send(
+    times: int, receives: list[ProfiledCalls], tmp_path: Path
+) -> None:
+    calls = profile_of(ProfiledCalls("Send", 1024, 1000, 0.4), *receives)
+    found = ask(dataset(tmp_path, noise=1e-6), calls)
+    assert found.ranking[0].seconds == pytest.approx(times * 1e-3 * true_us(1024) / 2, rel=1e-3)
+    assert found.covered == pytest.approx(1.0)
 
 
 def gap_texts(found: advice.Advice) -> str:

@@ -7,8 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mpibench import cli
 from mpibench.judge import expected
 from mpibench.store.store import Store
+from synthetic_stack import write_stack
 from synthetic_verdicts import SIZES, write_session
 
 NIGHTLY = {"run": "nightly"}
@@ -63,6 +67,64 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert "benchmark Uniband" in judge(tmp_path, lacking, partial=True).missing[0]
     write_file(tmp_path, "runs: {nightly: {options: [-p a-spack]}}")
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
+
+
+SYSTEM = """
+system = {"name": "testbed", "descr": "d", "hostnames": ["x"], "partitions": [{
+    "name": "node", "descr": "d", "scheduler": "local", "launcher": "local",
+    "extras": {"stacks": ["*-spack"], "fabrics": {"eth1g": {"transport": "tcp", "scope": "cluster",
+        "rails": [{"device": "eth0"}]}, "shm": {"transport": "shm", "scope": "node"}}}}]}
+"""
+
+
+def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "site_configs" / "testbed" / "system.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(SYSTEM)
+    for name in ("a-spack", "b-spack", "c-wheels"):
+        write_stack(tmp_path / "environments" / name, name=name)
+    stack, fabric = judge(tmp_path, night(tmp_path, 0, stacks=BOTH[:1])).missing
+    assert "partition node, stack b-spack; not among" in stack and "never proven here" in stack
+    assert "partition node, fabric shm; not among" in fabric
+    write_file(tmp_path, "retired: [{fabric: shm, date: 2026-01-01, reason: measured by hand}]")
+    assert judge(tmp_path, night(tmp_path, 1)).complete
+    (tmp_path / "environments" / "b-spack" / "lib" / "libmpi.so.12").unlink()
+    answer = judge(tmp_path, night(tmp_path, 2, stacks=BOTH[:1]))
+    assert any("stack 'b-spack' is left out" in line for line in answer.missing)
+
+
+def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gate", "--dataset-only", "--dataset", str(tmp_path / "set"), "--session"]
+    night(tmp_path, 0)
+    whole = night(tmp_path, 1)
+    assert cli.main([*words, whole, "--only=completeness"]) == 0
+    assert capsys.readouterr().out.startswith("complete: testbed, session 00000002 (run=nightly, ")
+    gone = night(tmp_path, 2, stacks=BOTH[:1])
+    for more in ("--only=completeness", "--max-age=100000"):
+        assert cli.main([*words, gone, more]) == 1
+        assert "missing: stack b-spack" in capsys.readouterr().out
+
+
+def test_a_condition_that_vanished_is_missing_every_night_until_it_is_retired(
+    tmp_path: Path,
+) -> None:
+    """Half of the cores or nodes gone: something of every stack,
+    fabric and benchmark is still proven.
+    """
+    wheres = [{"nodes": nodes, "ppn": ppn} for nodes in (2, 4) for ppn in (8, 16)]
+    for number in range(3):
+        night(tmp_path, number, where=wheres)
+    for number in range(3, 5):
+        halved = night(tmp_path, number, where=wheres[:1])
+    line, _ = judge(tmp_path, halved).missing
+    assert "group p2p: not proven at 2 x 16 bunch, 4 x 16 bunch, 4 x 8 bunch (nodes x" in line
+    assert line.endswith("PingPong, Uniband; last proven 2026-01-07 in session 00000003")
+    write_file(tmp_path, "retired: [{stack: '*', fabric: eth1g, date: 2026-01-07, reason: sold}]")
+    assert judge(tmp_path, halved).complete
+    assert judge(tmp_path, night(tmp_path, 8, where=wheres)).complete
+    assert not judge(tmp_path, night(tmp_path, 9, where=wheres[:1])).complete
 
 
 def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:

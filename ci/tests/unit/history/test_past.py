@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mpibench.judge import accept, comparison
 from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
 from mpibench.judge.comparison import INCONCLUSIVE, REGRESSED
 from mpibench.judge.history import (
+    NO_HISTORY,
     Past,
     find_history,
 )
@@ -36,6 +38,21 @@ def find(folder: Path, **options: Any) -> Past:
 
 def units(found: accept.Acceptance) -> set[str]:
     return set(found.judgement.metrics["units"])
+
+
+def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
+    write_nights(tmp_path)
+    write_session(tmp_path, NIGHTS, change=by(1.04), noise=0.004)
+    found = accept.decide(Store(tmp_path), "latest~1", "latest")
+    assert units(found) == {comparison.SESSIONS}
+    assert found.decision == REFUSED
+    row = found.judgement.metrics.row(0, named=True)
+    assert (row["baseline_jobs"], row["candidate_jobs"]) == (NIGHTS, 1)
+    assert row["slower"] == pytest.approx(0.04, abs=0.015)
+    assert any("8 sessions, 1 of them named on 8 days" in one for one in found.notes)
+    alone = AcceptanceOptions(history=NO_HISTORY)
+    found = accept.decide(Store(tmp_path), "latest~1", "latest", alone)
+    assert found.decision == INCONCLUSIVE, "what one night alone cannot know"
 
 
 def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
@@ -95,6 +112,12 @@ def test_a_machine_that_changes_from_night_to_night_is_not_refused_for_it(tmp_pa
     assert judged(tmp_path, HISTORY).verdict != REGRESSED
     alone = judged(tmp_path, "20260109:20260110")
     assert alone.verdict == INCONCLUSIVE, "what one night alone cannot know"
+
+
+def test_two_stacks_are_no_history_of_one_another(tmp_path: Path) -> None:
+    write_unsteady(tmp_path, spread=0.002)
+    judgement = judged(tmp_path, HISTORY, asked=comparison.Question.SIDES)
+    assert set(judgement.metrics["units"]) == {comparison.REPEATS}
 
 
 def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -> None:

@@ -43,6 +43,22 @@ def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]
     return Costs(PARTITIONS, {"compute": NODE}, PastNights(cases=histories), level, repeats)
 
 
+def with_extras(**extras: Any) -> Costs:
+    compute = PARTITIONS["compute"]
+    described = {**compute, "extras": {**compute["extras"], **extras}}
+    return Costs({"compute": described}, {"compute": NODE}, PastNights(), "nightly", 3)
+
+
+def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less() -> None:
+    crowd = case("ImbCollectives", ppn="2")
+    few = with_extras(most_timed_ranks=2)
+    assert few.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
+    assert few.estimate(case()) == known().estimate(case()), "two ranks have a core each"
+    shared = with_extras(share_allocations={})
+    less = known().estimate(case()).seconds - shared.estimate(case()).seconds
+    assert less == pytest.approx(making.JOB_S - making.SHARED_S) and less > 0
+
+
 def test_the_model_is_scaled_by_what_was_measured() -> None:
     doubled = known(ImbPointToPoint=(2 * known().estimate(case()).seconds,))
     for asked in (case(fabric="eth25g"), case("ImbCollectives")):

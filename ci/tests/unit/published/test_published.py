@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from mpibench_tune import published
+from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 SYSTEMS = ("cambridge-westmere", "openhpc-mini", "opa-dual-rail", "ibm-p5-575", "ibm-js21")
 #: Files of tables; in the others a value stands in a sentence.
 TABLES = re.compile(r"table\d.*|imb-.*|osu-.*|ib-.*|cpuinfo")
+HEAD = ",".join(published.COLUMNS) + "\n"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -31,3 +34,17 @@ def test_every_digit_is_that_of_the_printed_line(system: str) -> None:
         assert all(holds(value["value"]) for value in printed), (file, line)
         if file.startswith(("imb-", "osu-")):
             assert {value["message_bytes"] for value in printed} == {line.split()[0]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a,b\n1,2\n", HEAD + "Table 1,PingPong\n", HEAD + "," * (len(published.COLUMNS) - 1) + "\n"],
+)
+def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "site_configs" / "mysystem" / "published" / "table.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(BadInput, match=re.escape(str(file))):
+        published.read("mysystem", tmp_path)
+    with refused_as("unknown-name"):
+        published.read("generic")

@@ -9,12 +9,24 @@ import pytest
 from mpibench.store import sessions
 from mpibench_tune import published
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_session import changed
 from synthetic_tuning import SOURCE, chosen, published_session
 
 
 @pytest.fixture
 def session() -> sessions.Session:
     return published_session()
+
+
+def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) -> None:
+    assert published.choose(session) == [], "its system is not described here"
+    cases = tuple(changed(case, system="minicluster") for case in session.cases)
+    there = sessions.Session(session.info, cases)
+    assert published.choose(there) == chosen(session), (
+        "each data set once, whatever the number of partitions"
+    )
+    [other, *_] = published.choose(there, ["eth1g=openhpc-mini/opa100"])
+    assert other.source == "openhpc-mini/opa100", "the command line wins"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ finding, and no other change is taken for one.
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from mpibench import cli
 from mpibench.judge import switches
 from mpibench.judge.engine import Array
+from mpibench.judge.switches import Move
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
@@ -25,6 +27,32 @@ def times(switch: float) -> Array:
     first: about 3/4 slower at 16 KiB, faster from 128.
     """
     return np.where(switch > SIZES, 5 + SIZES / 1000, 25 + SIZES / 1300)
+
+
+def measured(curve: Array, noise: float = 0.01, units: int = 5, seed: int = 1) -> Array:
+    return np.log(curve)[:, None] + noise * np.random.default_rng(seed).standard_normal(
+        (len(curve), units)
+    )
+
+
+def find(baseline: Array, candidate: Array, margin: float = 0.05) -> Move | None:
+    """As if everything beyond the margin was called."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        changed = np.abs(np.nanmedian(candidate, axis=1) - np.nanmedian(baseline, axis=1)) > margin
+    return switches.find_move(SIZES, baseline, candidate, changed, np.full(len(SIZES), margin))
+
+
+@pytest.mark.parametrize(("old", "new"), [(16, 64), (64, 16), (32, 16), (4, 64)])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(
+    old: int, new: int, noise: float
+) -> None:
+    move = find(measured(times(old * KIB), noise), measured(times(new * KIB), noise, seed=2))
+    assert move is not None
+    assert (SIZES[move.first], SIZES[move.last + 1]) == (min(old, new) * KIB, max(old, new) * KIB)
+    assert move.upwards == (new > old)
+    assert min(move.support) >= switches.SUPPORT
 
 
 def moved(switch: float) -> Change:

@@ -34,6 +34,17 @@ def stack(
     return TunedStack(name, found, gains or {})
 
 
+def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
+    slow = stack("slow", 2.0, {("Bcast", 32): 0.5})
+    figure = charts.algorithm_kiviat([stack("fast", 1.0), slow], 32)
+    assert figure is not None
+    rows = {line.name: dict(zip(line.theta, line.r, strict=True)) for line in figure.data}
+    assert rows["fast default"] == rows["fast tuned"] == dict.fromkeys(CALLS, 1.0)
+    assert rows["slow default"] == dict.fromkeys(CALLS, 0.5)
+    assert rows["slow tuned"] == {"Allreduce": 0.5, "Alltoallv": 0.5, "Bcast": 1.0}
+    assert charts.algorithm_kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
+
+
 def test_the_command_writes_the_page_and_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

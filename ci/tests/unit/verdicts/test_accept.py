@@ -13,7 +13,7 @@ import pytest
 from mpibench import answers, cli
 from mpibench.pages import acceptance as acceptance_record
 from synthetic_session import gate as reference_gate
-from synthetic_verdicts import Change, by, write_before, write_session
+from synthetic_verdicts import SIZES, Change, by, write_before, write_session
 
 
 def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = "latest") -> int:
@@ -88,6 +88,30 @@ def test_the_record_says_what_changed_and_signs_the_values(
     assert (job["job_id"], job["nodelist"], job["outputdir"]) == ("101", "n1,n2", "out")
     assert run(tmp_path) == 1
     assert record(tmp_path)["candidate"]["values_sha256"] == digest
+
+
+def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
+    write_before(tmp_path)
+    write_session(tmp_path, 0)
+    write_session(
+        tmp_path,
+        1,
+        sizes=SIZES[:-1],
+        change=lambda b, size, stack: 1.3 if (b, size) == ("Uniband", 64) else 1.0,
+    )
+    assert run(tmp_path) == 1
+    root = ElementTree.parse(tmp_path / "out" / "accept.xml").getroot()
+    assert {
+        case.get("name"): failure.get("type")
+        for case in root.iter("testcase")
+        for failure in case.iter("failure")
+    } == {
+        "PingPong latency_us 4 MiB": "missing",
+        "Uniband bandwidth_mb_per_s 4 MiB": "missing",
+        "Uniband bandwidth_mb_per_s 64 B": "regressed",
+        "decision": "refused",
+    }
+    assert len(root.findall(".//testcase")) == 22
 
 
 def contradicted(number: int, **changes: Any) -> dict[str, Any]:

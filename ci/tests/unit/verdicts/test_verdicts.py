@@ -51,6 +51,15 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
     assert rows["Uniband"]["slower"] == pytest.approx(0.08, abs=0.01)
 
 
+def test_jobs_are_the_units_of_two_sides_where_there_are_enough(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, jobs=4)
+    write_session(tmp_path, 1, jobs=3)
+    judgement = comparison.judge(*sides_of(tmp_path), POLICY, asked=comparison.Question.SIDES)
+    row = judgement.metrics.row(0, named=True)
+    assert (row["units"], row["baseline_jobs"], row["candidate_jobs"]) == ("jobs", 4, 3)
+    assert judgement.verdict == comparison.PASS
+
+
 @pytest.mark.parametrize("kept", ["digest", "no digest"])
 def test_a_file_that_was_edited_is_refused(tmp_path: Path, kept: str) -> None:
     """A reference that is said to be reached, and a failure that

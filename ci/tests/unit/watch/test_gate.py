@@ -11,9 +11,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from mpibench import cli
+from mpibench import answers, cli
 from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.store import Store
@@ -246,6 +247,36 @@ def test_many_problems_of_one_kind_hide_none_of_another(
     assert lines[4].endswith(": number 29") and lines[5].endswith(": number 0")
     assert " b is 12 us, must be at most 6 us (learned)" in lines[6]
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[10])
+
+
+def as_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], status: int, *words: str
+) -> dict[str, Any]:
+    """The answer of ``gate --json``, which is nothing else on
+    standard output and as its schema says.
+    """
+    assert run(folder, "--json", *words) == status
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    msgspec.convert(answer, answers.Gate)
+    return answer
+
+
+def test_all_kinds_of_problems_are_as_the_schema_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_nights(tmp_path, 20, stacks=("a", "b"), noise=0.01)
+    for number in range(20, 23):
+        gates = {"gates": [MISSED, {**MISSED, "value": None}]}
+        lost = {"evidence": "missing", "reason": "up\x1b[2J"} if number == 22 else {}
+        where = [{"stack": "a", **gates}, {"stack": "b", **lost}]
+        write_session(tmp_path, number, noise=0.01, change=slower, where=where)
+    problems = as_json(tmp_path, capsys, 1)["problems"]
+    assert all(problems.values()), problems
+    assert problems["evidence"][0]["stack"] == "b"
+    assert [one["value"] for one in problems["reference"]] == [None, 9]
+    change = problems["drift"][0]
+    assert change["since"] == "2026-01-25" and 0.25 < change["slower"] < 0.35
+    assert {row["stack"] for row in change["metrics"]} == {change["stack"]}
 
 
 @pytest.mark.parametrize(
