@@ -99,6 +99,36 @@ def test_rank_files_for_several_nodes(
 SCATTER = placed("scatter", 4)
 
 
+@pytest.mark.parametrize(
+    ("launcher", "placement", "env", "options"),
+    [
+        (
+            "srun",
+            placed("none", 2),
+            {"I_MPI_PIN": "off"},
+            "--ntasks-per-node=2 --distribution=block --cpu-bind=none",
+        ),
+        ("srunalloc", placed("default", 2), {}, "--ntasks-per-node=2 --distribution=block"),
+        ("hydra-intel", placed("none", 2), {"I_MPI_PIN": "off"}, "-ppn 2"),
+        ("hydra", placed("none", 2), {}, "-ppn 2 -bind-to none"),
+        ("prrte", SCATTER, {}, "--map-by pe-list=0,6,3,9:ordered:hwtcpus"),
+        ("prrte", placed("none", 2), {}, "--map-by ppr:2:node --bind-to none"),
+        ("orterun", placed("none", 2), {}, "-npernode 2 --bind-to none"),
+        ("orterun", placed("default", 2), {}, ""),
+    ],
+)
+def test_words(launcher: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
+    mpi = {
+        "srun": "intelmpi",
+        "srunalloc": "intelmpi",
+        "hydra-intel": "intelmpi",
+        "hydra": "mpich",
+    }.get(launcher, "openmpi")
+    binding = bound(placement, launcher, mpi=mpi)
+    assert binding.env == env
+    assert " ".join(binding.options) == options
+
+
 def test_versions_of_the_cambridge_paper() -> None:
     # Without the variable its mpirun takes the batch system's count and ignores -ppn.
     assert bound(placed("default", 2), "hydra-intel", nodes=2).env == {

@@ -6,25 +6,36 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.cases.job.transports import check_proofs
-from reframe_tests.harness.machine.gpu import KINDS
+from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import KINDS, Memory
 from reframe_tests.harness.mpis import registry, shared_evidence
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import (
     GOLDEN,
+    INTEL,
     OF_GPUS,
+    OPENMPI,
     attempt,
     every_stack,
     fabric_of,
+    golden,
     knowing,
     setting_of,
 )
 
 PARTS = re.split(r"^## (\w+): .*\n", (GOLDEN / "gpu-lines.txt").read_text(), flags=re.MULTILINE)
 LINES = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
+SLINGSHOT = Fabric("ss200", "cxi", "cluster", (Rail("cxi0"),))
+IPC = {kind: fabric_of("gpu_ipc", "node", kind) for kind in KINDS}
+
+
+def of_gpus(fabric: Fabric, kind: str) -> Fabric:
+    return replace(fabric, memory=Memory("device", kind))
 
 
 # ---- the table as a whole ----
@@ -83,4 +94,39 @@ def test_what_ucx_says_of_its_protocols_is_named() -> None:
 # ---- libfabric ----
 
 
+def test_open_mpi_that_stages_without_a_word_is_caught() -> None:
+    _, err = golden("openmpi-5.0.11-ofi-lo")
+    chosen = LINES["openmpi_selected"].replace("null", "cuda")
+    right = (
+        err.replace("mtl:ofi:provider: tcp;ofi_rxm", "mtl:ofi:provider: cxi")
+        + chosen
+        + LINES["openmpi_given"]
+    )
+    setting = setting_of(knowing(OPENMPI, "cuda"), of_gpus(SLINGSHOT, "cuda"))
+    assert setting.debug_env["OMPI_MCA_opal_common_ofi_verbose"] == "50", (
+        "below it Open MPI stages without a word"
+    )
+    assert check_proofs(setting, right) == []
+    (said,) = check_proofs(setting, right + LINES["openmpi_staged"])
+    assert "reports handling of device buffers 'Continuing with device to host copies'" in said
+    (said,) = check_proofs(setting, right.replace("selected cuda", "selected null"))
+    assert "reports accelerator 'null'" in said
+    (said,) = check_proofs(setting, right.replace(LINES["openmpi_given"], ""))
+    assert "printed no line naming its handling of device buffers" in said
+
+
 # ---- Cray MPICH, Intel MPI, MVAPICH2-GDR, ParaStation MPI ----
+
+
+def test_intel_mpi_that_turns_its_support_off_is_caught() -> None:
+    setting = setting_of(knowing(INTEL, "cuda"), IPC["cuda"])
+    recorded = LINES["intel"].replace("FABRICS=ofi", "FABRICS=shm")
+    assert check_proofs(setting, recorded) == []
+    (said,) = check_proofs(setting, recorded + LINES["intel_without_ipc"])
+    assert "reports support of GPUs 'GPU IPC will be disabled'" in said
+    verbs = setting_of(knowing(INTEL, "cuda"), fabric_of("verbs", "node", "cuda"))
+    recorded = LINES["intel"].replace("provider: tcp", "provider: verbs;ofi_rxm")
+    assert check_proofs(verbs, recorded) == []
+    (said,) = check_proofs(verbs, recorded + LINES["intel_without_hmem"])
+    assert "reports support of GPUs 'FI_HMEM not detected in provider'" in said
+    assert strip_debug(INTEL, recorded + LINES["intel_without_hmem"])[0] == ""

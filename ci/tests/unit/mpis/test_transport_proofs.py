@@ -91,6 +91,26 @@ def test_recorded_runs_of_something_else_are_caught(
     )
 
 
+def test_a_second_btl_beside_the_right_one_is_caught() -> None:
+    sentences = judge(OPENMPI, LO, "openmpi-5.0.11-lo-but-any-btl")
+    assert any("BTL 'sm'" in sentence for sentence in sentences)
+    assert any("tcp BTL interface 'eth0'" in sentence for sentence in sentences)
+
+
+def test_another_device_than_the_one_asked_for_on_the_same_transport() -> None:
+    line = (
+        "ucp_worker.c:1912 UCX  INFO    ucp_context_0 inter-node cfg#2 tag(rc_mlx5/{0}:1)  "
+        "am(rc_mlx5/{0}:1)\n"
+    )
+    setting = setting_of(MPICH_UCX, EDR)
+    assert check_proofs(setting, line.format("mlx5_0")) == []
+    (sentence,) = check_proofs(setting, line.format("mlx5_1"))
+    assert "UCX lane 'rc_mlx5/mlx5_1:1'" in sentence
+    # Two networks at once: the right one is there, the wrong one is still named.
+    (sentence,) = check_proofs(setting, line.format("mlx5_0") + line.format("mlx5_1"))
+    assert "'rc_mlx5/mlx5_1:1'" in sentence and "mlx5_0:1'" not in sentence
+
+
 def test_a_device_name_is_no_regular_expression() -> None:
     setting = setting_of(OPENMPI, replace(LO, rails=(Rail("eth1.5"),)))
     lines = (
@@ -107,6 +127,25 @@ def test_a_device_name_is_no_regular_expression() -> None:
 
 # --- mapped libraries
 # -------------------------------------------------------------------------------------------------
+
+
+def test_loaded_providers_are_no_used_ones() -> None:
+    """On a machine with RDMA libraries libfabric loads their providers
+    too, then takes the one FI_PROVIDER names.
+    """
+    lib = "/opt/intelmpi/lib/"
+    rdma = tuple(f"{lib}lib{name}-fi.so" for name in ("mlx", "psm3", "psmx2", "verbs-1.12"))
+    assert (
+        judge(
+            INTEL,
+            LO,
+            "intelmpi-2021.18.1-lo",
+            (lib + "libfabric.so.1", lib + "libtcp-fi.so", *rdma),
+        )
+        == []
+    )
+    wheel = ("/opt/mpich/lib/libfabric/libefa-fi.so", "/opt/mpich/lib/libfabric/libverbs-fi.so")
+    assert judge(MPICH, LO, "mpich-5.0.2-lo", wheel) == []
 
 
 # --- debug lines among the benchmark's
