@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import metrics_gateway
+import servers
 from folders import LEFT_OUT, UNFINISHED
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
@@ -157,7 +157,7 @@ def run_here(
 
 
 @pytest.fixture
-def gateway() -> Iterator[tuple[str, metrics_gateway.Gateway]]:
+def gateway() -> Iterator[tuple[str, servers.Gateway]]:
     """A server on this machine that keeps the metrics it gets: its address, and what it keeps."""
-    with metrics_gateway.serving() as there:
+    with servers.serving() as there:
         yield there

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chromium
-from hostile_pages import PAGES
+from page_reader import PAGES
 
 pytestmark = pytest.mark.skipif(
     chromium.find_browser() is None,

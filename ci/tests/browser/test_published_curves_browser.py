@@ -12,8 +12,8 @@ import pytest
 import chromium
 from mpibench.pages import session as report
 from mpibench.store import sessions
-from published_session import SOURCE, chosen, eth1g_case, published_session
-from synthetic_report import session_of
+from synthetic_session import session_of
+from synthetic_tuning import SOURCE, chosen, eth1g_case, published_session
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import sessions
-from synthetic_report import session_of
 
 pytestmark = [
     pytest.mark.skipif(
@@ -71,10 +70,6 @@ def page(browser: chromium.Page, url: str) -> Iterator[chromium.Page]:
     assert set(browser.requests) == {url}
 
 
-#: The first chart that has been drawn, as plotly.js keeps it.
-FIRST_PLOT = "document.querySelector('#charts .js-plotly-plot')"
-
-
 def choose(page: chromium.Page, form: str, label: str, text: str) -> None:
     """Choose an option of a select by its text, as a reader does."""
     page.evaluate(
@@ -97,32 +92,8 @@ def each(page: chromium.Page, what: str, selector: str = "#charts figure") -> li
     return list(page.evaluate(f"{nodes}.map((one) => one.{what})"))
 
 
-def draw_all(page: chromium.Page) -> None:
-    """Scroll through the charts until each has come into view."""
-    count = page.evaluate("document.querySelectorAll('#charts figure').length")
-    for number in range(count):
-        page.evaluate(f"document.querySelectorAll('#charts figure')[{number}].scrollIntoView()")
-        page.wait(f"document.querySelectorAll('#charts figure')[{number}].dataset.drawn")
-
-
 def text(page: chromium.Page, selector: str) -> str:
     return str(page.evaluate(f"document.querySelector('{selector}').innerText"))
-
-
-def test_charts_are_drawn_when_they_come_into_view(page: chromium.Page) -> None:
-    benchmarks = sum(map(len, synthetic.GROUPS.values()))
-    drawn = each(page, "dataset.drawn")
-    assert len(drawn) == benchmarks and None in drawn
-    draw_all(page)
-    assert each(page, "dataset.curves") == ["3"] * benchmarks
-    # A line with 24 points for each of three stacks, and one point each where there is no size.
-    points = each(page, "querySelectorAll('.points path').length")
-    assert (points[0], points[-1]) == (3 * 24, 3)
-
-
-def test_plotly_runs_only_when_a_chart_is_needed(browser: chromium.Page, url: str) -> None:
-    browser.open(url, height=200)
-    assert browser.evaluate("typeof window.Plotly") == "undefined"
 
 
 def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: sessions.Session) -> None:
@@ -152,26 +123,6 @@ def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: session
     assert page.evaluate("document.getElementById('panel').hidden && location.hash === ''")
 
 
-def test_every_case_has_a_panel(page: chromium.Page, session: sessions.Session) -> None:
-    for number, case in enumerate(session.cases):
-        page.evaluate(f"location.hash = '#case-{number}'")
-        page.wait(f"document.getElementById('panel').innerText.includes({json.dumps(case.uuid)})")
-        shown = text(page, "#panel")
-        assert "[object" not in shown and "undefined" not in shown
-        assert all(said in shown for said in [case.job_id, *report_summary.sentences(case)])
-
-
-def test_failures_are_the_first_thing_listed(page: chromium.Page) -> None:
-    first = page.evaluate("document.querySelector('main button.case').closest('section').id")
-    assert first == "failures"
-    assert text(page, ".failures li").startswith("✕")
-    assert synthetic.CONTRADICTED in text(page, ".failures li")
-    assert "5 of " in text(page, "header .verdict")
-    page.evaluate("document.querySelector('.failures button.case').click()")
-    page.wait("!document.getElementById('panel').hidden")
-    assert "condition contradicted" in text(page, "#panel")
-
-
 def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> None:
     choose(page, "curve-controls", "Pinning", "bunch")
     choose(page, "curve-controls", "Fabric", "lo")
@@ -185,57 +136,6 @@ def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> N
     assert dashes[-1] not in ("", "none", "0px", "0")
 
 
-def test_charts_per_dimension_and_ratios(page: chromium.Page) -> None:
-    for facet, charts, title in (
-        ("pinning", 4, "pinning none"),
-        ("fabric", 2, "fabric lo"),
-        ("benchmark", 15, "PingPing"),
-    ):
-        choose(page, "curve-controls", "One chart per", facet)
-        titles = each(page, "textContent", "#charts figcaption b")
-        assert len(titles) == charts and title in titles
-    choose(page, "curve-controls", "Show", "ratio to mpich-wheels")
-    draw_all(page)
-    own = f"{FIRST_PLOT}.data.filter((one) => one.name === 'mpich-wheels')"
-    assert page.evaluate(f"{own}.map((one) => [...new Set(one.y)])") == [[1]]
-
-
-def test_a_stack_without_a_case_is_reported(browser: chromium.Page, tmp_path: Path) -> None:
-    """A line that is not there is explained: the stack has no case of this group."""
-    session = session_of(
-        synthetic.case(),
-        synthetic.case(group="transfer"),
-        synthetic.case("mpich-wheels", group="transfer"),
-    )
-    browser.open(report.write_report(report.View(session, tmp_path), "r.html").as_uri())
-    draw_all(browser)
-    assert "mpich-wheels no case" in text(browser, "#charts figure .absent")
-    assert "no case" not in browser.evaluate(
-        "[...document.querySelectorAll('#charts figure .absent')].at(-1).innerText"
-    )
-
-
-def test_map_of_pinning_and_ppn(page: chromium.Page) -> None:
-    choose(page, "heat-controls", "Message size", "1 KiB")
-    page.evaluate("document.getElementById('heat').scrollIntoView()")
-    page.wait("[...document.querySelectorAll('#maps figure')].every((one) => one.dataset.drawn)")
-    maps = each(page, "cells.flat().map(({text}) => text)", "#maps .map")
-    cells = [cell for one in maps for cell in one]
-    assert len(cells) == 3 * 2 * 4 and any("best" in cell for cell in cells)
-    filled = [cell for cell in cells if cell and not cell.startswith(("✕", "\N{EN DASH}"))]
-    assert len(filled) == 15
-    place = page.evaluate(
-        """(() => {
-            const box = document.querySelector('#maps .annotation-text').getBoundingClientRect();
-            return [box.x + box.width / 2, box.y + 3];
-        })()"""
-    )
-    page.click(*place)
-    page.wait("!document.getElementById('panel').hidden")
-    said = text(page, "#panel")
-    assert "PingPong, latency, 1 KiB" in said and filled[0].partition("<br>")[0] in said
-
-
 @pytest.mark.parametrize("width", [390, 1600])
 def test_page_fits_its_window(browser: chromium.Page, url: str, width: int) -> None:
     browser.open(url, width=width, touch=width < 800)
@@ -245,22 +145,6 @@ def test_page_fits_its_window(browser: chromium.Page, url: str, width: int) -> N
     browser.wait("!document.getElementById('panel').hidden")
     panel = "document.getElementById('panel')"
     assert browser.evaluate(f"{panel}.scrollWidth <= {panel}.clientWidth")
-
-
-def test_print_has_all_charts_in_light_colours(
-    browser: chromium.Page, url: str, tmp_path: Path
-) -> None:
-    browser.open(url, dark=True, height=300)
-    browser.evaluate(
-        f"""addEventListener('beforeprint', () => {{
-            window.colour = {FIRST_PLOT}.data[1].line.color;
-            window.drawn = document.querySelectorAll('#charts .js-plotly-plot').length;
-        }})"""
-    )
-    browser.print_pdf(tmp_path / "report.pdf")
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-    assert browser.evaluate("window.drawn") == 15
-    assert browser.evaluate("window.colour") == "#0072b2"
 
 
 def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -> None:
@@ -277,17 +161,6 @@ def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -
     browser.wait("true")
     assert browser.evaluate("typeof window.hacked") == "undefined"
     assert any("Content Security Policy" in problem for problem in browser.problems)
-
-
-def test_a_session_without_measurements(
-    browser: chromium.Page, session: sessions.Session, tmp_path: Path
-) -> None:
-    cases = tuple(case for case in session.cases if not case.samples)
-    view = report.View(sessions.Session(session.info, cases), tmp_path)
-    browser.problems.clear()
-    browser.open(report.write_report(view, "r.html").as_uri())
-    assert "Nothing was measured." in text(browser, "#curves")
-    assert browser.problems == []
 
 
 def test_a_broken_page_is_noticed(browser: chromium.Page, tmp_path: Path) -> None:

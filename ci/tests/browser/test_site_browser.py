@@ -4,9 +4,6 @@ a job's output, at a desk's and a phone's width.
 
 from __future__ import annotations
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,10 +14,9 @@ import pytest
 import chromium
 from mpibench.store.store import Store
 from mpibench_site import site as building
-from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
-from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
-from synthetic_report import HOSTILE
-from synthetic_verdicts import FIRST, write_session
+from synthetic_fabric import MAPS_BEGAN, export_map, pair_map, sends_slowly
+from synthetic_session import HOSTILE
+from synthetic_verdicts import FIRST, NIGHTS, RED, SLOWER_FROM, write_nights, write_session
 
 pytestmark = pytest.mark.skipif(
     chromium.find_browser() is None,
@@ -135,30 +131,6 @@ def test_from_the_first_screen_to_the_jobs_output(
     assert files == [(top / "jobs" / str(RED) / "rfm_job.out").as_uri()]
 
 
-def test_the_same_from_a_web_server(browser: chromium.Page, top: Path) -> None:
-    """As on Pages: the site's folder and nothing beside it; the
-    output of what failed is on the site itself.
-    """
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(top / "site"))
-    )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        walk(browser, f"http://127.0.0.1:{server.server_port}/index.html", *WIDTHS["phone"])
-        assert browser.problems == []
-        assert {url.split("/")[2] for url in browser.requests} == {
-            f"127.0.0.1:{server.server_port}"
-        }
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def pages_of(top: Path) -> list[Path]:
     """A page of each kind."""
     site = top / "site"
@@ -252,10 +224,3 @@ def test_hostile_names_run_nothing(browser: chromium.Page, tmp_path: Path) -> No
         assert browser.evaluate("typeof hacked") == "undefined"
         assert browser.problems == [], page
     assert all(url.startswith((tmp_path / "site").as_uri()) for url in browser.requests)
-
-
-def test_an_address_that_was_cut_short_opens_the_page(browser: chromium.Page, top: Path) -> None:
-    """A share keeps what was green: the page itself looks at the clock."""
-    for end in ("#%E0%A4%A", "#no-such-place", "#"):
-        browser.open((top / "site" / "index.html").as_uri() + end)
-        assert browser.problems == [] and "Not measured since" in text(browser, ".stale")

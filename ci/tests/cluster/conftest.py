@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, SharedCluster
 from reframe_tests.harness.stacks.stack import Stack
-from shared_cluster import SharedCluster
 
 
 @pytest.fixture(scope="session")

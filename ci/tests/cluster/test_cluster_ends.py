@@ -22,8 +22,8 @@ import live_cluster
 from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, packages, plan, state
 from mpibench_cluster.namespaces import INIT
+from programs import wait_for
 from reframe_tests.harness.sites.site import ROOT
-from waiting import wait_for
 
 #: Payload limit of eth1g in MB/s; what a stream may show above it: the bucket, and rounding.
 LIMIT = 117.69
@@ -283,16 +283,3 @@ def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
             works_without_root(cluster)
         finally:
             cluster("down")
-
-
-def test_without_user_namespaces_one_sentence_says_so(tmp_path: Path) -> None:
-    limit = Path("/proc/sys/user/max_user_namespaces")
-    if os.geteuid() != 0 or not limit.exists():
-        pytest.skip("[root] only root can take a user's right to make namespaces away")
-    # The limit of a nested user namespace: this machine's own stays as it is.
-    script = f'echo 0 > {limit} && exec setpriv --bounding-set=-all "$@"'
-    refused = LiveCluster(tmp_path / "cluster", ["unshare", "-Ur", "sh", "-c", script, "x"])
-    done = refused("up")
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "refuses the cluster a namespace" in done.stderr
-    refused("down")

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pytest
 
-import cluster_reframe
 import live_cluster
 from live_cluster import LiveCluster
 from reframe_tests.harness.stacks.stack import Stack
@@ -41,7 +40,7 @@ def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
     require_stack("mpich-wheels")
     case_name = "Placement%fabric=shm%nodes=1%ppn=full%pinning=bunch"
     words = f"--system=minicluster:shm -n {case_name} -p mpich-wheels -S limit_s=400"
-    done = cluster_reframe.run(
+    done = live_cluster.run(
         shared.cluster, shared.folder / "live", *words.split(), files=["startup.py"]
     )
     (case,) = done.measured

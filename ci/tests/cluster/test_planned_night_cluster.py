@@ -11,13 +11,12 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from fault_box import end_of
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, end_of
 from module_systems import set_up
 from mpibench_cluster.plan import HEAD
-from night_project import NightProject
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
+from synthetic_project import NightProject
 
 MPIS = ("intelmpi", "mpich")
 CENTRE = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import cluster_reframe
+import live_cluster
 from live_cluster import LiveCluster
 from reframe_tests.harness.samples import Evidence
 from reframe_tests.harness.stacks.stack import Stack
@@ -40,7 +40,7 @@ def run(
     words = f"-n NodeSharing.*pinning={pinning}%programs=2 -P ppn=2 -p {stack}"
     words = f"--system=minicluster:{partition} {words} -S repeats=1 -S limit_s=300"
     environ = {"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")}
-    done = cluster_reframe.run(
+    done = live_cluster.run(
         cluster, folder / "reframe", *words.split(), files=["node.py"], environ=environ
     )
     assert done.status == 0, done.output[-4000:]

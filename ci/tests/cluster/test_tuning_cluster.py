@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-import documentation
-from fault_box import end_of
-from live_cluster import LiveCluster
+import synthetic_site
+from live_cluster import LiveCluster, end_of
 from mpibench.store import sessions
 from mpibench.store.sessions import Case
 from mpibench_tune import settings, workload
@@ -35,7 +34,7 @@ from reframe_tests.harness.mpis.tuning.model import (
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from reframe_tests.harness.stacks.stack import Stack
-from tuning_project import TuningProject
+from synthetic_tuning import TuningProject
 
 #: One algorithm of two levels, one of coll/tuned, and the library's own choice above.
 OF_TWO_LEVELS = (
@@ -132,7 +131,7 @@ def test_what_slurm_accounts_for_is_what_is_tuned(
     """The documented line on the head, after a step of two ranks on two
     nodes, one of one rank and a script without a step.
     """
-    command = re.search(r"^    (sacct .*) >sacct\.txt$", documentation.page("how-to/tune"), re.M)
+    command = re.search(r"^    (sacct .*) >sacct\.txt$", synthetic_site.page("how-to/tune"), re.M)
     assert command and command[1] == workload.COMMAND
     path = visible / "sacct.txt"
     line = command[1].replace("PARTITION", "eth1g")

@@ -4,7 +4,6 @@ them, with proof, on stacks here that have them.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -12,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
+import synthetic_stack
 from mpibench.stacks import system
 from mpibench.store import sessions
-from reframe_summary import outcome
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.suites import catalogue, hpcc, reader
-from synthetic_stack import sealed
+from reframe_tests.harness.suites import catalogue, reader
+from synthetic_project import outcome
 
 WORDS = "-r --system=generic -S level=smoke -S repeats=1"
 
@@ -30,7 +28,9 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """Debian's Open MPI with Debian's hpcc, which is built on it; both in
     /usr/bin, where no folder has to be named.
     """
-    launcher, hpcc = (shutil.which(name) for name in (debian_stacks.LAUNCHERS["openmpi"], "hpcc"))
+    launcher, hpcc = (
+        shutil.which(name) for name in (synthetic_stack.DEBIAN_LAUNCHERS["openmpi"], "hpcc")
+    )
     if not launcher or not hpcc:
         pytest.skip(
             "[host-mpi] no Open MPI and hpcc of Debian here (packages openmpi-bin and hpcc)"
@@ -65,39 +65,6 @@ def test_hpcc_is_measured_with_proof(debian: Stack, run_reframe: Callable, tmp_p
     assert case.evidence == PROVEN
     measured = {(one.benchmark, one.variant, one.quantity): one.measured for one in case.samples}
     assert measured["HPL", "N=640", "gflop_per_s"][0] > 0
-
-
-def test_results_left_elsewhere_are_none(
-    debian: Stack, run_reframe: Callable, tmp_path: Path
-) -> None:
-    """A program that is started in another folder than the job's
-    finds no input there, or an old one.
-    """
-    elsewhere = tmp_path / "elsewhere"
-    wrapper = tmp_path / "bin" / "hpcc"
-    for folder in (elsewhere, wrapper.parent):
-        folder.mkdir()
-    (elsewhere / hpcc.INPUT).write_text(hpcc.write(2, 2))
-    wrapper.write_text(f"#!/bin/sh\ncd {elsewhere} && exec {debian.binaries['hpcc']}\n")
-    wrapper.chmod(0o755)
-    document = json.loads(Path(debian.source).read_text())
-    document |= {"name": "openmpi-astray", "binaries": {"hpcc": str(wrapper)}}
-    (tmp_path / "stack.json").write_text(json.dumps(sealed(document)))
-    words = f"{WORDS} -p openmpi-astray -n Hpcc%fabric=shm%nodes=1%ppn=2"
-    there = {metadata.EXTRA_STACKS: str(tmp_path)}
-    done = run_reframe(words=words, environ=there, only="applications.py")
-    assert (done.returncode, outcome(done)["failed"]) == (1, 1), done.stdout
-    assert "hpcc left no hpccoutf.txt in the job's directory" in done.stdout
-
-
-def test_hpcc_without_its_input_file_fails(debian: Stack, run_on: Callable, tmp_path: Path) -> None:
-    """It ends well on its own; here it is ended early, and what
-    it has written by then is refused.
-    """
-    words = ("env", "-C", str(tmp_path), debian.binaries["hpcc"])
-    run_on(debian, *words, ranks=2, limit_s=10)
-    with pytest.raises(reader.OutputError):
-        reader.parse((tmp_path / "hpccoutf.txt").read_text())
 
 
 def test_nas_of_class_s_is_complete(run_on: Callable) -> None:

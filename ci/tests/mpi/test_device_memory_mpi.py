@@ -85,13 +85,6 @@ def test_ranks_of_one_node_are_its_gpus(require_stack: Get, run_on: RunOn, libra
     )
 
 
-def test_memory_of_the_host_is_as_before(require_stack: Get, run_on: RunOn) -> None:
-    stack = require_stack("mpich-wheels")
-    status, output = run_on(stack, *words_of(stack), ranks=2, limit_s=120)
-    assert status == 0, output
-    assert [record.variant for record in reader.parse(output)] == ["", ""]
-
-
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

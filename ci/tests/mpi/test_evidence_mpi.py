@@ -148,18 +148,6 @@ def test_what_was_asked_for_is_proven_and_the_other_network_is_not(
         assert f"{next(iter(settings))}=" in sentence, "the setting that chose the network"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_one_binary_serves_all_and_prints_nothing(
-    require_stack: Callable[[str], Stack], launch: Launch, name: str
-):
-    stack = require_stack(name)
-    _, output, ranks = launch(
-        stack, *python(stack, "from mpi4py import MPI"), environ=OVER_SHM[stack.mpi]
-    )
-    assert output.strip() == ""
-    assert len(ranks) == 2
-
-
 def test_fortran_programs_are_recorded_once(
     require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
 ):

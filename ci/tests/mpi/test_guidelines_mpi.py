@@ -11,7 +11,7 @@ from mpibench.judge.policy import Policy
 from mpibench_tune import guidelines
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
-from synthetic_guidelines import samples, session_of
+from synthetic_tuning import samples, session_of
 from test_catalogue_mpi import oversubscribed
 
 #: What the slow call waits, far above what ranks that share a core wait for each other.

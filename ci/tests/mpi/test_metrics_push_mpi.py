@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from metrics_gateway import Gateway, read
-from monitoring_servers import RULES, prometheus, pushgateway, query, wait
 from mpibench_site import notices
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.stacks.stack import Stack
+from servers import RULES, Gateway, prometheus, pushgateway, query, read, wait
 
 ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
@@ -194,17 +193,3 @@ def run_session(run_reframe: Callable[..., Any], folder: Path, metrics: str) -> 
     if "[    SKIP ]" in done.stdout:
         pytest.skip("[cores] two ranks in one node are not measured here")
     return done
-
-
-def test_a_gateway_that_refuses_harms_no_test(
-    gateway: tuple[str, Gateway],
-    require_stack: Callable[[str], Stack],
-    run_reframe: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    require_stack("mpich-wheels")
-    url, kept = gateway
-    kept.status = 400
-    done = run_session(run_reframe, tmp_path, f"prometheus+{url}/metrics/job/mpibench")
-    assert done.returncode == 0
-    assert "MPIBENCH_METRICS got no metrics: HTTP Error 400" in done.stdout + done.stderr

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
 import module_systems
+import synthetic_stack
 from module_systems import ModuleSystem
 from mpibench.stacks import probe, system
-from reframe_summary import outcome
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack
+from synthetic_project import outcome
 
 #: What is measured: mpi4py on every stack, IMB where a module
 #: brings it; over loopback and in memory.
@@ -54,12 +54,12 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
     def run(stack: Stack, *options: str, beside: Stack | None = None):
         folders = [str(Path(each.source).parent) for each in (stack, beside) if each]
         named = {metadata.EXTRA_STACKS: ":".join(folders)}
-        for _ in range(debian_stacks.MOST_STARTS):
+        for _ in range(synthetic_stack.MOST_STARTS):
             words = f"{WORDS} -p {stack.name}$"
             done = run_reframe(
                 *options, words=words, environ=named, top=sandbox, only="point_to_point.py"
             )
-            if debian_stacks.HUNG not in done.stdout:
+            if synthetic_stack.HUNG not in done.stdout:
                 break
         return done
 

@@ -177,18 +177,6 @@ def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require
         )
 
 
-def test_a_program_that_ran_alone_is_no_proof(run_here: Run, sandbox: Path, require_stack) -> None:
-    """Both are started at the same time, but as if each were alone: nothing made them meet."""
-    require_stack("mpich-wheels")
-    change_script(sandbox, (' --meet "$meet"', ""))
-    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
-    said = " ".join(stored_case(sandbox)["proof"]["sentences"])
-    assert (
-        "shared_1.1.out: Copy has the variants 'programs=2,program=1,alone', asked for were "
-        "'programs=2,program=1,shared'" in said
-    )
-
-
 def test_a_program_that_ends_early_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
     require_stack("mpich-wheels")
     change_script(
@@ -207,18 +195,6 @@ def test_a_program_that_ends_early_is_named(run_here: Run, sandbox: Path, requir
         "shared_1: ended with exit status" in said
         and "program 1 of 2 timed out after waiting 45 s for program 2" in said
     )
-
-
-def test_a_program_without_records_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("mpich-wheels")
-    change_script(
-        sandbox, ("evidence=$top/evidence/shared_$program", "evidence=$top/lost_$program")
-    )
-    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
-    said = stored_case(sandbox)["proof"]["sentences"]
-    # On a busy machine the programs may also not have run at the same time.
-    lost = [one for one in said if "none of the 1 ranks left evidence" in one]
-    assert [one.partition(":")[0] for one in lost] == ["shared_1", "shared_2"]
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -243,54 +219,3 @@ def test_three_ranks_receive_the_right_data(
     records = reader.parse(output)
     assert len(records) == 5
     assert {(row.ranks, row.variant) for row in records} == {(3, "programs=1,program=1,alone")}
-
-
-@pytest.mark.parametrize(
-    ("change", "words", "said"),
-    [
-        (
-            "instrument.PATIENCE_S = 0.2",
-            ("--program", "1", "2", "--meet", "."),
-            "program 1 of 2 timed out after waiting 0 s for program 2",
-        ),
-        (
-            "wrong = lambda: iter([(b'a', b'x')])\n"
-            "instrument.WithCopy.copy = lambda self, size: instrument.common.Operation(lambda: "
-            "None, wrong)",
-            ("--program", "1", "1"),
-            "a rank of 1, 0, received wrong data",
-        ),
-    ],
-    ids=("alone", "wrong data"),
-)
-def test_the_instrument_gives_up_with_a_sentence(
-    require_stack,
-    run_on,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: str,
-    words: tuple[str, ...],
-    said: str,
-) -> None:
-    stack = require_stack("mpich-wheels")
-    monkeypatch.chdir(tmp_path)
-    suite = catalogue.SUITES[side_by_side.NAME]
-    path = tmp_path / "changed.py"
-    path.write_text(
-        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\n"
-        "import sharing as instrument\nfrom mpi4py import MPI\n"
-        f"{change}\ninstrument.main(sys.argv[1:], MPI.COMM_WORLD)\n"
-    )
-    status, output = run_on(
-        stack,
-        *stack.python_with(suite.script.module),
-        str(path),
-        "--seconds",
-        "0.05",
-        "Copy:1000",
-        *words,
-        limit_s=120,
-    )
-    assert status != 0 and said in output
-    with pytest.raises(reader.OutputError):
-        reader.parse(output)

@@ -10,11 +10,10 @@ from subprocess import CompletedProcess
 
 import pytest
 
-import startup_programs
+import programs
 from mpibench.store import sessions
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
-from startup_programs import HELLO
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -30,7 +29,7 @@ def measure(
     def run(
         repeats: int = 1, **lines: tuple[str, ...]
     ) -> tuple[CompletedProcess[str], sessions.Case]:
-        name = startup_programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
+        name = programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
         words = f"-r --system=generic -p {name} -S level=smoke -S repeats={repeats}"
         words += " -n OsuStartup%fabric=lo%nodes=1%ppn=2%pinning=bunch"
         there = {
@@ -66,23 +65,3 @@ def test_a_start_is_stored_by_the_number_of_nodes(measure) -> None:
     # The ranks are in MPI_Init for a part of the whole launch only.
     assert all(seconds >= 0.01 for seconds in measured["osu_hello", "nodes=1", 2, "time_s"])
     assert "generic:default:osu_hello.nodes1.time" in case.entry["perfvalues"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ({"init": ()}, "the output is empty"),
-        (
-            {"hello": (HELLO[0], HELLO[1].replace("{size}", "4"))},
-            "osu_hello ran on 4 ranks, asked for were 2",
-        ),
-    ],
-)
-def test_a_start_that_says_too_little_fails(
-    measure, lines: dict[str, tuple[str, ...]], words: str
-) -> None:
-    done, case = measure(**lines)
-    assert (done.returncode, case.result, case.evidence) == (1, "fail", "missing"), done.stdout[
-        -3000:
-    ]
-    assert words in case.reason

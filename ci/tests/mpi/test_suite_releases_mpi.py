@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-import stand_in_cuda
-import suite_releases
+import synthetic_stack
 from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
@@ -26,7 +25,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
-from suite_releases import Release
+from synthetic_stack import Release
 
 FULL = os.environ.get("MPIBENCH_RELEASES") == "full"
 #: Releases that every program is run in on more ranks than two, and
@@ -55,11 +54,11 @@ def built(
 
     def get(suite: str) -> dict[Release, Stack]:
         if suite not in known:
-            there = suite_releases.here(suite)
+            there = synthetic_stack.here(suite)
             if not there:
                 pytest.skip(
                     f"[sources] no release of {suite} in "
-                    f"{suite_releases.path_of(suite, '').parent} (MPIBENCH_SOURCES)"
+                    f"{synthetic_stack.path_of(suite, '').parent} (MPIBENCH_SOURCES)"
                 )
             assert suite not in tried, (
                 f"a release of {suite} cannot be registered: see the first test that failed"
@@ -67,7 +66,9 @@ def built(
             tried.add(suite)
             with ThreadPoolExecutor(2) as pool:
                 stacks = list(
-                    pool.map(lambda release: suite_releases.register(release, mpi, place), there)
+                    pool.map(
+                        lambda release: synthetic_stack.register_release(release, mpi, place), there
+                    )
                 )
             known[suite] = dict(zip(there, stacks, strict=True))
         return known[suite]
@@ -75,19 +76,19 @@ def built(
     return get
 
 
-@pytest.mark.parametrize("suite", suite_releases.RELEASES)
+@pytest.mark.parametrize("suite", synthetic_stack.RELEASES)
 def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> None:
     for release, stack in built(suite).items():
         programs = {name for name in stack.binaries if probe.suite_of(name) == suite}
         # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own,
         # and those of NCCL and RCCL accelerators.
-        assert programs == suite_releases.offered(release), release
-        if release.version == suite_releases.RELEASES[suite][-1]:
+        assert programs == synthetic_stack.offered(release), release
+        if release.version == synthetic_stack.RELEASES[suite][-1]:
             assert {row.binary for row in catalogue.SUITES[suite].rows} <= programs
         assert stack.suites[suite]["version"], release
 
 
-@pytest.mark.parametrize("suite", suite_releases.RELEASES)
+@pytest.mark.parametrize("suite", synthetic_stack.RELEASES)
 def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, run_reframe) -> None:
     stacks = {
         release: stack
@@ -101,10 +102,10 @@ def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, ru
     done = run_reframe(words=words, top=sandbox, environ=there)
     cases = read_session(sandbox / "results" / "results.db").cases
     failed = [case for case in cases if case.result == "fail"]
-    assert not failed, suite_releases.table(failed)
+    assert not failed, synthetic_stack.table(failed)
     assert done.returncode == 0, done.stdout[-3000:]
     unsaid = [case for case in cases if case.result == "skip" and not re.search(LACKS, case.reason)]
-    assert not unsaid, suite_releases.table(unsaid)
+    assert not unsaid, synthetic_stack.table(unsaid)
     assert {case.stack for case in cases if case.result == "pass"} == {
         stack.name for stack in stacks.values()
     }
@@ -143,11 +144,11 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
     """From ReFrame's command line to the stored case, with OMB 7.5
     built for CUDA and the stand-in behind it.
     """
-    release = Release("osu", "7.5", suite_releases.path_of("osu", "7.5"))
+    release = Release("osu", "7.5", synthetic_stack.path_of("osu", "7.5"))
     if not release.tarball.is_file():
         pytest.skip(f"[sources] {release.tarball} is not there (MPIBENCH_SOURCES)")
-    toolkit = str(stand_in_cuda.make(tmp_path / "toolkit", "cuda"))
-    stack = suite_releases.register(
+    toolkit = str(synthetic_stack.make(tmp_path / "toolkit", "cuda"))
+    stack = synthetic_stack.register_release(
         release, require_stack("mpich-wheels"), tmp_path, "cuda", toolkit
     )
     partitions = (
@@ -160,7 +161,7 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
         "hostnames": [".*"],
         "partitions": [*partitions],
     }
-    config = suite_releases.write_site(sandbox, system)
+    config = synthetic_stack.write_site(sandbox, system)
     there = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
     words = f"-r --system=gpunode -p {stack.name} {SMALL} -P ppn=gpu"
     words += " -n ^Osu(PointToPoint|Collectives).*%fabric=plain_device"
@@ -174,7 +175,7 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
         ]
         for name in ("right", "another")
     }
-    assert [case.result for case in cases["right"]] == ["pass", "pass"], suite_releases.table(
+    assert [case.result for case in cases["right"]] == ["pass", "pass"], synthetic_stack.table(
         cases["right"]
     )
     assert [case.result for case in cases["another"]] == ["fail", "fail"]
@@ -195,7 +196,7 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
         assert SECOND_GPU in case.reason and "0000:81:00.0" in case.reason, case.reason
 
 
-LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)
+LIMITS = Limits(most_repetitions=synthetic_stack.REPETITIONS)
 #: Groups of OSU that have them, and options under which their programs print something else.
 GROUPS = {
     name: options

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
+import synthetic_stack
 from mpibench.stacks import compilation, probe, system
-from reframe_summary import outcome
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_project import outcome
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
-    if reason := debian_stacks.missing():
+    if reason := synthetic_stack.missing():
         pytest.skip(f"[host-mpi] {reason}")
-    return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
+    return synthetic_stack.register_debian(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 
 def test_debians_libraries_are_what_they_say(registered: dict[str, Stack], tmp_path: Path) -> None:
@@ -51,14 +51,6 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack], tmp_p
     (tmp_path / "mpirun").symlink_to(openmpi.mpirun[0])
     linked = replace(openmpi, commands={"mpirun": [str(tmp_path / "mpirun")]})
     assert compilation.ask(linked) == openmpi.build["compiled"]
-
-
-def test_mpi4py_alone_gets_the_name_it_asks_for(
-    registered: dict[str, Stack], tmp_path: Path
-) -> None:
-    stack = system.add(registered["mpich"].mpirun[0], name="mpich-alone", into=tmp_path / "alone")
-    assert list(stack.build["links"]) == ["libmpi.so.12"]
-    assert "mpi4py.bench" in stack.commands
 
 
 def test_binaries_of_the_other_abi_are_refused(
@@ -100,10 +92,10 @@ def test_both_are_measured_with_proof_on_this_machine(
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
     words = f"-r --system=generic -p (openmpi|mpich)-debian -n {case} -S level=smoke -S repeats=1"
-    there = {metadata.EXTRA_STACKS: debian_stacks.named(place)}
-    for _ in range(debian_stacks.MOST_STARTS):
+    there = {metadata.EXTRA_STACKS: synthetic_stack.named(place)}
+    for _ in range(synthetic_stack.MOST_STARTS):
         done = run_reframe(words=words, environ=there, only="point_to_point.py")
-        if debian_stacks.HUNG not in done.stdout:
+        if synthetic_stack.HUNG not in done.stdout:
             break
     # lo and shm: mpi4py on both, IMB on MPICH.
     assert done.returncode == 0, done.stdout

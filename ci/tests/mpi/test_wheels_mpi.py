@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -32,18 +31,3 @@ def test_imb_of_real_stacks_is_on_their_own_library(name: str, require_stack: Re
         output = probe.run_inside(stack, ["ldd", binary])[1]
         assert re.search(r"libmpi\.so\.12 => (\S.*) \(0x", output)[1] == stack.library
         assert "not found" not in output, output
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_real_stacks_need_no_variable_of_the_caller(
-    name: str, require_stack: RequireStack, tmp_path: Path
-) -> None:
-    """Of the caller's environment only PATH and HOME are needed;
-    Open MPI refuses to start without HOME.
-    """
-    stack = require_stack(name)
-    words = [f"{stack.prefix}/bin/mpirun", "-n", "2", "/bin/echo", "present"]
-    status, output = probe.run_inside(
-        stack, words, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    )
-    assert status == 0 and output.splitlines().count("present") == 2, output

@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from folders import SUPPORT
-from mpibench.stacks.spack.project import COMMON, list_changes, list_shared, split
-from spack_recorder import REPO
-from spack_sites import find_spack, left_out, overriding
+from mpibench.stacks.spack.project import COMMON, list_shared, split
+from synthetic_spack import REPO, find_spack, left_out, overriding
 
 #: Thirty solutions.
 pytestmark = pytest.mark.whole
@@ -244,27 +243,9 @@ def test_no_solution_leaves_a_suite_out_or_takes_an_older_mpi(
             assert mpi not in found or found[mpi][1] == pinned, name
 
 
-def test_a_site_chooses_a_fabric_by_one_line(outcomes: dict[str, Any]) -> None:
-    row = outcomes["a fabric"]
-    assert "error" not in row, row["error"]
-    assert {"fabrics=psm2", "fabrics=opx"} <= words_of(row["variants"]["libfabric"])
-
-
-def test_an_open_mpi_takes_the_pmix_that_the_sites_slurm_has(outcomes: dict[str, Any]) -> None:
-    row = outcomes["the PMIx of Slurm"]
-    assert "error" not in row, row["error"]
-    assert row["packages"]["openmpi"][1] == "5.0.10" and row["packages"]["pmix"][1] == "4.2.9"
-
-
 def test_without_rdma_nothing_of_it_is_linked(outcomes: dict[str, Any]) -> None:
     for name in ("openmpi-ethernet", "mpich-ethernet", "mvapich-ethernet"):
         assert "rdma-core" not in outcomes[name]["packages"]
-
-
-def test_every_folder_of_settings_is_looked_at(root: Path) -> None:
-    """Those for a second compiler: test_spack_stacks.py."""
-    used = {folder for name in WANTED for folder in list_shared(root, name)}
-    assert {COMMON + end for end in list_changes(root)} - used == {f"{COMMON}-clang"}
 
 
 def words_of(variants: str) -> set[str]:

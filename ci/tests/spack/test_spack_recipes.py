@@ -13,8 +13,7 @@ import yaml
 
 from folders import SUPPORT
 from reframe_tests.harness.stacks import metadata
-from spack_recorder import RECIPES, REPO
-from spack_sites import find_spack, left_out
+from synthetic_spack import RECIPES, REPO, find_spack, left_out
 
 #: Stand-ins for what a GPU or a Slurm needs: solving asks only
 #: whether there is something to depend on.
@@ -101,11 +100,6 @@ SCOPES = [
     )
     for path in sorted(metadata.ROOT.glob(pattern))
 ]
-WRITTEN = (
-    "repo/spack_repo/mpibench/**/*.py",
-    "environments/*/*.yaml",
-    "site_configs/template/spack/*/*.yaml",
-)
 
 
 @pytest.fixture(scope="module")
@@ -158,17 +152,6 @@ def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scop
     assert done.returncode == 0 and "CFG-PACKAGES: passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_no_spec_is_written_as_before_spack_1(root: Path) -> None:
-    """What ``spack style`` has for repositories of recipes: compilers as
-    dependencies, in the order that Spack writes.
-    """
-    files = [path for pattern in WRITTEN for path in root.glob(pattern)]
-    assert len(files) > 25
-    command = [find_spack().program, "--color=never", "style", "--spec-strings", *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0 and done.stdout == "", done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("solved")
@@ -197,14 +180,3 @@ def test_solved(outcomes: dict[str, Any], spec: str, wanted: tuple[str, str]) ->
 @pytest.mark.parametrize(("spec", "reason"), REFUSED.items(), ids=REFUSED)
 def test_refused_with_its_reason(outcomes: dict[str, Any], spec: str, reason: str) -> None:
     assert reason in outcomes[spec].get("error", ""), outcomes[spec]
-
-
-def test_every_conflict_has_been_seen(outcomes: dict[str, Any]) -> None:
-    """Also those that a derived recipe inherits are listed; only
-    our own start with the package's name.
-    """
-    own = [message for message in outcomes["conflicts"] if message.startswith(tuple(RECIPES))]
-    assert len(own) >= 13
-    assert [
-        message for message in own if not any(reason in message for reason in REFUSED.values())
-    ] == []

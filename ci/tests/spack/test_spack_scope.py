@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench import cli
 from mpibench.stacks.spack import build, scope
 from mpibench.stacks.spack.project import Spack, locate_spack
 from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import copy_environments, find_spack
+from synthetic_spack import copy_environments, find_spack
 
 
 @dataclass
@@ -190,52 +189,6 @@ def test_what_a_person_wrote_stays_to_the_letter(tmp_path: Path, text: str) -> N
     scope.add(path, FOUND)
     assert scope.read(path) == {**before, **FOUND}
     assert not before or path.read_text().startswith(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("packages:\n  gmake:\n    buildable: false\n", "has an entry for gmake"),
-        (
-            "packages: {openmpi: {buildable: false}}\n",
-            "is not laid out so that lines can follow its last",
-        ),
-        (
-            "packages:\n  openmpi: {buildable: false}\nconfig:\n  a: 1\n",
-            "is not laid out so that lines can follow its last",
-        ),
-    ],
-)
-def test_what_has_no_place_in_the_file_is_printed_to_add_by_hand(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    path = tmp_path / "packages.yaml"
-    path.write_text(text)
-    with pytest.raises(BadInput) as refused:
-        scope.add(path, FOUND)
-    assert (
-        said in str(refused.value)
-        and "gmake@4.3" in str(refused.value)
-        and "\n" not in str(refused.value)
-    )
-    assert path.read_text() == text
-
-
-def test_find_builds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stacks", "build", "openmpi", "--find"]) == cli.BAD_INPUT
-    assert "--find builds nothing; leave out openmpi" in capsys.readouterr().err
-
-
-def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "packages.yaml"
-    for text, said in (
-        ("packages: [", r"packages\.yaml, line 1 is not YAML"),
-        ("packages: 7", r"is not a packages\.yaml"),
-        ("packages: {gcc: {externals: [{prefix: /usr}]}}", r"is not a packages\.yaml"),
-    ):
-        path.write_text(text)
-        with pytest.raises(BadInput, match=said):
-            scope.read(path)
 
 
 @pytest.mark.whole

@@ -24,7 +24,7 @@ from mpibench.stacks.spack import build, lock, modulefiles
 from mpibench.stacks.spack.project import Spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from spack_sites import copy_lean_project, find_scope, find_spack
+from synthetic_spack import copy_lean_project, find_scope, find_spack
 
 NAME = "openmpi"
 #: Variable that names the keyring Spack uses.

@@ -13,7 +13,7 @@ import yaml
 
 from mpibench.stacks.spack import build, lock
 from mpibench.stacks.spack.project import Spack
-from spack_sites import copy_project, find_spack
+from synthetic_spack import copy_project, find_spack
 
 #: Each of these solutions considers all of Spack's packages.
 pytestmark = pytest.mark.whole

@@ -28,7 +28,7 @@ from mpibench.stacks.spack.project import Spack, list_by_default
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import copy_lean_project, find_scope, find_spack, overriding
+from synthetic_spack import copy_lean_project, find_scope, find_spack, overriding
 
 MPIS = {name: f"{name}-spack" for name in ("openmpi", "mpich", "intel-oneapi-mpi", "mvapich2")}
 

@@ -7,7 +7,6 @@ browser reads file descriptor 3 and writes 4, messages end with a zero byte).
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -197,11 +196,6 @@ class Page:
         """Move the pointer to a place of the window and click there."""
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def print_pdf(self, path: Path) -> None:
-        """Print the page, with its own page size, as PDF."""
-        data = self._call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]
-        path.write_bytes(base64.b64decode(data))
 
 
 @contextmanager

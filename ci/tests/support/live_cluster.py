@@ -1,22 +1,38 @@
-"""A mini-cluster for tests: the real command, in a runtime
-directory of its own, taken down whatever happens.
+"""A mini-cluster for tests: of one test or shared by a folder, with leaf switches, with ReFrame on its
+head as a user runs it, and taken down whatever happens.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mpibench_cluster import namespaces, packages, plan, state
+from folders import UNFINISHED
+from mpibench.store import sessions
+from mpibench.store.sessions import Case
+from mpibench_cluster import lifecycle, namespaces, packages, plan, slurm, state
+from mpibench_cluster.plan import HEAD
+from programs import wait_for
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_stack import sealed
+
+# ---- A mini-cluster for tests: the real command, in a runtime directory of its own, taken down
+# whatever happens.
 
 #: What `mpibench cluster` does, without the other commands' imports.
 ENTRY = (
@@ -196,3 +212,395 @@ def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
     with taken_down(cluster):
         cluster.good("up", *options)
         yield cluster
+
+
+# ---- A mini-cluster with leaf switches, and maps of its pairs as a user measures them.
+
+WHERE = (
+    "-n",
+    "PairMap%fabric=eth100m",
+    "-p",
+    "mpich-wheels",
+    "--system=minicluster:eth100m",
+    "-S",
+    "orders=2",
+)
+
+
+def measure(cluster: LiveCluster, folder: Path, *options: str) -> Case:
+    """The one case of a session."""
+    (case,) = run(cluster, folder, *WHERE, *options, files=["parallel_transfer.py"]).measured
+    assert case.pair_map is not None, case.reason
+    return case
+
+
+def bandwidths(case: Case) -> dict[tuple[str, str], float]:
+    """The best of each direction of each pair, in MB/s: what a busy machine
+    makes of it is never more than the link carries.
+    """
+    return _extreme(case, BANDWIDTH, max)
+
+
+def latencies(case: Case) -> dict[tuple[str, str], float]:
+    """The least of each pair, in us."""
+    return _extreme(case, LATENCY, min)
+
+
+def _extreme(case: Case, quantity: str, choose: object) -> dict[tuple[str, str], float]:
+    assert case.pair_map is not None
+    values_of: dict[tuple[str, str], list[float]] = {}
+    for value in case.pair_map.values:
+        if value.quantity == quantity and value.value is not None:
+            values_of.setdefault((value.source, value.target), []).append(value.value)
+    assert callable(choose)
+    return {pair: choose(values) for pair, values in values_of.items()}
+
+
+# ---- One mini-cluster for all tests that only use it: made whole after each of them, and a new
+# one after one that broke it.
+
+#: Seconds for what ends by itself (a job's last steps), and for what had to be healed.
+GRACE_S = 10.0
+HEALING_S = 120.0
+
+
+class SharedCluster:
+    """The cluster, brought up when it is first wanted.
+
+    :param top: folder for it; below it is ``folder``, which all nodes see.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self.folder = top / "shared"
+        self.folder.mkdir()
+        self.cluster = LiveCluster(top / "cluster")
+        #: How often it was brought up.
+        self.ups = 0
+        self._whole = False
+        self._usual: dict[str, dict[str, int]] = {}
+        self._own: dict[str, set[str]] = {}
+        self._probe = top / "probe"
+        self._refusal: str | None = None
+        self._until_closed = ExitStack()
+
+    def take(self) -> LiveCluster:
+        """The cluster, with nothing of other tests on it; the test is
+        skipped, with the reason, where there can be none.
+        """
+        if not self._whole:
+            if not self.ups and self._refusal is None:
+                self._refusal = unavailable(self._probe) or ""
+            if self._refusal:
+                pytest.skip(f"[cluster] no mini-cluster here: {self._refusal}")
+            if self.ups:
+                self.cluster("down")
+            else:
+                self._until_closed.enter_context(taken_down(self.cluster))
+            self.cluster.good("up", "--share", str(self.folder))
+            self.ups += 1
+            self._usual = self._mtus()
+            snapshot = self.cluster.state()
+            self._own = {
+                node: set(namespaces.processes_of(init).values())
+                for node, init in snapshot.nodes.items()
+            }
+            self._whole = True
+        return self.cluster
+
+    @contextmanager
+    def lent(self) -> Iterator[LiveCluster]:
+        """The cluster until somebody else may have it: ``take``, then ``restore``."""
+        cluster = self.take()
+        try:
+            yield cluster
+        finally:
+            self.restore()
+
+    def left(self) -> list[str]:
+        """What a test has left of itself or broken; empty if everything is as it was brought up."""
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(state.RUNTIME_VARIABLE, str(self.cluster.runtime))
+                if (there := lifecycle.look()).status:
+                    return list(there.lines())
+                snapshot = self.cluster.state()
+                busy = {
+                    node: word
+                    for node, word in slurm.node_states(snapshot).items()
+                    if word != "idle"
+                }
+                queue = namespaces.run(
+                    snapshot,
+                    snapshot.node_process(HEAD),
+                    ["squeue", "--noheader", "-o", "job %i %T"],
+                ).stdout
+        except BadInput as error:
+            return [str(error)]
+        changed = [
+            f"MTU of {node}: {mtus}"
+            for node, mtus in self._mtus().items()
+            if mtus != self._usual[node]
+        ]
+        running = [
+            f"{name} (process {pid}) runs on {node}"
+            for node, pid, name in self._strangers(snapshot)
+        ]
+        return [
+            *(f"{node} {word}" for node, word in busy.items()),
+            *queue.splitlines(),
+            *changed,
+            *running,
+        ]
+
+    def restore(self) -> None:
+        """End jobs and programs that a test has left, heal faults, and see that this was all.
+
+        :raises AssertionError: naming what is left. Who takes the cluster next gets a new one.
+        """
+        self._whole = False
+        if not self.cluster.runtime.exists() or not self.cluster.state().init.alive:
+            raise AssertionError("the cluster is gone")
+        if self.cluster.state().faults or not wait_for(lambda: not self.left(), GRACE_S):
+            self._heal()
+            assert wait_for(lambda: not self.left(), HEALING_S), self.left()
+        self._whole = True
+
+    def close(self) -> None:
+        """Take the cluster down."""
+        self._until_closed.close()
+
+    def _heal(self) -> None:
+        # A stopped rank cannot be cancelled, and a cluster without its
+        # daemons cancels nothing: healed first.
+        cleared = self.cluster("fault", "clear")
+        self.cluster("exec", "--", "scancel", "--me")
+        for _, pid, _ in self._strangers(self.cluster.state()):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(pid, signal.SIGKILL)
+        assert cleared.returncode == 0, cleared.stdout + cleared.stderr
+
+    def _strangers(self, snapshot: state.State) -> list[tuple[str, int, str]]:
+        """Node, process and name of what runs there and is none of the cluster's own."""
+        return [
+            (node, pid, name)
+            for node, init in snapshot.nodes.items()
+            for pid, name in namespaces.processes_of(init).items()
+            if pid != init.pid and name not in self._own[node]
+        ]
+
+    def _mtus(self) -> dict[str, dict[str, int]]:
+        """MTU of each interface of each node."""
+        snapshot = self.cluster.state()
+        shown = {
+            node: namespaces.run(snapshot, init, ["ip", "-json", "link"]).stdout
+            for node, init in snapshot.nodes.items()
+        }
+        return {
+            node: {row["ifname"]: row["mtu"] for row in json.loads(text)}
+            for node, text in shown.items()
+        }
+
+
+# ---- ReFrame on the mini-cluster's head as a user runs it there, and its session as the database
+# has it.
+
+#: ReFrame on a shared, busy machine: seconds after which something hangs.
+LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Done:
+    """One ReFrame run.
+
+    :param status: exit status of ``reframe``.
+    :param output: what it printed.
+    :param folder: its prefix, with ``stage`` and ``output``.
+    """
+
+    status: int
+    output: str
+    folder: Path
+
+    @property
+    def session(self) -> sessions.Session:
+        """The session as stored."""
+        return sessions.read_session(self.folder / "results.db")
+
+    @property
+    def measured(self) -> list[sessions.Case]:
+        """Cases that were not skipped."""
+        return [case for case in self.session.cases if case.result != "skip"]
+
+
+def run(
+    cluster: LiveCluster,
+    folder: Path,
+    *options: str,
+    files: Sequence[str] = ("point_to_point.py",),
+    environ: dict[str, str] | None = None,
+) -> Done:
+    """Run the project's tests on the cluster.
+
+    :param files: the test files to load; the others would cost time for nothing.
+    :param folder: empty folder that all nodes see; stage, output and database go there.
+    """
+    folder.mkdir()
+    settings = {
+        "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
+        "RFM_COLORIZE": "no",
+        "RFM_PREFIX": str(folder),
+        "RFM_SQLITE_DB_FILE": str(folder / "results.db"),
+        "RFM_SAVE_LOG_FILES": "no",
+        **(environ or {}),
+    }
+    reframe = str(Path(sys.executable).parent / "reframe")
+    tests = [word for name in files for word in ("-c", str(ROOT / "reframe_tests" / name))]
+    words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, *tests)
+    done = cluster("exec", "--", *words, "--run", "-S", "level=smoke", *options, timeout_s=LIMIT_S)
+    return Done(done.returncode, done.stdout + done.stderr, folder)
+
+
+# ---- ReFrame on the head of a mini-cluster, with a checkout of its own: bundled systems, chosen
+# stacks, results thrown away.
+
+#: Name of the timestamped folder below stage and output, fixed so that a test knows it beforehand.
+STAMP = "now"
+
+
+class Box:
+    """A checkout below ``top``, which the cluster shows on all its nodes,
+    and ReFrame in it with the tests of two ranks.
+    """
+
+    def __init__(self, cluster: LiveCluster, top: Path, stacks: Iterable[Stack]) -> None:
+        self.cluster = cluster
+        self.top = top
+        for name in ("site_configs", "reframe_tests"):
+            shutil.copytree(ROOT / name, top / name, ignore=UNFINISHED)
+        shutil.copytree(ROOT / "results" / "recorder", top / "results" / "recorder")
+        (top / "environments").mkdir()
+        shutil.copy(ROOT / "environments" / "stack.schema.json", top / "environments")
+        for stack in stacks:
+            self.add_stack(json.loads(Path(stack.source).read_text()))
+
+    def add_stack(self, document: dict[str, Any]) -> None:
+        """Register a stack by its metadata."""
+        target = self.top / "environments" / document["name"] / "stack.json"
+        target.parent.mkdir()
+        target.write_text(json.dumps(sealed(document)))
+
+    def amend(self, text: str) -> None:
+        """Append Python to the cluster's system.py; it may change ``system``
+        and use ``by_name`` (partitions by name).
+        """
+        path = self.top / "site_configs" / "minicluster" / "system.py"
+        lines = [
+            path.read_text(),
+            'by_name = {row["name"]: row for row in system["partitions"]}',
+            text,
+            "",
+        ]
+        path.write_text("\n".join(lines))
+
+    def keep_partitions(self, *names: str) -> None:
+        """Leave only these partitions, in this order: cases run in it
+        when they run one after the other.
+        """
+        self.amend(f'system["partitions"] = [by_name[name] for name in {names!r}]')
+
+    @property
+    def database(self) -> Path:
+        """ReFrame's results database."""
+        return self.top / "results" / "results.db"
+
+    @property
+    def stage(self) -> Path:
+        """Stage directory of a session."""
+        return self.top / "results" / "stage" / STAMP
+
+    def begin(
+        self, *options: str, names: str, system: str = "minicluster", level: str = "smoke"
+    ) -> subprocess.Popen[str]:
+        """Start a session on the cluster's head."""
+        settings = {
+            "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
+            "RFM_COLORIZE": "no",
+            "RFM_PREFIX": str(self.top / "results"),
+        }
+        words = [
+            "exec",
+            "--",
+            "env",
+            *(f"{key}={value}" for key, value in settings.items()),
+            str(Path(sys.executable).parent / "reframe"),
+            "-c",
+            str(self.top / "reframe_tests" / "point_to_point.py"),
+            "-r",
+            "-S",
+            f"level={level}",
+            f"--system={system}",
+            "-n",
+            names,
+            f"--timestamp={STAMP}",
+            *options,
+        ]
+        return self.cluster.begin(*words)
+
+    def run(
+        self, *options: str, names: str, system: str = "minicluster", timeout_s: float = 400
+    ) -> tuple[int, str]:
+        """A whole session: exit status and output."""
+        session = self.begin(*options, names=names, system=system)
+        return end_of(session, timeout_s)
+
+    def cases(self) -> dict[str, dict[str, Any]]:
+        """Test cases of the last stored session, by partition and
+        stack (``eth1g mpich-wheels``).
+        """
+        with sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True) as db:
+            [(text,)] = db.execute(
+                "select json_blob from sessions order by session_start_unix desc limit 1"
+            ).fetchall()
+        rows = [case for run in json.loads(text)["runs"] for case in run["testcases"]]
+        return {f"{case['partition']} {case['environ']}": case for case in rows}
+
+    def sessions(self) -> int:
+        """Number of stored sessions."""
+        if not self.database.exists():
+            return 0
+        with sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True) as db:
+            [(number,)] = db.execute("select count(*) from sessions").fetchall()
+        return int(number)
+
+    def files(self, partition: str, pattern: str) -> list[Path]:
+        """Files below the stage directory of a partition's cases."""
+        return sorted((self.stage / "minicluster" / partition).glob(f"*/*/{pattern}"))
+
+    @staticmethod
+    def command(*words: str) -> list[str]:
+        """Command line of ``mpibench``."""
+        return [
+            sys.executable,
+            "-c",
+            "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))",
+            *words,
+        ]
+
+    def mpibench(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The command, on this machine."""
+        return subprocess.run(
+            self.command(*words),
+            capture_output=True,
+            text=True,
+            timeout=180,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+
+
+def end_of(session: subprocess.Popen[str], timeout_s: float = 400) -> tuple[int, str]:
+    """Exit status and output of a session that was begun."""
+    try:
+        output, _ = session.communicate(timeout=timeout_s)
+    finally:
+        session.kill()
+    return session.returncode, output

@@ -1,17 +1,25 @@
-"""Rank records made by hand: one rank's file as the recorder
-writes it, and what can be changed in it.
-"""
+"""Rank records, conditions and outputs made by hand, and what can be changed in them."""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence
+from reframe_tests.harness.machine import topology
+from reframe_tests.harness.sites import site
+from studies.output_damage import golden
 from synthetic_stack import made_stack
+
+# ---- Rank records made by hand: one rank's file as the recorder writes it, and what can be
+# changed in it.
 
 SNAPSHOT: dict[str, Any] = {
     "cpus": "0",
@@ -136,3 +144,184 @@ def exchange(
         )
         for number in (0, 1)
     ]
+
+
+# ---- Conditions resolved from a made-up site and stack, with values that no shell may touch.
+
+ODD = "1:0-4096;2:4097-  $(touch made)`touch made`$HOME ${HOME} \"x\" 'y' \\ & | * #"
+
+
+def resolved(
+    stack=STACK, nodes: int = 1, launcher: str = "local", **more: object
+) -> condition.Condition:
+    """A condition on ``eth0``; site and user set a variable each to
+    ``ODD``; ``more`` goes to ``condition.resolve``.
+    """
+    row = {
+        "transport": "tcp",
+        "scope": "cluster" if nodes > 1 else "node",
+        "rails": [{"device": "eth0"}],
+    }
+    recommended = [
+        {
+            "section": "manual",
+            "stacks": ["*"],
+            "env_vars": {"SITES_OWN": ODD, "OMPI_MCA_coll_tuned_x": ODD},
+        }
+    ]
+    asked = condition.Asked(site.fabrics_of({"fabrics": {"eth": row}})["eth"], nodes, "1", "none")
+    partition = condition.Partition(
+        topology.describe(1, 2),
+        {"recommended": recommended, "fabrics": {"eth": row}},
+        launcher=launcher,
+        **more,
+    )
+    return condition.resolve(stack, asked, partition, {"USERS_OWN": ODD, "OMPI_MCA_pml": "cm"})
+
+
+def simple_condition(
+    env: dict[str, str], paths: dict[str, tuple[str, ...]], debug: dict[str, str], **more: Any
+) -> SimpleNamespace:
+    """What a job of two stacks reads of a condition; ``more`` replaces attributes."""
+    empty = SimpleNamespace(files={}, scripts={})
+    stack = SimpleNamespace(
+        name="theirs", env_vars=env, prepend_path=paths, variables=env, search_paths=paths
+    )
+    return SimpleNamespace(
+        **{
+            "stack": stack,
+            "job_env": {},
+            "assignments": {},
+            "debug_env": debug,
+            "binding": empty,
+            "bootstrap": empty,
+            "core_list": None,
+            **more,
+        }
+    )
+
+
+# ---- Records of a server and a client as ``cascade/end.py`` leaves them, with any command,
+# output and counters.
+
+ADDRESSES = {"server": "10.61.1.1", "client": "10.61.1.2"}
+HOSTS = {"server": "c1", "client": "c2"}
+PORT = 47011
+LINK = {"operstate": "up", "mtu": "1500", "speed": "1000", "carrier_changes": "2"}
+QUIET = {"lo": 0, "mgmt": 20_000, "eth10g": 500}
+
+
+def filled(words: Sequence[str], which: str) -> list[str]:
+    """Words of a program with the addresses in them, variables left out."""
+    places = {"{address}": ADDRESSES["server"], "{port}": str(PORT), "{own}": ADDRESSES[which]}
+    return [places.get(word, word) for word in words if "=" not in word or not word[0].isupper()]
+
+
+def end(
+    which: str,
+    words: Sequence[str],
+    output: str,
+    *,
+    rx: int,
+    tx: int,
+    others: Mapping[str, int] = QUIET,
+    **changes: Any,
+) -> str:
+    """The record of one end.
+
+    :param rx: bytes that its interface received meanwhile; ``tx``: those it sent.
+    :param others: bytes that other interfaces received meanwhile.
+    """
+    filled_words = filled(words, which)
+    start = {"link": LINK, "counters": {"rx_bytes": 1000, "tx_bytes": 1000}}
+    after = {"link": LINK, "counters": {"rx_bytes": 1000 + rx, "tx_bytes": 1000 + tx}}
+    start["others"] = {name: {"rx_bytes": 7, "tx_bytes": 7} for name in others}
+    after["others"] = {
+        name: {"rx_bytes": 7 + count, "tx_bytes": 7} for name, count in others.items()
+    }
+    row = {
+        "end": which,
+        "host": HOSTS[which],
+        "interface": "eth1g",
+        "meeting": "0123456789abcdef",
+        "failed": "",
+        "address": ADDRESSES[which],
+        "port": PORT,
+        "words": filled_words,
+        "variables": {},
+        "cores": "0",
+        "status": 0,
+        "ended": "by itself",
+        "seconds": 1.0,
+        "output": output,
+        "errors": "",
+        "before": start,
+        "after": after,
+        **changes,
+    }
+    content = f"# {which} of {filled_words[0]}, format 1\n{json.dumps(row, sort_keys=True)}\n"
+    return f"{content}# end: CRC-32 {zlib.crc32(content.encode()):08x}\n"
+
+
+# ---- Outputs of the instruments, made or changed: JSON Lines with the number of rows and the
+# checksum they should have.
+
+#: Between rows: what is above can be used.
+SO_FAR = {"so_far": True}
+
+
+def sealed(head: dict[str, Any], lines: Iterable[dict[str, Any]], rows: int | None = None) -> str:
+    """An output.
+
+    :param lines: rows, :data:`SO_FAR`, and lines that are no rows, which
+        are those with ``silent`` or ``seconds``.
+    """
+    text = ""
+    count = 0
+    for line in (head, *lines, {"end": True}):
+        if kind := next((kind for kind in ("so_far", "end") if kind in line), ""):
+            line = {
+                kind: head["instrument"],
+                "rows": count if rows is None else rows,
+                "crc32": zlib.crc32(text.encode()),
+            }
+        else:
+            count += not (line is head or {"silent", "seconds"} & set(line))
+        text += json.dumps(line) + "\n"
+    return text
+
+
+def lines_of(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """First line and all others but the last."""
+    head, *rest = map(json.loads, text.splitlines())
+    return head, [SO_FAR if "so_far" in line else line for line in rest[:-1]]
+
+
+# ---- Outputs of HPCC with other numbers than the recorded one, in its sections and in its
+# summary.
+
+#: On a grid of 1 x 2 ranks.
+TEXT = golden("hpcc-1.5.0-n2.txt")
+
+
+def on_grid(rows: int, columns: int) -> str:
+    """The recorded output on another grid; the transform takes a power of two."""
+    ranks = rows * columns
+    counts = {
+        "CommWorldProcs": ranks,
+        "HPL_nprow": rows,
+        "HPL_npcol": columns,
+        "PTRANS_nprow": rows,
+        "PTRANS_npcol": columns,
+    }
+    counts["MPIFFT_Procs"] = 1 << (ranks.bit_length() - 1)
+    text = TEXT.replace("Number of nodes: 2\n", f"Number of nodes: {counts['MPIFFT_Procs']}\n")
+    text = text.replace("Running on 2 processors", f"Running on {ranks} processors")
+    text = re.sub(
+        r"(?m)^((?:W\w+ +640|(?:WALL|CPU ) +320 +320  80)  +80 +)1 +2 ",
+        rf"\g<1>{rows} {columns} ",
+        text,
+    )
+    return re.sub(
+        rf"(?m)^({'|'.join(counts)})=\d+$", lambda match: f"{match[1]}={counts[match[1]]}", text
+    )

@@ -1,16 +1,30 @@
-"""A project that ci/setup and ci/test can set up in a second, without
-network: the real scripts, everything else tiny.
-"""
+"""Projects: one that is set up in a second, one whose whole night takes seconds, and copies."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pip
+
+from folders import SUPPORT, UNFINISHED
+from reframe_tests.harness.sites.site import ROOT
+from synthetic_session import STACKS, case
+from synthetic_site import SYSTEM
+from synthetic_stack import write_stack
+
+# ---- A project that ci/setup and ci/test can set up in a second, without network: the real
+# scripts, everything else tiny.
 
 PYPROJECT = """
 [build-system]
@@ -158,3 +172,240 @@ class Project:
         return subprocess.run(
             command, env=self.environ, capture_output=True, text=True, check=True
         ).stdout.strip()
+
+
+# ---- A project in which a whole ``ci/nightly`` takes seconds: the real scripts, ReFrame and
+# commands, tests that replay a plan.
+
+#: What happens in each job before the "benchmark".
+DURING = "eval $NIGHT_DURING; echo"
+
+
+class NightProject:
+    """The project in a folder of its own, with two stacks and one case on each."""
+
+    def __init__(self, top: Path, stacks: Sequence[str] = tuple(STACKS)[:2]) -> None:
+        self.top = top
+        self.results = top / "results"
+        for package in ROOT.glob("ci/mpibench*"):
+            shutil.copytree(package, top / "ci" / package.name, ignore=UNFINISHED)
+        shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
+        shutil.copytree(
+            ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=UNFINISHED
+        )
+        for pattern in (
+            "ci/nightly",
+            "site_configs/*.py",
+            "site_configs/*.json",
+            "site_configs/*.yaml",
+            "environments/*.json",
+            "reframe_tests/__init__.py",
+        ):
+            for path in ROOT.glob(pattern):
+                target = top / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+        check = (SUPPORT / "synthetic_check.py").read_text()
+        changed = check.replace('executable = "echo"', f'executable = "{DURING}"')
+        assert changed != check
+        self.write("reframe_tests/replay_plan.py", changed)
+        self.write("site_configs/tiny/system.py", SYSTEM)
+        self.register(*stacks)
+        self.plan(map(case, stacks))
+        self.write("ci/setup", f"#!/bin/bash\ntouch {top}/set-up\n", executable=True)
+        path = f"{top}/bin:{Path(sys.executable).parent}:$PATH"
+        self.write(".venv/bin/activate", f"export PATH={path} PYTHONPATH={top}/ci:{top}\n")
+        (top / "tmp").mkdir()
+
+    def write(self, name: str, text: str, executable: bool = False) -> Path:
+        """Write a file of the project."""
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755 if executable else 0o644)
+        return path
+
+    def register(self, *names: str) -> None:
+        """Stacks that are there."""
+        for name in names:
+            write_stack(self.top / "environments" / "wheels" / name, name=name, origin="wheels")
+
+    def plan(self, cases: Iterable[dict[str, Any]]) -> None:
+        """What the tests are to measure from now on."""
+        self.write("plan.json", json.dumps(list(cases)))
+
+    def begin(
+        self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None
+    ) -> subprocess.Popen[str]:
+        """Start a night, in a folder of the project; a variable that is ``None`` is not set."""
+        settings = {
+            "SYNTHETIC_PLAN": str(self.top / "plan.json"),
+            "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
+            "TMPDIR": str(self.top / "tmp"),
+        }
+        # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
+        settings.setdefault("PREFLIGHT", "no")
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("LABEL", "MODE", "MAILTO")
+        }
+        wanted = {**inherited, **settings, **environ}
+        return subprocess.Popen(
+            [str(self.top / script), *options],
+            cwd=self.top / folder,
+            env={name: value for name, value in wanted.items() if value is not None},
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def run(
+        self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None
+    ) -> tuple[int, str]:
+        """Exit status and output of a night."""
+        night = self.begin(*options, script=script, folder=folder, **environ)
+        output, _ = night.communicate(timeout=300)
+        return night.returncode, output
+
+    @property
+    def session(self) -> str:
+        """Tonight's session id; empty if there is none."""
+        path = self.results / "session-id"
+        return path.read_text().strip() if path.exists() else ""
+
+
+# ---- A table of stacks with tiny wheels of its own, so that installing can be tested without
+# network and MPI. The MPI in them is two files: an ``mpirun`` that runs its command, and a
+# ``libmpi`` that a matching ``mpi4py`` maps and whose version it reports from ``lib/version``.
+
+MPIRUN = '#!/bin/sh\nshift 2\nexec "$@"\n'
+IMB = '#!/bin/sh\necho "#    Intel(R) MPI Benchmarks 2021.11"\n'
+MPI4PY = """
+import mmap, os, pathlib
+
+library = pathlib.Path(os.environ["MPI4PY_LIBMPI"])
+stream = library.open("rb")
+mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class MPI:
+    def Get_library_version():
+        return library.with_name("version").read_text()
+"""
+
+
+def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
+    """Write a wheel; paths below ``bin/`` and ``lib/`` are data files
+    of the prefix, the others Python modules.
+    """
+    info = f"{name}-{version}.dist-info"
+    data = f"{name}-{version}.data/data"
+    content = {
+        f"{data}/{path}" if path.split("/")[0] in ("bin", "lib") else path: text
+        for path, text in files.items()
+    }
+    content[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    content[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    rows = []
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in content.items():
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
+            archive.writestr(entry, text)
+            digest = (
+                base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+                .rstrip(b"=")
+                .decode()
+            )
+            rows.append(f"{path},sha256={digest},{len(text.encode())}\n")
+        archive.writestr(f"{info}/RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
+    return wheel
+
+
+def make_mpi_wheel(folder: Path, name: str, version: str, imb: bool = False) -> Path:
+    """A wheel with an MPI that reports ``<name> <version>``, with ``IMB-MPI1`` on request."""
+    files = {"bin/mpirun": MPIRUN, "lib/libmpi.so.12": name, "lib/version": f"{name} {version}\0"}
+    return make_wheel(folder, name, version, files | ({"bin/IMB-MPI1": IMB} if imb else {}))
+
+
+def make_mpi4py_wheel(folder: Path) -> Path:
+    """A wheel that stands in for mpi4py 4.1.2."""
+    return make_wheel(folder, "mpi4py", "4.1.2", {"mpi4py/__init__.py": MPI4PY})
+
+
+def pin(wheel: Path) -> str:
+    """The line of a requirement file for a wheel, with its checksum."""
+    name, version = wheel.name.split("-")[:2]
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+
+
+def row(folder: str, wheel: str, **changes: Any) -> dict[str, Any]:
+    """One row of the table, for the wheel pinned in ``<folder>.txt``."""
+    return {
+        "mpi": "mpich",
+        "wheel": wheel,
+        "requirements": [f"{folder}.txt", "mpi4py.txt"],
+        "download_mb": 1,
+        "machines": ["x86_64"],
+        "glibc": "2.28",
+        "device": "",
+        "abi": "mpich",
+        "launcher_family": "hydra",
+        "library": "lib/libmpi.so.12",
+        "library_version_pattern": f"^{wheel} {{version}}$",
+        "env_vars": {"ROOT": "{prefix}"},
+        **changes,
+    }
+
+
+def write_table(wheels: Path, index: Path, schema: Path) -> None:
+    """Two stacks in ``wheels``: ``donor``, which ships IMB, and
+    ``guest``, which runs it; their wheels in ``index``.
+    """
+    wheels.mkdir(parents=True)
+    imb = {"version": "2021.11", "from": "donor", "binaries": ["IMB-MPI1"]}
+    table = {
+        "stacks": {
+            "donor": row("donor", "donormpi", programs=imb),
+            "guest": row("guest", "guestmpi", programs=imb),
+        }
+    }
+    (wheels / "stacks.yaml").write_text(json.dumps(table))  # JSON is YAML
+    (wheels / "stacks.schema.json").write_text(schema.read_text())
+    (wheels / "donor.txt").write_text(pin(make_mpi_wheel(index, "donormpi", "1.2", imb=True)))
+    (wheels / "guest.txt").write_text(pin(make_mpi_wheel(index, "guestmpi", "3.4")))
+    (wheels / "mpi4py.txt").write_text(pin(make_mpi4py_wheel(index)))
+
+
+# ---- One case of the project's tests as ReFrame is asked for it, and what tests change in a copy
+# of the project.
+
+NAME = "ImbPointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
+# ReFrame 4.10 forgets -p when --mode is given, so the level is set as the mode would.
+ONE_CASE = ("-S", "level=smoke", "-n", NAME, "-p", "mpich-wheels")
+
+
+def recommend(top: Path, variables: dict[str, str]) -> None:
+    """The generic system's partition recommends variables for every stack."""
+    path = top / "site_configs" / "generic" / "system.py"
+    entry = {"section": "test", "stacks": ["*"], "env_vars": variables}
+    path.write_text(
+        f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['recommended'] "
+        f"= [{entry!r}]\n"
+    )
+
+
+# ---- What ReFrame says at the end of a run.
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Cases that ran, failed and were aborted."""
+    match = re.search(r"Ran (\d+)/\d+ .*\((\d+) failure\(s\), .*?(\d+) aborted\)", done.stdout)
+    assert match, done.stdout + done.stderr
+    return dict(zip(("ran", "failed", "aborted"), map(int, match.groups()), strict=True))

@@ -1,10 +1,26 @@
-"""The folder of a made-up site, right or wrong in one place."""
+"""Sites: right or wrong in one place, tiny, to plan nights for, of centres, and as the docs show."""
 
 from __future__ import annotations
 
 import copy
+import os
 import pprint
+import shlex
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.machine.topology import describe
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue
+from synthetic_stack import write_stack
+
+# ---- The folder of a made-up site, right or wrong in one place.
 
 #: Way to the fabrics in a system.
 FABRICS = ("partitions", 0, "extras", "fabrics")
@@ -56,3 +72,548 @@ def edit(path: tuple, value: object) -> dict:
     else:
         node[path[-1]] = value
     return system
+
+
+# ---- A project with one system, one test that writes a file, and the real configuration code:
+# ReFrame runs it in two seconds.
+
+SYSTEM = """
+system = {
+    "name": "tiny",
+    "descr": "one node for tests",
+    "hostnames": [".*"],
+    "partitions": [
+        {
+            "name": "node", "scheduler": "local", "launcher": "local", "max_jobs": 1, "processor": {"num_cpus": 2},
+            "extras": {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}},
+        },
+    ],
+}
+"""
+SETTINGS = f"""
+import sys
+from pathlib import Path
+sys.path.append({str(ROOT)!r})
+from reframe_tests.harness.sites import site
+site_configuration = site.load(Path(__file__).resolve().parent.parent)
+"""
+TEST = """
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import performance_function, sanity_function, variable
+
+
+@rfm.simple_test
+class Writer(rfm.RunOnlyRegressionTest):
+    level = variable(str, value="none")
+    repeats = variable(int, value=1)
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "echo $PPID $RANDOM $RANDOM $RANDOM > evidence.txt; sleep ${WRITER_SLEEPS:-0}"
+    keep_files = ["evidence.txt"]
+    tags = {"smoke", "production"}
+
+    @sanity_function
+    def believe(self):
+        return sn.assert_found("[0-9]", "evidence.txt")
+
+    @performance_function("us")
+    def latency(self):
+        return 1.5
+"""
+
+
+def write_site(top: Path, system: Mapping[str, Any]) -> Path:
+    """A project's ``site_configs`` with one system and the real
+    configuration code; its settings file, for ReFrame.
+    """
+    folder = top / "site_configs"
+    (folder / system["name"]).mkdir(parents=True)
+    (folder / system["name"] / "system.py").write_text(f"system = {system!r}\n")
+    (folder / "settings.py").write_text(SETTINGS)
+    return folder / "settings.py"
+
+
+class TinySite:
+    """The project in a folder of its own, and a temporary folder of
+    its own for what ReFrame puts there.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.results = top / "results"
+        self.temporary = top / "tmp"
+        for name, text in (
+            ("site_configs/tiny/system.py", SYSTEM),
+            ("site_configs/settings.py", SETTINGS),
+            ("reframe_tests/writer.py", TEST),
+        ):
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(text)
+        self.temporary.mkdir()
+
+    def begin(self, *options: str, **environ: str) -> subprocess.Popen[str]:
+        """Start ReFrame on the project's tests."""
+        settings = {
+            "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
+            "RFM_COLORIZE": "no",
+            "TMPDIR": str(self.temporary),
+        }
+        return subprocess.Popen(
+            [
+                str(Path(sys.executable).parent / "reframe"),
+                "-c",
+                str(self.top / "reframe_tests"),
+                *options,
+            ],
+            cwd=self.top,
+            env={**os.environ, **settings, **environ},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def reframe(self, *options: str, **environ: str) -> tuple[int, str]:
+        """Exit status and output of one ReFrame."""
+        process = self.begin(*options, **environ)
+        output, _ = process.communicate(timeout=300)
+        return process.returncode, output
+
+    def evidence(self) -> dict[str, str]:
+        """What the test of each session left in its output folder, by the name of that folder."""
+        files = (self.results / "output").glob("*/tiny/node/builtin/*/evidence.txt")
+        return {
+            path.relative_to(self.results / "output").parts[0]: path.read_text() for path in files
+        }
+
+    def stored(self) -> list[str]:
+        """Ids of the stored sessions, oldest first."""
+        with closing(sqlite3.connect(self.results / "results.db")) as db:
+            return [
+                row[0]
+                for row in db.execute("select uuid from sessions order by session_start_unix")
+            ]
+
+
+# ---- Sites to plan nights for: as a newcomer's, with stacks that are only files and topologies
+# by data sheet.
+
+#: Name to MPI, version, device, ABI, launcher and what the library
+#: says: the four that Spack builds here.
+STACKS = {
+    "openmpi-spack": ("openmpi", "5.0.10", "", "openmpi", "prrte", "Open MPI v5"),
+    "mpich-spack": ("mpich", "5.0.2", "ch4:ucx,ofi", "mpich", "hydra", "MPICH Version"),
+    "intelmpi-spack": ("intelmpi", "2021.18.1", "", "mpich", "hydra-intel", "Intel"),
+    "mvapich2-spack": ("mvapich2", "2.3.7", "ch3:mrail", "mpich", "hydra", "MVAPICH2"),
+}
+#: The five of a centre: modules beside those.
+FIVE_STACKS = {
+    **{name: row for name, row in STACKS.items() if name != "mvapich2-spack"},
+    "openmpi-module": ("openmpi", "4.1.6", "", "openmpi", "orterun", "Open MPI v4"),
+    "mvapich-module": ("mvapich", "4.0", "ch4:ucx", "mpich", "hydra", "MVAPICH"),
+}
+#: Two sockets of 32 cores, as the tutorial's example says of its nodes.
+NODE = describe(2, 32)
+
+
+def newcomer() -> dict[str, Any]:
+    """The tutorial's example: two nodes, two networks and shared memory."""
+    names: dict[str, Any] = {}
+    exec(system_example().replace("FILL_IN: ", ""), names)  # the block is Python, and ours
+    system: dict[str, Any] = names["system"]
+    system["partitions"][0]["processor"] = NODE
+    del system["prefix"]
+    return system
+
+
+def large() -> dict[str, Any]:
+    """Three networks and shared memory, on 2 to 64 nodes."""
+    system = newcomer()
+    extras = system["partitions"][0]["extras"]
+    extras["node_counts"] = [2, 4, 8, 16, 32, 64]
+    extras["fabrics"]["hdr100"] = {
+        **extras["fabrics"]["hdr200"],
+        "rails": [{"device": "mlx5_1", "line_rate_gbit_per_s": 100, "numa_node": 1}],
+    }
+    return system
+
+
+def three_partitions() -> dict[str, Any]:
+    """Nodes measured on 2 and on 16, others on 2, and these once
+    more, started by each stack's own launcher.
+    """
+    system = newcomer()
+    [partition] = system["partitions"]
+    counts = {"cpu": ("srun", [2, 16]), "gpu": ("srun", [2]), "gpu-mpirun": ("mpirun", [2])}
+    system["partitions"] = [
+        {
+            **partition,
+            "name": name,
+            "launcher": launcher,
+            "extras": {**partition["extras"], "node_counts": numbers},
+        }
+        for name, (launcher, numbers) in counts.items()
+    ]
+    return system
+
+
+def centre() -> dict[str, Any]:
+    """A computing centre's: processors on 2, 16 and 64 nodes of three
+    networks, GPUs on 2 and 8, and two old nodes.
+    """
+    system = large()
+    [partition] = system["partitions"]
+    fabrics = partition["extras"]["fabrics"]
+    places = {
+        "cpu": ([2, 16, 64], fabrics),
+        "gpu": ([2, 8], {name: row for name, row in fabrics.items() if name != "hdr100"}),
+        "old": ([2], {name: fabrics[name] for name in ("eth25g", "shm")}),
+    }
+    system["partitions"] = [
+        {
+            **partition,
+            "name": name,
+            "extras": {**partition["extras"], "node_counts": counts, "fabrics": there},
+        }
+        for name, (counts, there) in places.items()
+    ]
+    return system
+
+
+def write(
+    top: Path, system: dict[str, Any], stacks: Mapping[str, tuple[str, ...]] = STACKS
+) -> Path:
+    """A checkout with that site, four stacks and the project's own tests; its folder."""
+    write_site(top, system)
+    (top / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    programs = {row.binary: row.suite for row in catalogue.ROWS if row.suite in ("imb", "osu")}
+    for name, (mpi, version, device, abi, launcher, pattern) in stacks.items():
+        folder = top / "environments" / name
+        (folder / "bin").mkdir(parents=True)
+        for program in programs:
+            (folder / "bin" / program).write_text("#!/bin/sh\n")
+            (folder / "bin" / program).chmod(0o755)
+        suites = {
+            "imb": {"version": "2021.11", "built_with": "gcc"},
+            "osu": {"version": "7.5.2", "built_with": "gcc"},
+        }
+        write_stack(
+            folder,
+            name=name,
+            origin="spack",
+            mpi={"name": mpi, "version": version, "device": device},
+            abi=abi,
+            launcher_family=launcher,
+            library_version_pattern=pattern,
+            binaries={program: str(folder / "bin" / program) for program in programs},
+            commands={"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
+            suites=suites,
+        )
+    return top
+
+
+# ---- Made-up ReFrame configurations in the styles in which centres write theirs, with fabrics in
+# the extras of a partition.
+
+#: Environments by module, processors by count, a launcher of its own,
+#: performance logs, a system for any other machine.
+MODULES = """
+import reframe.core.launchers.mpi as mpi
+
+
+@mpi.register_launcher("skiff_mpirun")
+class SkiffLauncher(mpi.MpirunLauncher):
+    def command(self, job):
+        return ["mpirun", "$SKIFF_ARGS"]
+
+
+COUNTS = {"num_cpus": 8, "num_cpus_per_core": 1, "num_sockets": 2, "num_cpus_per_socket": 4}
+MASKS = {
+    "numa_nodes": ["0x0f", "0xf0"], "sockets": ["0x0f", "0xf0"], "caches": [],
+    "cores": ["0x01", "0x02", "0x04", "0x08", "0x10", "0x20", "0x40", "0x80"],
+}
+site_configuration = {
+    "systems": [
+        {
+            "name": "lagoon", "descr": "by module", "hostnames": [r"lagoon-login\\d"], "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "compute", "descr": "all nodes", "scheduler": "slurm", "launcher": "srun",
+                    "access": ["--partition=standard", "--account=ocean"], "environs": ["gnu", "intel"],
+                    "env_vars": [["HARBOUR_FEES", "none"]], "max_jobs": 7, "time_limit": "1h",
+                    "processor": {**COUNTS, "topology": MASKS}, "sched_options": {"job_submit_timeout": 120},
+                    "container_platforms": [{"type": "Singularity"}],
+                    "resources": [{"name": "mem", "options": ["--mem={size}"]}],
+                    "features": ["big"], "extras": {"mem_per_node": 1024@CENTRE_FABRICS@},
+                    "prepare_cmds": ["echo prepared by the centre"],
+                },
+                {
+                    "name": "skiffs", "scheduler": "slurm", "launcher": "skiff_mpirun", "environs": ["gnu"],
+                    "processor": COUNTS,
+                },
+            ],
+        },
+        {
+            "name": "default", "descr": "any other", "hostnames": [".*"],
+            "partitions": [{"name": "default", "scheduler": "local", "launcher": "mpirun", "environs": ["gnu"]}],
+        },
+    ],
+    "environments": [
+        {"name": "gnu", "modules": ["gcc/13", {"name": "openmpi/5", "collection": False}], "cc": "mpicc"},
+        {"name": "intel", "modules": ["intel/2026"], "cc": "mpiicx", "target_systems": ["lagoon"]},
+    ],
+    "logging": [
+        {
+            "level": "debug",
+            "handlers": [
+                {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
+                {"type": "file", "name": "@LOGS@/reframe.log", "level": "debug", "format": "%(message)s", "append": False},
+            ],
+            "handlers_perflog": [
+                {
+                    "type": "filelog", "prefix": "%(check_system)s/%(check_partition)s", "level": "info",
+                    "basedir": "@LOGS@/perflogs", "format": "%(check_job_completion_time)s|%(check_info)s|%(check_perfvalues)s",
+                    "format_perfvars": "%(check_perf_value)s|%(check_perf_unit)s|", "append": True,
+                },
+            ],
+        },
+    ],
+}
+"""
+#: Modes, features, images in place of modules, a file for each system, performance values sent
+#: away, detection on the nodes.
+IMAGES = """
+import glob
+import os
+from reframe.utility import import_module_from_file
+
+here = os.path.dirname(os.path.abspath(__file__))
+parts = [import_module_from_file(path).site_configuration for path in sorted(glob.glob(os.path.join(here, "systems", "*.py")))]
+site_configuration = {}
+for part in parts:
+    for key, rows in part.items():
+        site_configuration.setdefault(key, []).extend(rows)
+for system in site_configuration["systems"]:
+    for partition in system["partitions"]:
+        if "image" in partition.get("features", []):
+            partition["environs"] += [f"{name}-image" for name in os.environ.get("IMAGES", "").split(",") if name]
+            partition["resources"] = [{"name": "image", "options": ["--image={image}"]}]
+"""
+IMAGES_COMMON = """
+import os
+
+
+def as_json(record, extras, ignore_keys):
+    return None
+
+
+site_configuration = {
+    "environments": [
+        {"name": "builtin", "cc": "cc", "features": ["builtin"]},
+        *({"name": f"{name}-image", "resources": {"image": {"image": name}}, "features": ["mpi"]}
+          for name in os.environ.get("IMAGES", "").split(",") if name),
+    ],
+    "modes": [{"name": "production", "options": ["--tag=production", "-p '(?!PrgEnv)'"]}, {"name": "nightly", "options": []}],
+    "general": [{"remote_detect": True, "resolve_module_conflicts": False, "check_search_path": ["checks/"]}],
+    "logging": [
+        {
+            "perflog_multiline": True,
+            "handlers_perflog": [
+                {"type": "filelog", "prefix": "%(check_system)s", "level": "info", "basedir": "@LOGS@/perflogs",
+                 "format": "%(check_perf_var)s=%(check_perf_value)s", "append": True},
+                {"type": "httpjson", "url": "http://127.0.0.1:9/nobody", "level": "info", "json_formatter": as_json},
+            ],
+        },
+        {
+            "target_systems": ["reef"],
+            "handlers": [{"type": "file", "name": "@LOGS@/reef.log", "level": "debug2", "format": "%(message)s"}],
+        },
+    ],
+}
+"""
+IMAGES_SYSTEMS = """
+site_configuration = {
+    "systems": [
+        {
+            "name": "reef", "descr": "by image", "hostnames": ["reef-ln", "alps-reef"], "prefix": "@LOGS@/reef",
+            "partitions": [
+                {"name": "login", "scheduler": "local", "launcher": "local", "environs": ["builtin"]},
+                {
+                    "name": "normal", "scheduler": "slurm", "launcher": "srun", "environs": ["builtin"],
+                    "features": ["remote", "image"], "access": ["--account=ocean"], "extras": {"cn_memory": 870000@CENTRE_FABRICS@},
+                    "devices": [{"type": "gpu", "arch": "sm_90", "num_devices": 4}],
+                },
+            ],
+        },
+    ],
+}
+"""
+#: Features and extras by name, one environment set for all by a function, mpirun, a clean
+#: environment in jobs, any host.
+FEATURES = """
+import os
+
+prefix = "@LOGS@/runs"
+os.makedirs(prefix, exist_ok=True)
+print("a centre's file that prints")
+
+
+def set_common(configuration):
+    configuration["environments"] = [{"name": "default"}]
+    for system in configuration["systems"]:
+        for partition in system["partitions"]:
+            partition["environs"] = ["default"]
+            partition.setdefault("sched_options", {})["use_nodes_option"] = True
+
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "atoll", "hostnames": [".*"], "prefix": prefix, "stagedir": f"{prefix}/staging",
+            "partitions": [
+                {
+                    "name": "rome", "scheduler": "slurm", "launcher": "mpirun", "access": ["-p rome", "--export=None"],
+                    "features": ["cpu", "scale_2_nodes"], "extras": {"mem_per_node": 229376@CENTRE_FABRICS@}, "max_jobs": 120,
+                    "prepare_cmds": ["source /cvmfs/init"],
+                },
+            ],
+        },
+    ],
+    "general": [{"remote_detect": True, "check_search_recursive": True, "report_file": f"{prefix}/run.json"}],
+    "logging": [
+        {"level": "debug", "handlers_perflog": [{"type": "filelog", "prefix": "%(check_system)s", "format": "%(check_info)s"}]},
+    ],
+}
+set_common(site_configuration)
+"""
+#: In YAML, with a name from the environment.
+IN_YAML = """
+systems:
+- name: cove
+  descr: {{ getenv("COVE", "in YAML") }}
+  hostnames: ['cove']
+  partitions:
+  - {name: batch, scheduler: squeue, launcher: srun, access: ['-p all'], environs: [plain], extras: {"rack": 7@CENTRE_FABRICS@}}
+environments:
+- {name: plain, features: [stream]}
+"""
+#: What is added to the extras of a partition, as Python and YAML both read it.
+CENTRE_FABRICS = """, "node_counts": [2], "fabrics": {
+    "hdr200": {"transport": "ucx", "scope": "cluster", "min_efficiency": 0.9,
+        "rails": [{"device": "mlx5_0", "line_rate_gbit_per_s": 200, "numa_node": 0}]},
+    "eth1g": {"transport": "tcp", "scope": "cluster", "mtu_bytes": 1500,
+        "rails": [{"device": "eth0", "line_rate_gbit_per_s": 1}]},
+    "shm": {"transport": "shm", "scope": "node"}}"""
+
+
+class CentreSite:
+    """A folder with a centre's configuration, and beside it a project
+    with the site's folder for one of its systems.
+
+    :param style: what writes the configuration: its file, system, partition,
+        and the partitions on which nothing is measured.
+    :param fabrics: added to the extras of the partition.
+    """
+
+    def __init__(self, top: Path, style: str, fabrics: str = CENTRE_FABRICS) -> None:
+        self.top = top
+        self.root = top / "project"
+        self.logs = top / "logs"
+        self.logs.mkdir(parents=True)
+        self.file, self.system, self.partition, *self.others = STYLES[style](
+            top / "centre", self.logs
+        )
+        self.folder = self.root / "site_configs" / self.system
+        self.folder.mkdir(parents=True)
+        self.settings = self.folder.parent / "settings.py"
+        self.settings.write_text(SETTINGS)
+        for path in self.file.parent.rglob("*.*"):
+            path.write_text(path.read_text().replace("@CENTRE_FABRICS@", fabrics))
+
+    def change(self, old: str, new: str) -> None:
+        """Change the configuration before it is read for the first time:
+        ReFrame keeps a module that it has loaded.
+        """
+        text = self.file.read_text()
+        assert old in text
+        self.file.write_text(text.replace(old, new))
+
+    @property
+    def variable(self) -> str:
+        """``RFM_CONFIG_FILES`` for both."""
+        return f"{self.file}:{self.settings}"
+
+    @property
+    def options(self) -> list[str]:
+        """The same as options of ReFrame."""
+        return shlex.split(f"-C {self.file} -C {self.settings}")
+
+
+def _written(folder: Path, name: str, text: str, logs: Path) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("@LOGS@", str(logs)))
+    return path
+
+
+def _modules(folder: Path, logs: Path) -> tuple[Path, str, str, str]:
+    return _written(folder, "settings.py", MODULES, logs), "lagoon", "compute", "skiffs"
+
+
+def _images(folder: Path, logs: Path) -> tuple[Path, str, str, str]:
+    _written(folder, "systems/common.py", IMAGES_COMMON, logs)
+    _written(folder, "systems/reef.py", IMAGES_SYSTEMS, logs)
+    return _written(folder, "centre.py", IMAGES, logs), "reef", "normal", "login"
+
+
+def _features(folder: Path, logs: Path) -> tuple[Path, str, str]:
+    return _written(folder, "site.py", FEATURES, logs), "atoll", "rome"
+
+
+def _in_yaml(folder: Path, logs: Path) -> tuple[Path, str, str]:
+    return _written(folder, "site.yaml", IN_YAML, logs), "cove", "batch"
+
+
+STYLES: dict[str, Callable[[Path, Path], tuple]] = {
+    "modules": _modules,
+    "images": _images,
+    "features": _features,
+    "yaml": _in_yaml,
+}
+
+
+# ---- What README and docs show, for tests that try it.
+
+README = metadata.ROOT / "README.md"
+DOCS = metadata.ROOT / "docs"
+#: Every page that a reader is shown.
+PAGES = (README, *sorted(DOCS.rglob("*.md")))
+#: What those read who contribute or report, beside the site.
+BESIDE = (
+    *(metadata.ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(metadata.ROOT.glob("ci/mpibench_*/README.md")),
+)
+
+
+def page(name: str) -> str:
+    """A page of ``docs/``, such as ``how-to/spack``.
+
+    :raises FileNotFoundError: if there is none.
+    """
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    """``README`` or the name of a page, as :func:`page` takes it."""
+    return str(
+        (
+            path.relative_to(DOCS) if path.is_relative_to(DOCS) else path.relative_to(metadata.ROOT)
+        ).with_suffix("")
+    )
+
+
+def system_example() -> str:
+    """The ``system.py`` a newcomer pastes."""
+    examples = page("tutorials/your-cluster").split("```python\n")[1:]
+    [block] = [part.split("```")[0] for part in examples if '"name": "mysystem"' in part]
+    return block

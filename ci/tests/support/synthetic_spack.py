@@ -1,11 +1,19 @@
-"""A copy of the project with a stand-in for Spack: what `mpibench
-stacks build` asks it, registers and says.
-"""
+"""Copies of the project for Spack: a stand-in, what it says, the real one, and recipes without any."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +23,12 @@ import yaml
 from folders import DATA, SUPPORT
 from mpibench.stacks.spack import build, description
 from mpibench.stacks.spack.lock import described
+from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
+
+# ---- A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it,
+# registers and says.
 
 PROGRAM = SUPPORT / "fake_spack.py"
 COMPILERS = {"c": "/bin/true", "cxx": "/bin/true", "fortran": "/bin/true"}
@@ -122,3 +135,350 @@ class Site:
 def one_sentence(text: str) -> str:
     assert "\n" not in text and text.endswith(".") and "Traceback" not in text, text
     return text
+
+
+# ---- What Spack 1.1.0 prints when it cannot go on, as recorded; paths shortened.
+
+NO_SUCH_VERSION = (
+    "==> Error: Version requirement 9.9 on openmpi for openmpi cannot match any known version "
+    "from package.py or externals\n"
+)
+WRONG_TYPE = "==> Error: /site/spack/packages.yaml:3: 7 is not of type 'array'\n"
+NO_RECIPES = """\
+fatal: unable to access 'https://github.com/spack/spack-packages.git/': Could not resolve host: github.com
+==> Warning: Error constructing repository '/site/packages': Failed to clone repository builtin
+==> Error: no compiler configured, and Spack cannot find working compilers in PATH
+"""
+LOCKED = """\
+==> Error: Timed out waiting for a write lock after 120.277s.
+    Made 281 attempts on file: /site/cache/providers/.builtin-specfile_v5-index.json.lock
+"""
+FULL = """\
+==> Error: OSError: [Errno 28] No space left on device: 'build/IMB-NBC.built' -> '/site/store/imb/bin/IMB-NBC'
+==> Error: Terminating after first install failure: OSError: [Errno 28] No space left on device: 'build/IMB-NBC.built' -> \
+'/site/store/imb/bin/IMB-NBC'
+"""
+NOT_CACHED = """\
+[+] /site/mpi/mpich (external mpich-4.0.2-bbdsplhsiooqaccxnj47woj3q7jtgulk)
+==> Installing gcc-runtime-12.2.0-vxhc2ptvqrndb2groljvkrmn6ifsib4b [3/6]
+==> Warning: Skipping build of intel-mpi-benchmarks since gcc-runtime failed
+==> Error: Failed to install gcc-runtime due to InstallError: No binary found when cache-only was specified
+==> Error: Terminating after first install failure: No binary found when cache-only was specified
+"""
+NO_SOURCE = """\
+==> No binary for intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk found: installing from source
+==> Installing intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk [7/8]
+==> Error: FetchError: All fetchers failed for spack-stage-intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk
+        https://github.com/intel/mpi-benchmarks/archive/refs/tags/IMB-v2021.11.tar.gz: DetailedURLError: GET \
+https://github.com/intel/mpi-benchmarks/archive/refs/tags/IMB-v2021.11.tar.gz errored with: [Errno -2] Name or service not known
+==> Error: Terminating after first install failure: FetchError: All fetchers failed for \
+spack-stage-intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk
+"""
+BUILD_FAILED = """\
+==> Error: ProcessError: Command exited with status 2:
+    '/usr/bin/make' '-C' '/nowhere'
+
+1 error found in build log:
+     1    ==> badpkg: Executing phase: 'install'
+     2    ==> [2026-11-21-15:36:40.735670] '/usr/bin/make' '-C' '/nowhere'
+  >> 3    make: *** /nowhere: No such file or directory.  Stop.
+
+See build log for details:
+  /site/stage/spack-stage-badpkg-1/spack-build-out.txt
+"""
+TEST_FAILED = """\
+==> Spack test ycigrz4mmgmu4zl46eiokemh2tpqrm2t
+==> Testing package intel-mpi-benchmarks-2021.11-w3s3n42
+==> Error: TestFailure: 1 test failed.
+
+
+#----------------------------------------------------------------
+#    Intel(R) MPI Benchmarks 2021.11, MPI-IO part
+#----------------------------------------------------------------
+# #processes = 1
+
+See test log for details:
+  /site/test/intel-mpi-benchmarks-2021.11-w3s3n42-test-out.txt
+
+============================== 1 failed of 1 spec ==============================
+
+See osu-micro-benchmarks-7.5-bcwyxao test results at:
+  /site/test/osu-micro-benchmarks-7.5-bcwyxao-test-out.txt
+==> Error: 1 test(s) in the suite failed.
+"""
+CONFLICT = """\
+==> Error: failed to concretize `mpibench-suite ^mpi=openmpi` for the following reasons:
+     1. openmpi: 'amdgpu_target=none' conflicts with '+rocm'
+     2. openmpi: 'amdgpu_target=none' conflicts with '+rocm'
+        required because conflict constraint +rocm
+          required because mpibench-suite ^mpi=openmpi requested explicitly
+"""
+
+
+# ---- Copies of the project for a real Spack, whose environments are built apart from the user's
+# own.
+
+#: In front of the site's own settings: the network libraries of a distribution in place of the
+#: pinned ones. The benchmarks are those that the environments pin.
+SCOPE = {
+    "packages": {
+        "ucx": {"require:": ["@1.13:"]},
+        "libfabric": {"require:": ["@1.17:"]},
+        "hwloc": {"require:": ["@2.9:"]},
+        # Without InfiniBand: MVAPICH2 over TCP and shared memory.
+        "mvapich2": {"require": ["fabrics=nemesis process_managers=hydra"]},
+    }
+}
+
+#: MPIs that the site need not have, and what MVAPICH and MVAPICH2
+#: are built with where it has none of it.
+KEPT = ("bison", "gmake", "intel-oneapi-mpi", "libfabric", "libiconv", "libpciaccess", "libxml2", "numactl", "pkgconf", "ucx",
+        "util-macros", "xz", "zlib", "zlib-ng")  # fmt: skip
+
+
+def left_out(
+    spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Packages that are not to be built, for a scope: all that the specs
+    reach and no solution needs (:mod:`spack_reach`).
+
+    :param words: words before Spack's command, which say what its configuration is.
+    :param kept: what may be built beside this project's packages.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        asked = Path(made, "asked.json")
+        answer = Path(made, "answer.json")
+        asked.write_text(json.dumps({"specs": [*specs], "kept": [*kept]}))
+        command = [
+            spack.program,
+            "--color=never",
+            *words,
+            "python",
+            str(SUPPORT / "spack_reach.py"),
+            str(asked),
+            str(answer),
+        ]
+        done = subprocess.run(
+            command, env=dict(spack.environ), capture_output=True, text=True, timeout=1800
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {name: {"buildable": False} for name in json.loads(answer.read_text())}
+
+
+def find_spack() -> Spack:
+    """The machine's Spack; the test is skipped where there is none. One
+    that is there and does not answer fails the test.
+    """
+    if not os.environ.get("SPACK_ROOT") and not shutil.which("spack"):
+        pytest.skip(
+            "[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench stacks build' says "
+            "how to get it)"
+        )
+    return locate_spack()
+
+
+def overriding(scope: dict[str, Any]) -> str:
+    """A Spack file; a key that ends with a colon replaces what
+    scopes below it say (``require::``).
+    """
+    return re.sub(r"'(\w+:)':", r"\1:", yaml.safe_dump(scope))
+
+
+def copy_environments(root: Path, top: Path) -> None:
+    """The environments as committed, with the settings they share."""
+    shared = [path.name for path in sorted((root / "environments").glob("common*"))]
+    for name in (*build.list_environments(root), *shared):
+        folder = top / "environments" / name
+        folder.mkdir(parents=True)
+        for path in (root / "environments" / name).glob("*.yaml"):
+            shutil.copy(path, folder)
+
+
+def copy_project(root: Path, top: Path, scope: dict[str, str]) -> Path:
+    """What building and measuring needs, with files of the site's configuration scope, by name."""
+    copy_environments(root, top)
+    shutil.copy(root / "environments" / "stack.schema.json", top / "environments")
+    for name in ("site_configs", "reframe_tests"):
+        shutil.copytree(root / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
+    if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
+        shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
+    (top / "repo").symlink_to(root / "repo")
+    # As in a checkout: what checks data and pinning is mpi4py, which
+    # stacks of other origins have from the wheels.
+    (top / "environments" / "wheels").symlink_to(root / "environments" / "wheels")
+    folder = find_scope(top)
+    folder.mkdir(exist_ok=True)
+    for name, text in scope.items():
+        (folder / name).write_text(text)
+    return top
+
+
+def find_scope(top: Path) -> Path:
+    """Where a copy has its site's scope."""
+    return top / "site_configs" / "generic" / "spack"
+
+
+#: What :func:`left_out` has found, by Spack's program.
+LEAN: dict[str, dict[str, Any]] = {}
+
+
+def copy_lean_project(spack: Spack, root: Path, top: Path, scope: dict[str, str]) -> Path:
+    """As :func:`copy_project` with :data:`SCOPE`, whose solutions consider only what they need."""
+    place = copy_project(root, top, {"packages.yaml": overriding(SCOPE), **scope})
+    if spack.program not in LEAN:
+        inside = replace(spack, environ={**spack.environ, build.SCOPE: str(find_scope(place))})
+        specs = [f"mpibench-suite ^{name}" for name in list_by_default(root)]
+        LEAN[spack.program] = left_out(
+            inside, ("-e", str(place / "environments" / "openmpi")), specs, KEPT
+        )
+    packages = {**LEAN[spack.program], **SCOPE["packages"]}
+    (find_scope(place) / "packages.yaml").write_text(overriding({"packages": packages}))
+    return place
+
+
+# ---- Imports the project's Spack recipes without Spack: directives are recorded, nothing else of
+# Spack is there.
+
+#: What a class body declares with.
+DIRECTIVES = (
+    "conflicts",
+    "depends_on",
+    "extends",
+    "license",
+    "maintainers",
+    "patch",
+    "provides",
+    "requires",
+    "variant",
+    "version",
+)
+
+
+#: What mixins for GPUs list.
+GPUS = {"cuda_arch_values": ("80", "90"), "amdgpu_targets": ("gfx90a",)}
+
+
+@dataclass
+class Recipe:
+    """A recipe as its directives tell it."""
+
+    folder: Path
+    module: types.ModuleType
+    directives: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = field(
+        default_factory=dict
+    )
+
+    @property
+    def name(self) -> str:
+        """As users write it."""
+        return self.folder.name.replace("_", "-")
+
+    @property
+    def package(self) -> type:
+        """The class Spack looks for: the name in camel case."""
+        return getattr(
+            self.module, "".join(part.capitalize() for part in self.folder.name.split("_"))
+        )
+
+    def of(self, directive: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Arguments of each use of a directive, in order."""
+        return self.directives.get(directive, [])
+
+
+class Anything:
+    """Stands for every function and value of Spack that is not a
+    directive; using it while importing gives it again.
+    """
+
+    def __call__(self, *words: Any, **named: Any) -> Any:
+        # Used as a decorator, `run_after("install")` must leave the method as it is.
+        return (
+            words[0]
+            if len(words) == 1 and not named and isinstance(words[0], types.FunctionType)
+            else self
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+
+def _spack_package(recorded: dict[str, list[Any]]) -> types.ModuleType:
+    module = types.ModuleType("spack.package")
+
+    def recorder(name: str) -> Any:
+        return lambda *words, **named: recorded.setdefault(name, []).append((words, named))
+
+    for name in DIRECTIVES:
+        setattr(module, name, recorder(name))
+    module.__getattr__ = lambda name: Anything()  # type: ignore[method-assign]
+    return module
+
+
+def _builtin(name: str) -> types.ModuleType:
+    """A module of the builtin repository: each name in it is a class
+    that knows some GPUs and nothing else.
+    """
+    module = types.ModuleType(name)
+    module.__getattr__ = lambda wanted: type(wanted, (), dict(GPUS))  # type: ignore[method-assign]
+    return module
+
+
+@contextmanager
+def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]:
+    """``spack.package``, ``spack_repo.builtin...`` and
+    ``spack_repo.mpibench...`` can be imported inside.
+    """
+
+    class Finder:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+            if name == "spack.package":
+                return importlib.util.spec_from_loader(name, Loader(_spack_package(recorded)))
+            if name.startswith("spack_repo.mpibench."):
+                return importlib.util.spec_from_file_location(
+                    name, repo / f"{name.rsplit('.', 1)[1]}.py"
+                )
+            if name == "spack" or name.split(".")[0] == "spack_repo":
+                return importlib.util.spec_from_loader(
+                    name, Loader(_builtin(name)), is_package=True
+                )
+            return None
+
+    class Loader:
+        def __init__(self, module: types.ModuleType) -> None:
+            self.module = module
+
+        def create_module(self, spec: Any) -> types.ModuleType:
+            return self.module
+
+        def exec_module(self, module: types.ModuleType) -> None:
+            return None
+
+    finder = Finder()
+    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        for name in [name for name in sys.modules if name.split(".")[0] in ("spack", "spack_repo")]:
+            del sys.modules[name]
+
+
+def read(folder: Path) -> Recipe:
+    """Import ``folder/package.py`` of the repository two levels up."""
+    recorded: dict[str, list[Any]] = {}
+    with _without_spack(folder.parents[1], recorded):
+        spec = importlib.util.spec_from_file_location(
+            f"recipe_{folder.name}", folder / "package.py"
+        )
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return Recipe(folder, module, recorded)
+
+
+REPO = metadata.ROOT / "repo" / "spack_repo" / "mpibench"
+FOLDERS = sorted(path.parent for path in REPO.glob("packages/*/package.py"))
+#: The project's recipes by name.
+RECIPES = {recipe.name: recipe for recipe in map(read, FOLDERS)}

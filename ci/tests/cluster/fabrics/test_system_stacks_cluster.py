@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
-from live_cluster import LiveCluster
-from reframe_summary import outcome
+import synthetic_stack
+from live_cluster import LiveCluster, SharedCluster
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from shared_cluster import SharedCluster
+from synthetic_project import outcome
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +29,9 @@ def place(shared_cluster: SharedCluster) -> Path:
 def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
-    if reason := debian_stacks.missing():
+    if reason := synthetic_stack.missing():
         pytest.skip(f"[host-mpi] {reason}")
-    return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
+    return synthetic_stack.register_debian(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def there(
 ) -> LiveCluster:
     """The cluster for a user who has both registered."""
     settings = {
-        metadata.EXTRA_STACKS: debian_stacks.named(place),
+        metadata.EXTRA_STACKS: synthetic_stack.named(place),
         "RFM_COLORIZE": "no",
         "RFM_PREFIX": str(visible),
     }
@@ -70,9 +69,9 @@ def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root
         f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
     )
     words = ("--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
-    for _ in range(debian_stacks.MOST_STARTS):
+    for _ in range(synthetic_stack.MOST_STARTS):
         done = run_there(there, root, *words)
-        if debian_stacks.HUNG not in done.stdout:
+        if synthetic_stack.HUNG not in done.stdout:
             break
     said = done.stdout + done.stderr
     # What a link reaches while others use the cores is not a test; whatever else may fail here is.

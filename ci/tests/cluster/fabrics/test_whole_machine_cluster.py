@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import cluster_reframe
+import live_cluster
 from live_cluster import LiveCluster
 from mpibench.store import dataset
 from mpibench.store.store import Store
@@ -26,7 +26,7 @@ OPTIONS = [
 
 
 def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> None:
-    done = cluster_reframe.run(cluster, visible / "all", *OPTIONS, files=["collectives.py"])
+    done = live_cluster.run(cluster, visible / "all", *OPTIONS, files=["collectives.py"])
     (case,) = done.measured
     assert (done.status, case.result, case.evidence) == (0, "pass", "proven"), case.reason
     assert " %nodes=all %ppn=1 " in case.name
@@ -44,17 +44,3 @@ def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> N
     assert Store(exported).cases("minicluster").collect()["nodes"].to_list() == [0], (
         "one history, however many"
     )
-
-
-def test_where_others_hold_a_node_it_fails_and_says_so(cluster: LiveCluster, visible: Path) -> None:
-    words = ["sbatch", "--parsable", "--partition=eth1g", "-N1", "--exclusive", "--wrap"]
-    held = cluster.good("exec", "--", *words, "sleep 600").strip()
-    try:
-        running = "until squeue --noheader --states=R | grep -q .; do sleep 0.2; done"
-        cluster("exec", "--", "sh", "-c", running, timeout_s=60)
-        done = cluster_reframe.run(cluster, visible / "held", *OPTIONS, files=["collectives.py"])
-    finally:
-        cluster("exec", "--", "scancel", held)
-    (case,) = done.session.cases
-    assert (done.status, case.result) == (1, "fail"), done.output
-    assert "nodes=all: 1 of 2 nodes is in state idle" in case.reason, case.reason

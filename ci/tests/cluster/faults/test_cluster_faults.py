@@ -14,8 +14,8 @@ import pytest
 
 from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, plan, state
+from programs import wait_for
 from reframe_tests.harness.stacks.stack import Stack
-from waiting import wait_for
 
 LIMIT = 117.69
 EXCESS = 1.03
@@ -87,34 +87,6 @@ def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None
         assert seconds_off(cluster, "c2") == pytest.approx(0, abs=10)
         clock = cluster.on(plan.HEAD, "srun", "-w", "c1", "date", "+%s")
         assert float(clock) - time.time() == pytest.approx(seconds, abs=10)
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        ("link-down c9 eth1g", "c1, c2"),
-        ("slow-link eth1g --fraction 0", "above 0, at most 1"),
-        ("stop-rank c1", "no MPI process runs on c1"),
-        ("full-disk /etc/hosts", "name an existing directory"),
-    ],
-)
-def test_impossible_faults_are_refused_and_change_nothing(
-    cluster: LiveCluster, words: str, wanted: str
-) -> None:
-    done = cluster("fault", *words.split())
-    assert (done.returncode, wanted in done.stderr) == (2, True), done.stderr
-    cluster.good("status")
-
-
-def test_a_second_fault_of_a_cable_is_refused_and_the_first_stays(cluster: LiveCluster) -> None:
-    cluster.good("fault", "lossy-cable", "c2", "eth1g")
-    assert "such a fault already" in cluster("fault", "delay", "c2", "eth1g").stderr
-    init = cluster.state().init
-    assert "relay2-eth1g" in namespaces.processes_of(init).values()
-    assert broken(cluster).count("fault in force") == 1
-    cluster.good("fault", "clear")
-    assert "ra2-eth1g" not in namespaces.interfaces(init)
-    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 @pytest.mark.parametrize("name", ["slurmctld", "slurmdbd", "mariadbd", "munged"])

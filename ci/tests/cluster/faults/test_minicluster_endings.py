@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fault_box import STAMP, Box, end_of
-from live_cluster import LiveCluster
+from live_cluster import STAMP, Box, LiveCluster, end_of
 from mpibench.store import sessions
 from mpibench_cluster.plan import HEAD
-from waiting import wait_for
+from programs import wait_for
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"

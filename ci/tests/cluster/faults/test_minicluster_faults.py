@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fault_box import Box, end_of
-from live_cluster import LiveCluster
+from live_cluster import Box, LiveCluster, end_of
 from mpibench_cluster import faults, state
-from waiting import wait_for
+from programs import wait_for
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"

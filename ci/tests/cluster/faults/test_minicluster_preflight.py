@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import cluster_reframe
-from fault_box import Box
-from live_cluster import LiveCluster
+import live_cluster
+from live_cluster import Box, LiveCluster
 from mpibench.store.sessions import Case
 
 ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
@@ -18,7 +17,7 @@ ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
 
 def preflight(cluster: LiveCluster, folder: Path, *more: str, **how: Any) -> tuple[int, Case]:
     """Exit status and the case."""
-    done = cluster_reframe.run(cluster, folder, *ONLY, *more, files=["preflight.py"], **how)
+    done = live_cluster.run(cluster, folder, *ONLY, *more, files=["preflight.py"], **how)
     (case,) = done.measured
     assert case.result == ("fail" if done.status else "pass"), done.output
     return done.status, case

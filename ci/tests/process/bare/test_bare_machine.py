@@ -5,7 +5,6 @@ inside, and that nothing of it stays.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -17,10 +16,9 @@ from pathlib import Path
 import pytest
 
 import bare_machine
-import untested
 from bare_machine import Failed, Step
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
-from waiting import wait_for
 
 ROOT = metadata.ROOT
 
@@ -54,29 +52,6 @@ def test_the_list_has_what_the_readme_promises_in_both_orders() -> None:
     assert command("users")[0] == command("--only", "dokter")[0] == 2
 
 
-def test_the_tests_it_runs_exist() -> None:
-    steps = " ".join(step.command for lane in bare_machine.LANES.values() for step in lane)
-    named = re.findall(r"ci/tests/[\w/]+\.py", steps)
-    assert len(named) >= 2 * len(bare_machine.TESTS) - 1
-    assert all((ROOT / name).is_file() for name in named)
-    assert set(bare_machine.MAY_SKIP.split()) <= set(untested.NEEDS)
-
-
-def test_without_a_suitable_python_it_says_so(tmp_path: Path) -> None:
-    python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
-    script = (ROOT / "ci/bare-machine").read_text().replace("/usr/bin/python3", str(python))
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True)
-    assert done.returncode == 2 and "no Python >= 3.10 on PATH" in done.stderr
-
-
-def test_only_root_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert bare_machine.main([]) == 2
-
-
 def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "run-1/root/proc").mkdir(parents=True)
     table = tmp_path / "mountinfo"
@@ -87,33 +62,6 @@ def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
     table.write_text(f"30 29 0:5 / {tmp_path}/run-10 rw - proc proc rw\n")
     bare_machine.remove(tmp_path / "run-1", table)
     assert not (tmp_path / "run-1").exists()
-
-
-def test_copies_of_killed_commands_go_and_those_at_work_stay(tmp_path: Path) -> None:
-    for name in ("run-dead", "run-alive", "run-starting"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "run-dead/.lock").touch()
-    with (tmp_path / "run-alive/.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        bare_machine.remove_stale(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-alive", "run-starting"]
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "problem"),
-    [
-        (0, "\x1b[32m  OK \x1b[0m done: 5 passed\n", ""),
-        (0, "", "its output has nothing like 'OK'"),
-        (3, "OK done: 5 passed\n", "exit status 3"),
-        (bare_machine.TIMED_OUT, "OK done: 5 passed\n", "ended at its limit of 1200 s"),
-    ],
-)
-def test_a_step_is_judged_by_status_and_words(
-    tmp_path: Path, status: int, text: str, problem: str
-) -> None:
-    step = Step("x", "true", says=("OK", r"OK +done: \d passed"))
-    (tmp_path / "log").write_text(text)
-    assert bare_machine.judge(status, step, tmp_path / "log") == problem
 
 
 @pytest.fixture
@@ -166,21 +114,6 @@ def test_steps_run_inside_as_the_user_asked_for(tiny: Path) -> None:
     assert said[0].splitlines()[1:] == sorted(f"/{path.name}" for path in tiny.iterdir())
     assert Path("/proc/self/mountinfo").read_text() == before
     bare_machine.remove(tiny)
-
-
-def test_a_step_that_hangs_is_ended_and_leaves_nothing_to_the_next(tiny: Path) -> None:
-    hang = Step("hang", f"({SLEEP}) & {SLEEP}", limit_s=1)
-    count = Step("count", 'set -- /proc/[0-9]*; echo "$# processes"')  # process 1 and this one
-    statuses, said = run_in(tiny, hang, count)
-    assert statuses == [bare_machine.TIMED_OUT, 0]
-    assert said[0].endswith("ended at its limit of 1 s\n")
-    assert said[1] == "2 processes\n"
-
-
-def test_a_root_that_cannot_be_entered_is_one_sentence(tiny: Path) -> None:
-    (tiny / "proc").rmdir()
-    with pytest.raises(Failed, match="refuses a namespace or a mount"):
-        run_in(tiny, Step("x", "true"))
 
 
 def holders(log: Path) -> list[str]:

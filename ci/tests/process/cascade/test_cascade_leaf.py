@@ -15,12 +15,6 @@ import pytest
 Run = Callable[..., CompletedProcess[str]]
 
 
-def test_on_one_machine_nothing_can_be_started(run_here: Run) -> None:
-    said = run_here("-l", "-v", "--system=generic", only="cascade.py").stdout
-    assert "Found 0 check(s)" in said
-    assert re.search(r"left out: WireTcp %fabric=\w+ @generic:default: \w+ is inside a node", said)
-
-
 def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here: Run) -> None:
     said = run_here("-l", "-v", "--system=minicluster", only="cascade.py").stdout
     listed = set(re.findall(r"^- (\w+) %fabric=(\w+)", said, re.MULTILINE))
@@ -61,25 +55,6 @@ def describe(sandbox: Path, *changes: tuple[str, str]) -> None:
 FOUR_NODES = ('"node_counts": [2]', '"node_counts": [2, 4]')
 
 
-def test_memory_of_gpus_is_not_measured_as_memory_of_the_host(
-    run_here: Run, sandbox: Path, job: Callable[..., str]
-) -> None:
-    places = '[{"bus_id": "0000:41:00.0"}, {"bus_id": "0000:81:00.0", "nic": "mlx5_0"}]'
-    gpus = f'"gpus": {{"kind": "cuda", "of_node": {places}}}, "fabrics": {{'
-    of_both = ('"transport"', '"memory": ["host", "device"], "transport"')
-    describe(sandbox, ('"fabrics": {', gpus), of_both, FOUR_NODES)
-    said = run_here("-l", "-v", "--system=openhpc-mini", only="cascade.py").stdout
-    listed = set(re.findall(r"^- (\w+ .*%fabric=\w+_device)", said, re.MULTILINE))
-    assert listed == {"WireRdma %fabric=edr100_device", "WireRdmaMap %fabric=edr100_device"}
-    for test in ("TransportUcx", "TransportLibfabric"):
-        assert re.search(rf"left out: {test} %fabric=\w+_device .*memory of the host", said)
-    text = job("WireRdma%fabric=edr100_device")
-    steps = [line for line in text.splitlines() if " ib_" in line]
-    assert len(steps) == 2 * 2
-    assert all(" -F --use_cuda=1 " in f"{line} " for line in steps)
-    assert all(line.count("CUDA_DEVICE_ORDER=PCI_BUS_ID ib_") == 2 for line in steps)
-
-
 def test_a_dry_run_writes_the_job(job: Callable[..., str]) -> None:
     text = job("TransportLibfabric", "-S", "repeats=2", system="minicluster:eth1g")
     assert "--exclusive" in text and "--nodes=2" in text and "for repeat in 1 2; do" in text
@@ -118,10 +93,3 @@ def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(
         words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap", "-S", option)
         refused = run_here(*words, only="cascade.py")
         assert refused.returncode == 1 and sentence in refused.stdout, refused.stdout[-2000:]
-
-
-def test_no_run_at_all_is_refused(run_here: Run) -> None:
-    words = ("--dry-run", "--system=minicluster:eth1g", "-S", "repeats=0", "-n", "WireTcp")
-    result = run_here(*words, only="cascade.py")
-    assert result.returncode == 1
-    assert "-S repeats=0 would measure nothing; give 1 or more." in result.stdout

@@ -13,15 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cases.cascade import below_mpi, end
-from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.gpu import Memory
-from reframe_tests.harness.suites import catalogue, pair
+from reframe_tests.harness.cases.cascade import end
+from reframe_tests.harness.suites import pair
 from reframe_tests.harness.suites.benchmark import OutputError
 
 PROGRAM = Path(sys.executable).name
@@ -106,11 +103,6 @@ def test_what_counts_the_same_bytes_again_is_no_other_interface(sysfs: Path) -> 
         "mlx5_0/1": {"rx_bytes": 100, "tx_bytes": 200},
     }
     assert found["others"] == end.look_at("eth0")["others"]
-
-
-def test_an_interface_without_counters_is_left_to_the_reader(sysfs: Path) -> None:
-    assert end.look_at("none0")["counters"] == {}
-    assert end.counters_of("mlx5_0/2") == {}
 
 
 def begin(folder: Path, *words: str, number: int = 0) -> subprocess.Popen[bytes]:
@@ -213,66 +205,3 @@ def test_no_program_outlives_an_end_that_is_killed(tmp_path: Path, which: str) -
             os.kill(program, signal.SIGKILL)
             pytest.fail(f"the {which}'s program goes on")
         time.sleep(0.05)
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        (("no-such-program", "{port}"), "there is no program no-such-program on PATH"),
-        (python("raise SystemExit('no adapter')"), "the server did not listen: no adapter"),
-    ],
-)
-def test_without_a_server_both_say_so(tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
-    assert ended(both(tmp_path, "absent", words, words)) == [1, 1]
-    assert content(tmp_path, "absent", "server")["failed"] == wanted
-    with pytest.raises(OutputError, match=f"server could not measure: {wanted}"):
-        pair.read(left(tmp_path, "absent"), Path(words[0]).name, "absent")
-
-
-def test_a_client_without_its_program_says_so_before_it_waits(tmp_path: Path) -> None:
-    assert ended(both(tmp_path, "alone", client=("no-such-program", *PLACES))) == [0, 1]
-    said = [content(tmp_path, "alone", which)["failed"] for which in pair.ENDS]
-    assert said == ["", "there is no program no-such-program on PATH"]
-
-
-def test_an_interface_without_address_is_named(tmp_path: Path) -> None:
-    assert ended([begin(tmp_path, "server", "x", "none0", "5", sys.executable)]) == [1]
-    assert "interface none0 has no IPv4 address" in str(content(tmp_path, "x", "server")["failed"])
-
-
-def test_variables_and_places_of_a_command() -> None:
-    variables, words = end.part(["UCX_TLS=tcp", "A=b=c", "program", "X=1"])
-    assert (variables, words) == ({"UCX_TLS": "tcp", "A": "b=c"}, ["program", "X=1"])
-    filled = end.fill(["{address}:{port}", "{own}", "{size}"], "10.0.0.1", 7, "10.0.0.2")
-    assert filled == ["10.0.0.1:7", "10.0.0.2", "{size}"]
-
-
-def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def known_as(*addresses: str) -> None:
-        rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: rows)
-
-    known_as("127.0.1.1", "10.0.0.7")
-    assert end.address_of(end.HOST_NAME) == "10.0.0.7"
-    known_as("127.0.1.1")
-    with pytest.raises(end.Failed, match=r"is 127\.0\.1\.1 here: give the fabric tcp_interfaces"):
-        end.address_of(end.HOST_NAME)
-
-
-@pytest.mark.parametrize(
-    ("memory", "group", "obstacle"),
-    [
-        ("", "wire_rdma", ""),
-        ("device", "wire_rdma", ""),
-        ("managed", "wire_rdma", "memory of one GPU"),
-        ("device", "transport_ucx", "memory of the host"),
-    ],
-)
-def test_what_keeps_a_program_from_a_fabric(memory: str, group: str, obstacle: str) -> None:
-    fabric = Fabric("hdr200", "ucx", "cluster", (Rail("mlx5_0", 200),))
-    if memory:
-        fabric = replace(fabric, memory=Memory(memory, "cuda"))
-    found = below_mpi.find_obstacle(fabric, catalogue.PAIRS[group], "slurm")
-    assert obstacle in found and bool(obstacle) == bool(found)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench_cluster import lifecycle, namespaces, plan, state
+from mpibench_cluster import lifecycle, plan, state
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -65,32 +65,6 @@ def test_a_corpse_is_not_alive() -> None:
         os.waitpid(child, 0)
 
 
-def test_a_process_name_with_parentheses_and_blanks_is_read(tmp_path: Path) -> None:
-    program = tmp_path / "a) S 1 (b"
-    program.symlink_to(Path("/bin/sleep").resolve())
-    with subprocess.Popen([str(program), "60"], executable=str(program)) as child:
-        try:
-            found = state.Process.observe(child.pid)
-            assert found is not None
-            ticks = os.sysconf("SC_CLK_TCK")
-            uptime = float(Path("/proc/uptime").read_text().split()[0])
-            assert 0 < found.start_ticks / ticks <= uptime + 1
-        finally:
-            child.kill()
-
-
-def test_the_state_file_survives_a_round_trip(runtime: Path) -> None:
-    made = a_state(1, 2)
-    made.plan = plan.ClusterPlan(10, "spread", (0, 5), ("/tmp/x",), 4, 2.5)
-    made.nodes["c1"] = state.Process(3, 4)
-    made.faults.append(
-        {"name": "link-down", "words": ["c1", "eth1g"], "node": "c1", "fabric": "eth1g"}
-    )
-    with state.locked():
-        state.save(made)
-    assert state.load() == made
-
-
 @pytest.mark.parametrize("text", [b'{"plan": ', b'{"plan": {}}', b"[]", b"\xff"])
 def test_a_damaged_state_file_is_one_sentence(runtime: Path, text: bytes) -> None:
     with state.locked():
@@ -120,14 +94,6 @@ def test_one_command_at_a_time(runtime: Path) -> None:
     assert "another mpibench cluster command is at work" in other.stderr
     with state.locked():
         pass
-
-
-def test_a_lock_on_a_directory_removed_meanwhile_does_not_count(runtime: Path) -> None:
-    with state.locked():
-        state.remove()
-        # The first command still holds the removed directory; a second one works on a new one.
-        with state.locked() as again:
-            assert again.exists()
 
 
 def _moved(path: Path) -> Path:
@@ -290,15 +256,6 @@ def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime: Path, tmp_p
     assert not runtime.exists()
 
 
-def test_down_makes_no_directories_for_a_cluster_that_never_was(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(tmp_path / "mistyped" / "cluster"))
-    with pytest.raises(BadInput, match="parent exists"):
-        lifecycle.down(print)
-    assert not (tmp_path / "mistyped").exists()
-
-
 def test_inside_a_node_every_command_is_refused(
     runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,21 +265,3 @@ def test_inside_a_node_every_command_is_refused(
     for command in (lambda: state.locked().__enter__(), state.running):
         with pytest.raises(BadInput, match="is a node of the cluster"):
             command()
-
-
-@pytest.mark.parametrize(
-    ("paths", "wanted"),
-    [
-        ("/home/me /tmp /tmpfiles", ""),
-        ("/tmp/a/b /tmp/a /run/x /opt", "/run/x /tmp/a"),
-        ("/tmp/a /tmp/ab /dev/shm/x", "/dev/shm/x /tmp/a /tmp/ab"),
-    ],
-)
-def test_only_directories_below_private_paths_need_sharing(paths: str, wanted: str) -> None:
-    found = namespaces.hidden([Path(path) for path in paths.split()])
-    assert [str(path) for path in found] == wanted.split()
-
-
-def test_exit_statuses_are_a_shells() -> None:
-    for status, wanted in ((0, 0), (3, 3), (-9, 137), (-15, 143)):
-        assert namespaces.exit_status(status) == wanted

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.sites import references
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -44,11 +43,6 @@ def test_both_layers_flag_what_is_more_than_five_percent_slow(
 def test_one_slow_benchmark_is_enough(resolved) -> None:
     run = Run({**run_at(0.99).mb_per_s, "PingPong": 0.9 * LIMIT})
     assert link_gate.alarms(run, resolved, LEARNED) == ["PingPong physics", "PingPong learned"]
-
-
-def test_the_site_gates_about_five_percent_below_the_payload_limit(resolved) -> None:
-    fraction = resolved.fabric.min_efficiency / references.payload_limit(resolved.fabric)
-    assert fraction == pytest.approx(0.95, abs=0.01)
 
 
 def test_a_launch_that_failed_is_no_measurement(resolved, tmp_path: Path) -> None:

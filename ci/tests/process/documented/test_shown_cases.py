@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-import documentation
-import published_stacks
+import synthetic_site
+import synthetic_stack
 from reframe_tests.harness.vocabulary import ROOT
 
 #: Options of the commands on the page of the papers, and the
@@ -34,7 +34,7 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return published_stacks.write_all(tmp_path_factory.mktemp("stacks"))
+    return synthetic_stack.write_all(tmp_path_factory.mktemp("stacks"))
 
 
 def file_of(test: str) -> str:
@@ -54,7 +54,7 @@ def test_a_case_that_is_shown_gets_its_jobs(
     run_reframe: Callable[..., subprocess.CompletedProcess[str]],
     stacks_variable: str,
 ) -> None:
-    assert f"`reframe -c reframe_tests -r {shown}`" in documentation.page("background/papers")
+    assert f"`reframe -c reframe_tests -r {shown}`" in synthetic_site.page("background/papers")
     words = shlex.split(shown)
     test = words[words.index("-n") + 1]
     done = run_reframe(

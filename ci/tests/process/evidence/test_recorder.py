@@ -17,17 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from recorded_programs import (
+from programs import (
     FORTRAN_SOURCE,
     MPI_PROGRAM,
     MPI_SOURCE,
     PRIVATE_SOURCE,
     PROGRAM_SOURCE,
+    compile_c,
+    inside_namespace,
 )
 from reframe_tests.harness.evidence import rank_records, recorder
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.vocabulary import BadInput
-from small_programs import compile_c, inside_namespace
 from synthetic_evidence import STACK
 
 

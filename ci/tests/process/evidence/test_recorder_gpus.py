@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from programs import compile_c, inside_namespace
 from reframe_tests.harness.evidence import gpu_use, rank_records, recorder
 from reframe_tests.harness.evidence.gpu_use import (
     HOST_BRIDGE,
@@ -23,9 +24,8 @@ from reframe_tests.harness.evidence.gpu_use import (
 )
 from reframe_tests.harness.evidence.rank_records import RankEvidence, UsedGpu
 from reframe_tests.harness.launchers import registry
-from small_programs import compile_c, inside_namespace
-from stand_in_cuda import DRIVER
 from synthetic_evidence import STACK
+from synthetic_stack import DRIVER
 from test_recorder_links import LIBRARY, plant
 
 #: Loads a driver where it is told one, as CUDA's runtime does, and
@@ -142,10 +142,6 @@ def test_a_driver_that_names_none_is_no_gpu(
     assert (rank.last.gpu_library or "").endswith(driver)
 
 
-def test_a_program_without_a_driver_is_asked_nothing(run: Callable[..., RankEvidence]) -> None:
-    assert (rank := run()).last.gpus == () and rank.last.gpu_library is None
-
-
 def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankEvidence:
     """Rank 0 of a program that is started after some lines of
     shell, in a mount namespace of its own.
@@ -161,12 +157,6 @@ def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankE
     inside_namespace(folder, *lines, program)
     (rank,) = rank_records.read(folder)
     return rank
-
-
-def test_hip_is_asked_where_the_process_has_opened_its_driver(made: Path, tmp_path: Path) -> None:
-    opened = ("mount -t tmpfs none /dev", "touch /dev/kfd", "exec 9</dev/kfd")
-    rank = recorded(made, tmp_path, *opened, DRIVER=str(made / "libamdhip64.so.6"))
-    assert rank.last.gpus == (UsedGpu("0000:c1:00.0", True, "AMD Instinct MI250X"),)
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from folders import DATA
+from programs import compile_c, inside_namespace
 from reframe_tests.harness.evidence import link_state, rank_records, recorder
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from small_programs import compile_c, inside_namespace
 from synthetic_evidence import STACK
 
 TREES = DATA / "golden" / "sysfs"
@@ -191,22 +191,3 @@ def test_slingshot(seen_on: Callable[..., RankEvidence]) -> None:
         "hni_pcs_corrected_cw": False,
         "hni_pcs_uncorrected_cw": True,
     }
-
-
-def test_a_speed_nobody_knows_is_left_out(seen_on: Callable[..., RankEvidence]) -> None:
-    rank = seen_on("virtual")
-    assert rank.init.links == {
-        "lo": {"mtu_bytes": 1500, "duplex": "unknown", "state": "unknown", "carrier_changes": 0}
-    }
-
-
-def test_the_others_do_not(seen_on: Callable[..., RankEvidence]) -> None:
-    other = seen_on("mlx5", SLURM_LOCALID="3")
-    assert other.init.links is None and other.finalize is not None and other.finalize.links is None
-    (sentence,) = link_state.check_links([other], fabric("mlx5_0", rate=200)).sentences
-    assert sentence.startswith(f"no rank of {other.host} read the state of its links: ")
-
-
-def test_an_mpis_own_number_counts_before_slurms(seen_on: Callable[..., RankEvidence]) -> None:
-    """A launcher started within one of Slurm's tasks hands that task's number to all its ranks."""
-    assert seen_on("mlx5", "hydra", SLURM_LOCALID="3", MPI_LOCALRANKID="0").init.links is not None

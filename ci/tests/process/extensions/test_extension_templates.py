@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from reframe_tests.harness import records
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.stacks import metadata
+from synthetic_site import write_site
 from synthetic_stack import write_stack
 from test_suite_extension import COMMAND, run_with
-from tiny_site import write_site
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "extensions"
 RAIL = {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
@@ -79,29 +79,6 @@ def test_reframe_writes_the_job_of_all_three(
         r" --export=[^\n]*\\\n[^\n]*\n"
     )
     assert re.search(rf"{launch} *{program} --sizes 8:1024 --repeat 100$", script, re.M), script
-
-
-def test_where_no_stack_has_the_program_the_listing_and_the_doctor_say_why(
-    tmp_path: Path, run_reframe: Callable[..., Any]
-) -> None:
-    write_site(tmp_path, SYSTEM)
-    stack = write_stack(tmp_path / "environments" / "mpich")
-    result = run_reframe("-l", "-n", "MysuiteRing", *TESTS, **words_of(tmp_path))
-    assert "Found 0 check(s)" in result.stdout, result.stdout + result.stderr
-    assert "mysystem:compute: no stack of this partition has mysuite" in result.stdout
-    program = (
-        "from pathlib import Path; from mpibench.commands.listings import doctor\n"
-        "from reframe_tests.harness.stacks import metadata\n"
-        f"stack = metadata.read(Path({str(stack)!r}))\n"
-        "folders = doctor.test_folders(metadata.ROOT)\n"
-        "for row in (*doctor.check_suites([stack]), *doctor.check_groups(folders),\n"
-        "            *doctor.check_groups(folders[:1])): print(row.subject, row.state)\n"
-    )
-    done = run_with(FOLDER, "-c", program)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert "suite mysuite note" in lines and "suite imb" not in done.stdout, "the stack has it"
-    assert [line for line in lines if line.startswith("group")] == ["group mysuite_ring note"]
 
 
 def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) -> None:

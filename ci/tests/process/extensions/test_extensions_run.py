@@ -5,21 +5,29 @@ ReFrame itself, and an installation of that MPI.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
-from galley import GALLEY, GALLEY_PROGRAM
+import synthetic_stack as synthetic
 from mpibench.stacks import system
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.stacks import metadata
-from relay_suite import RELAY_PROGRAM, SUITE
-from tiny_site import SETTINGS, write_site
-from torus_mpi import MEMORY_ROW, SYSTEM, TORUS_LIBRARY, TORUS_MPI, torus_stack, write_extension
+from synthetic_extensions import (
+    GALLEY,
+    GALLEY_PROGRAM,
+    MEMORY_ROW,
+    RELAY_PROGRAM,
+    SUITE,
+    TORUS_LIBRARY,
+    TORUS_MPI,
+    torus_stack,
+    write_extension,
+)
+from synthetic_extensions import TORUS_SYSTEM as SYSTEM
+from synthetic_site import SETTINGS
 
 
 def test_an_installation_of_it_is_registered(
@@ -60,33 +68,6 @@ class RelayRing(FabricTest):
 
     group = "relay_ring"
 '''
-
-
-def test_a_stack_that_cannot_use_a_fabric_makes_no_case_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
-) -> None:
-    """Known when the tests are loaded, so nothing is skipped; where no
-    stack can use it the reason is that of the fabric.
-    """
-    write_extension(tmp_path, monkeypatch)
-    write_site(tmp_path, SYSTEM)
-    old = {"name": "torusmpi", "version": "1.9", "device": ""}
-    torus_stack(tmp_path / "environments" / "old", name="torusmpi-old", mpi=old)
-    torus_stack(tmp_path / "environments" / "new")
-
-    def listed() -> tuple[set[str], set[str]]:
-        """Environments of the cases there are, and where something
-        was left out for the age of the stack.
-        """
-        options = ("-lC", "-v", "--system=torus", "-n", "fabric=ring.*ppn=2.*pinning=bunch")
-        config = tmp_path / "site_configs" / "settings.py"
-        said = run_reframe(*options, config=config, only="point_to_point.py").stdout
-        reasons = re.findall(r"left out: \w+ %.*? @(\S+): Torus MPI before 2 has no links", said)
-        return set(re.findall(r"^- \w+ %.*@torus:nodes\+(\S+)", said, re.M)), set(reasons)
-
-    assert listed() == ({"torusmpi-system"}, {"torus:nodes+torusmpi-old"})
-    shutil.rmtree(tmp_path / "environments" / "new")
-    assert listed() == (set(), {"torus:nodes"})
 
 
 def test_a_run_of_it_is_proven(

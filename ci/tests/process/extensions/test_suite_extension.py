@@ -14,11 +14,10 @@ import pytest
 
 from reframe_tests.harness import records
 from reframe_tests.harness.stacks import metadata
-from relay_suite import SUITE
+from synthetic_extensions import SUITE
 from synthetic_stack import DOCUMENT, sealed
 
 COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"
-REFRAME = str(Path(sys.executable).with_name("reframe"))
 OUTPUT = "# Relay\n8 1.50\n16 1.75\n"
 PROGRAM = """
 import json, sys
@@ -114,30 +113,6 @@ def test_what_a_reader_must_not_give_is_an_error_and_none_of_the_project(
     assert words in done.stderr and "defect" not in done.stderr
 
 
-def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
-    (folder / "suites" / "copy.py").write_text(SUITE.replace('"relay",\n', '"copy",\n'))
-    done = run_with(folder, "-c", COMMAND, "catalogue")
-    assert done.returncode == 2, done.stdout
-    assert (
-        "group relay_ring is defined by suite copy and again by relay; rename one." in done.stderr
-    )
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('("token",), at_levels', '("coin",), at_levels', "plans 'coin', of which it has no row"),
-        ("    lambda run: [", "    None and [", "it has groups and no 'arguments'"),
-    ],
-)
-def test_a_record_that_cannot_work_is_refused(folder: Path, old: str, new: str, words: str) -> None:
-    assert SUITE.count(old) == 1
-    (folder / "suites" / "relay.py").write_text(SUITE.replace(old, new))
-    done = run_with(folder, "-c", COMMAND, "catalogue")
-    assert done.returncode == 2 and words in done.stderr, done.stderr
-
-
 @pytest.mark.parametrize(
     "words", [("-c", COMMAND, "gate"), ("-m", "mpibench.commands.nightly")], ids=["gate", "night"]
 )
@@ -148,15 +123,6 @@ def test_a_file_that_ends_the_program_is_refused_and_no_answer(
     done = run_with(folder, *words)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "relay.py cannot be read (SystemExit: 0)" in done.stderr
-
-
-def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    settings = str(metadata.ROOT / "site_configs" / "settings.py")
-    tests = str(metadata.ROOT / "reframe_tests")
-    done = run_with(tmp_path / "absent", REFRAME, "-C", settings, "-c", tests, "-l")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0
-    assert "absent, which is not a folder" in said and "Traceback" not in said
 
 
 PLATFORM = """

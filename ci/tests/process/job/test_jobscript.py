@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ import pytest
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
-from reframe_tests.harness.stacks import metadata
-from synthetic_conditions import ODD, resolved, simple_condition
-from synthetic_evidence import STACK
+from synthetic_evidence import ODD, resolved, simple_condition
 
 REPEATS = 3
 
@@ -75,25 +72,6 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
 
 #: What this process has; a preload of the machine the tests run on would be counted.
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-
-
-def test_what_was_to_be_preloaded_already_still_is(tmp_path: Path) -> None:
-    """The job's own, as a module or the user's ``env_vars`` set it,
-    and what a launcher adds on the node.
-    """
-    show = sh("job", 'echo "$LD_PRELOAD"')
-    adds = jobscript.Command("node", ["env", "LD_PRELOAD=libm.so.6 libdl.so.2"], show.program)
-    run_body(
-        tmp_path,
-        [show, adds],
-        {**PLAIN, "LD_PRELOAD": "libm.so.6"},
-        recorder="libc.so.6",
-        repeats=1,
-    )
-    assert (tmp_path / "job.1.out").read_text() == "libc.so.6:libm.so.6\n"
-    assert (tmp_path / "node.1.out").read_text() == "libc.so.6:libm.so.6 libdl.so.2\n"
-    run_body(tmp_path, [show], PLAIN, recorder="libc.so.6", repeats=1)
-    assert (tmp_path / "job.1.out").read_text() == "libc.so.6\n"
 
 
 def test_words_and_paths_with_blanks_reach_the_program_whole(tmp_path: Path) -> None:
@@ -154,21 +132,6 @@ def test_a_group_that_hangs_or_fails_ends_for_itself(
     assert (tmp_path / "good.2.out").read_text() == "none of it\n", "ranks do not see it"
 
 
-def test_a_launch_that_had_to_be_killed_timed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jobscript, "GRACE_S", 1)
-    run_body(
-        tmp_path, [sh("deaf", "trap '' TERM; sleep 60 & wait; sleep 60")], repeats=1, limit_s=3
-    )
-    assert set(statuses(tmp_path).values()) == {jobscript.TIMED_OUT}
-
-
-def test_a_launch_that_is_killed_early_did_not_hang(tmp_path: Path) -> None:
-    run_body(tmp_path, [sh("killed", "kill -9 $$")], repeats=2)
-    assert set(statuses(tmp_path).values()) == {137}
-
-
 def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path) -> None:
     text = "echo first >out.txt; echo x >$MPIBENCH_EVIDENCE/node.jsonl"
     run_body(tmp_path, [replace(sh("one", text), result="out.txt")])
@@ -177,43 +140,6 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
     assert [path.name for path in tmp_path.glob("one.*.out")] == ["one.1.out"]
     assert not list(tmp_path.rglob("*.jsonl"))
     assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
-
-
-def test_the_last_run_of_a_job_says_when_it_began(tmp_path: Path) -> None:
-    before = int(time.time())
-    run_body(tmp_path, [sh("one", "true")], repeats=1)
-    log = (tmp_path / jobscript.START_LOG).read_text()
-    assert (
-        before
-        <= datetime.fromisoformat(jobscript.read_start(log).replace("Z", "+00:00")).timestamp()
-        <= time.time()
-    )
-    assert (
-        jobscript.read_start(f"{log}2026-11-24T07:05:30Z c2\n2026-11-24T0")
-        == "2026-11-24T07:05:30Z"
-    )
-    assert jobscript.read_start("") == jobscript.read_start("\x00\ufffd") == ""
-
-
-def test_a_log_cut_short_counts_as_missing() -> None:
-    log = "p2p 1 0 3\np2p 2 0 3.25\np2p 3 124 300.01\np2p 4 0 3.2\np2p 5 0 3."
-    assert jobscript.read_launch_log(log) == {("p2p", 1): 0, ("p2p", 2): 0, ("p2p", 3): 124}
-    assert jobscript.read_launch_times(log) == {("p2p", 2): 3.25, ("p2p", 3): 300.01}
-
-
-def test_each_launch_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
-    """By the time since the machine's start, which has hundredths of a
-    second; a loaded machine makes it only longer.
-    """
-    run_body(tmp_path, [sh("short", "true"), sh("long", "sleep 1.1")], repeats=2)
-    times = jobscript.read_launch_times((tmp_path / jobscript.LAUNCH_LOG).read_text())
-    assert set(times) == {("short", 1), ("short", 2), ("long", 1), ("long", 2)}
-    assert all(seconds >= 1.09 for (name, _), seconds in times.items() if name == "long")
-
-
-def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) -> None:
-    assert run_body(tmp_path, [sh("bad", "exit 7")], head=("set -e",), repeats=2).returncode == 0
-    assert len(statuses(tmp_path)) == 2
 
 
 def test_output_without_end_is_cut_and_ends_the_job(
@@ -339,20 +265,6 @@ def test_a_job_with_an_owner_runs_to_its_end_and_leaves_nothing(tmp_path: Path) 
     assert (tmp_path / "one.3.out").read_text() == f"{owner.text}\n"
 
 
-def test_a_launch_that_runs_once_comes_first(tmp_path: Path) -> None:
-    first = jobscript.Command("first", ["env"], ["true"], once=True)
-    run_body(tmp_path, [sh("one", "true"), first], repeats=2)
-    assert list(statuses(tmp_path)) == [("first", 1), ("one", 1), ("one", 2)]
-
-
-def test_the_ranks_learn_which_variables_are_asked_for(tmp_path: Path) -> None:
-    command = jobscript.Command(
-        "one", ["env"], ["sh", "-c", f"echo ${jobscript.ASKED_VARIABLE}"], asked=("A", "B_C")
-    )
-    run_body(tmp_path, [command], repeats=1)
-    assert (tmp_path / "one.1.out").read_text() == ":A:B_C:\n"
-
-
 def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> None:
     """Launches of two stacks have a script each; whatever is in a value
     arrives, and what is not known is not inherited.
@@ -371,22 +283,6 @@ def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> Non
     said = [(tmp_path / f"{name}.1.out").read_text() for name in ("one", "two", "three")]
     assert said == [f"{odd}|7\n", "/b|\n", f"{odd}|7\n"]
     assert sorted(path.name for path in tmp_path.glob("record*")) == ["record.sh", "record2.sh"]
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["$(touch made)`touch made`$HOME", 'it\'s "so" \\ & | *', "two\nlines", ""],
-)
-def test_a_quoted_value_is_literal(tmp_path: Path, value: str) -> None:
-    script = f"export V={jobscript.quote(value)}; printenv V"
-    done = bash(script, tmp_path)
-    assert done.stdout == value + "\n"
-    assert not (tmp_path / "made").exists()
-
-
-def test_only_the_harness_names_files_of_the_job(tmp_path: Path) -> None:
-    assert jobscript.quote("$PWD/a b", of_job=True) == "\"$PWD\"/'a b'"
-    assert jobscript.quote("$PWD/a b") == "'$PWD/a b'"
 
 
 # ---- Programs that read a file and write one: each launch finds its own, and
@@ -415,14 +311,6 @@ def test_a_result_of_another_launch_is_not_taken(tmp_path: Path) -> None:
     assert (tmp_path / "one.1.result.out").read_text() == "first\n"
     assert (tmp_path / "two.1.out").read_text() == ""
     assert not (tmp_path / "two.1.result.out").exists()
-
-
-def test_no_more_is_kept_than_of_what_is_printed(tmp_path: Path) -> None:
-    endless = replace(
-        sh("one", f"head -c {jobscript.MOST_OUTPUT_BYTES + 9} /dev/zero >out.txt"), result="out.txt"
-    )
-    run_body(tmp_path, [endless], repeats=1)
-    assert (tmp_path / "one.1.result.out").stat().st_size == jobscript.MOST_OUTPUT_BYTES
 
 
 # ---- Two stacks interleaved in one job: what the job's shell makes of it ----
@@ -472,22 +360,6 @@ def test_every_assignment_is_literal(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_paired_stack_gets_its_own_variables_literally(tmp_path: Path) -> None:
-    own = resolved()
-    theirs = replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
-    enter = interleaved._enter("rival_p", own, theirs)
-    text = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''
-    done = bash(text, tmp_path)
-    assert done.stdout == f"{ODD}|{ODD}"
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path) -> None:
-    environment = metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
-    [[name, text]] = environment["env_vars"]
-    assert bash(f"export {name}={text}; printenv V", tmp_path).stdout == "a b;c\n"
-
-
 #: What a rank finds under a launcher that numbers it on its node, and the GPU it then sees: entry
 #: of the list that the batch system gave, else the site's number.
 GPU_LISTS = {
@@ -535,16 +407,3 @@ def test_each_rank_sees_the_gpu_of_its_number_or_ends(case: str, tmp_path: Path)
             and excerpt(error) == error.strip()
         )
         assert error.startswith("mpibench: ") and wanted in error
-
-
-def test_the_sites_order_of_gpus_is_kept(tmp_path: Path) -> None:
-    """A site may name its GPUs in another order than that of their
-    addresses; numbers and lists are in the latter.
-    """
-    known = {"MPIBENCH_LOCAL_RANK_VARIABLES": "LOCAL"}
-    command = jobscript.Command(
-        "one", ["env"], ["sh", "-c", "echo $V"], known=known, gpu=("V", "3 2 1 0")
-    )
-    for given, seen in (({}, "2"), ({"V": "a,b,c,d"}, "c")):
-        run_body(tmp_path, [command], {**PLAIN, "LOCAL": "1", **given}, repeats=1)
-        assert (tmp_path / "one.1.out").read_text() == f"{seen}\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from galley import write_launchers
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_extensions import write_launchers
 from synthetic_stack import write_stack
 
 

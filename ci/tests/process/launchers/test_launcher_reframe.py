@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from galley import SYSTEM, write_launchers
+from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
+from synthetic_extensions import write_launchers
+from synthetic_site import write_site
 from synthetic_stack import write_stack
-from tiny_site import write_site
 
 
 def test_reframe_writes_its_jobs(

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-import synthetic_installation as synthetic
-from galley import GALLEY, GALLEY_PROGRAM
+import synthetic_stack as synthetic
 from mpibench.store import sessions
-from recorded_programs import EXCHANGE_SOURCE
+from programs import EXCHANGE_SOURCE
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from studies.output_damage import golden
-from tiny_site import SETTINGS
-from torus_mpi import TORUS_LIBRARY, TORUS_MPI, torus_stack
+from synthetic_extensions import GALLEY, GALLEY_PROGRAM, TORUS_LIBRARY, TORUS_MPI, torus_stack
+from synthetic_site import SETTINGS
 
 NODES = 10
 #: Each rank is a node: a name and a network of its own, in which nobody else sends.
@@ -184,17 +183,6 @@ def test_latency_alone_and_under_load_is_proven(machine: Machine) -> None:
     [impact] = values["Multiple_Allreduce_impact", "", "impact"]
     assert impact == pytest.approx(20.3 / 20.2)
     assert case.proof is not None and len({row["host"] for row in case.proof.ranks}) == NODES
-
-
-def test_without_the_loaded_half_it_fails(machine: Machine) -> None:
-    """The victims alone, then nothing: as where the congestors, or the program, were ended."""
-    end = " Network Tests running with Congestion Tests  "
-    lines = table_of_ten_nodes().splitlines(keepends=True)
-    [at] = [number for number, line in enumerate(lines) if end in line]
-    done, case = machine.run("".join(lines[: at - 1]))
-    assert (done.returncode, case.result, case.evidence) == (1, "fail", "missing"), done.stdout
-    assert "it ends before its last table does; the output was cut off" in sentences(case)
-    assert not case.samples
 
 
 def test_bytes_that_went_elsewhere_fail(machine: Machine) -> None:

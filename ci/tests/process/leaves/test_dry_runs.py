@@ -10,8 +10,6 @@ from subprocess import CompletedProcess
 
 import pytest
 
-import startup_programs
-from reframe_tests.harness.stacks import metadata
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]
@@ -76,30 +74,6 @@ def test_what_needs_more_nodes_or_ranks_is_left_out_and_said(run_on_ten: Run) ->
 Run = Callable[..., CompletedProcess[str]]
 
 
-@pytest.fixture
-def run_startup(sandbox: Path, run_reframe: Run, require_stack) -> Run:
-    """ReFrame on a cluster that is measured on 2, 4 and 8 nodes,
-    with a stack that has both programs.
-    """
-    system = sandbox / "site_configs" / "minicluster" / "system.py"
-    text = system.read_text()
-    assert text.count('"node_counts": [2]') == 1
-    system.write_text(text.replace('"node_counts": [2]', '"node_counts": [2, 4, 8]'))
-    name = startup_programs.add_to(require_stack("mpich-wheels"), sandbox / "startup")
-    where = (
-        "--dry-run",
-        "--system=minicluster:eth1g",
-        "-p",
-        name,
-        "-n",
-        "OsuStartup%fabric=eth1g%.*%ppn=1%",
-    )
-    there = {metadata.EXTRA_STACKS: str(sandbox / "startup")}
-    return lambda *options: run_reframe(
-        *where, *options, environ=there, top=sandbox, only="startup.py"
-    )
-
-
 def scripts(sandbox: Path) -> dict[int, str]:
     """Job scripts by the number of their ranks."""
     found = [path.read_text() for path in (sandbox / "results").rglob("rfm_job.sh")]
@@ -108,15 +82,3 @@ def scripts(sandbox: Path) -> dict[int, str]:
         for text in found
         if (ranks := re.search(r"^#SBATCH --ntasks=([0-9]+)$", text, re.M))
     }
-
-
-def test_each_node_count_is_a_job(run_startup: Run, sandbox: Path) -> None:
-    result = run_startup()
-    assert result.returncode == 0, result.stdout[-3000:]
-    there = scripts(sandbox)
-    assert sorted(there) == [2, 4, 8]
-    for ranks, text in there.items():
-        assert re.search(rf"srun .*--nodes={ranks} --ntasks={ranks}\b", text)
-        assert re.search(r"/startup/osu_init$", text, re.M) and re.search(
-            r"/startup/osu_hello$", text, re.M
-        )

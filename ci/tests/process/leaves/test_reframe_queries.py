@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiny_site import TinySite
+from synthetic_site import TinySite
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -12,13 +11,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from documentation import system_example
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.node_memory import PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
-from suite_copy import NAME, ONE_CASE, recommend
+from synthetic_site import system_example
 
 Run = Callable[..., CompletedProcess[str]]
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}
@@ -56,19 +53,6 @@ def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
     assert result.returncode == 0
     assert set(re.findall(r"^- (\w+) %", result.stdout, re.MULTILINE)) == TESTS | OF_NODES
     assert "WARNING" not in result.stdout and "ERROR" not in result.stdout
-
-
-@pytest.mark.parametrize("partition", ["eth1g", "shm"])
-def test_one_partition_alone_loads_every_test(run_reframe: Run, partition: str) -> None:
-    """A partition without shared memory, or without a network, leaves some
-    tests without a case and none without values.
-    """
-    result = run_reframe("-l", f"--system=minicluster:{partition}")
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert (
-        "skipping test" not in result.stdout
-        and int(re.search(r"^Found (\d+) check", result.stdout, re.MULTILINE)[1]) > 0
-    )
 
 
 def test_what_cannot_be_measured_is_left_out_and_said(
@@ -148,40 +132,6 @@ def test_dry_run_on_every_bundled_system(
     assert ran and int(ran[1]) > 0, "something must be left to run"
 
 
-def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("mpich-wheels")
-    made = sandbox / "made"
-    recommend(sandbox, {"SITES_OWN": f"$(touch {made})`touch {made}`"})
-    options = ("-n", NAME, "-p", "mpich-wheels", "-S", f"env_vars=USERS_OWN:$(touch {made})")
-    result = run_here("--dry-run", *options)
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert not made.exists()
-    [script] = (sandbox / "results").rglob("rfm_job.sh")
-    assert f"export USERS_OWN='$(touch {made})'" in script.read_text()
-
-
-def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
-    """ReFrame looks for who uses a deprecated variable of its own in the
-    whole stack, at each instance: most of its time.
-    """
-    require_stack("mpich-wheels")
-    test_file = sandbox / "reframe_tests" / "point_to_point.py"
-    # From its last line on ReFrame makes instances.
-    refusal = (
-        "\nimport inspect\ndef refuse(*words):\n    raise RuntimeError('walks the "
-        "stack')\ninspect.stack = refuse\n"
-    )
-    test_file.write_text(test_file.read_text() + refusal)
-    options = ("-n", NAME, "-p", "mpich-wheels", "-S", "variables=USERS_OWN:1")
-    result = run_here("--dry-run", *options)
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert "walks the stack" not in result.stdout + result.stderr
-    [script] = (sandbox / "results").rglob("rfm_job.sh")
-    assert "export USERS_OWN=1\n" in script.read_text()
-
-
 def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     run_here: Run, sandbox: Path, require_stack
 ) -> None:
@@ -212,77 +162,6 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     )
     assert made["-l -n OsuPointToPoint"] == (0, every, every), "a sentence says why"
     assert made["-l -n NoSuchTest"] == (-1, every, every)
-
-
-def test_a_dry_run_finds_missing_references(run_here, sandbox, require_stack) -> None:
-    require_stack("mpich-wheels")
-    result = run_here("--dry-run", "-S", "require_reference=yes", *ONE_CASE)
-    assert result.returncode == 1
-    assert "no reference value found for performance variable" in result.stdout
-
-
-def test_an_unknown_topology_is_one_sentence(run_here, sandbox, require_stack) -> None:
-    require_stack("mpich-wheels")
-    system = sandbox / "site_configs" / "generic" / "system.py"
-    system.write_text(system.read_text().replace('"launcher": "local"', '"launcher": "mpirun"'))
-    result = run_here("--dry-run", *ONE_CASE)
-    assert result.returncode == 1
-    assert "the topology of partition generic:default is unknown" in result.stdout
-
-
-@pytest.mark.parametrize("options", ["--repeat=2", "--distribute=all", "-vP nodes=1"])
-def test_what_makes_further_variants_goes_past_those_that_can_be_measured_nowhere(
-    run_reframe: Run, require_stack, options: str
-) -> None:
-    require_stack("mpich-wheels")
-    words = ("-l", "--system=generic", "-n", "ImbPointToPoint", *options.split())
-    result = run_reframe(*words, only="point_to_point.py")
-    assert result.returncode == 0, result.stdout[-2000:]
-    assert re.search(r"^Found [1-9]", result.stdout, re.MULTILINE)
-
-
-def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
-    described = json.loads(
-        run_reframe(
-            "--describe", "-n", "Imb(PointToPoint|Nonblocking|OneSided|Threads|RandomPairs)"
-        ).stdout
-    )
-    tags = {
-        (check["@class"], check["ppn"], check["pinning"]): set(check["tags"]) for check in described
-    }
-    assert all("maintenance" in row for row in tags.values())
-    assert all(
-        "production" in row for (name, _, _), row in tags.items() if name == "ImbPointToPoint"
-    )
-    nightly = {
-        name: {
-            pinning
-            for (test, _, pinning), row in tags.items()
-            if test == name and "production" in row
-        }
-        for name, _, _ in tags
-    }
-    assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly[
-        "ImbOneSided"
-    ] == {"bunch"}
-    assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
-    described = json.loads(run_reframe("--describe", "-n", "|".join(MAINTENANCE)).stdout)
-    assert {check["@class"] for check in described} == MAINTENANCE
-    assert all(
-        "maintenance" in check["tags"] and not {"production", "smoke"} & set(check["tags"])
-        for check in described
-    )
-    assert {check["pinning"] for check in described} == {"bunch"}
-    assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"ImbPointToPoint"}, (
-        "two minutes at most"
-    )
-
-
-def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
-    described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2|memory=local").stdout
-    groups = {check["group"] for check in json.loads(described)}
-    assert groups <= set(catalogue.GROUPS)
-    assert len(groups) == len(TESTS | OF_NODES)
 
 
 @pytest.mark.parametrize("stacks_asked", ['["*"]', '["*-spak"]'])
@@ -323,29 +202,3 @@ def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(
     text = script.read_text()
     assert f"instruments/growth.py --nodes {counts} --ppn 1 --repetitions" in text
     assert re.search(rf"^#SBATCH --ntasks={nodes}$", text, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "said"),
-    [
-        # what such a job measured would be no curve of other tests
-        (
-            "--dry-run -v -P nodes=all -n ImbCollectives%fabric=eth1g",
-            1,
-            r"left out: ImbCollectives .*%nodes=all .*: the metrics of group collectives do not",
-        ),
-        ("-l -P nodes=every", 1, "-P nodes=every: 'every' is not a value of nodes"),
-        (
-            "-l -v --system=generic",
-            0,
-            r"left out: WholeMachine .*: no benchmark of group growth runs on \d+ ranks? of 1 node",
-        ),
-    ],
-)
-def test_what_is_no_whole_machine_is_said(
-    run_reframe: Run, require_stack, options: str, status: int, said: str
-) -> None:
-    require_stack("mpich-wheels")
-    result = run_reframe("--system=minicluster:eth1g", *options.split(), only="collectives.py")
-    assert result.returncode == status, result.stdout[-3000:]
-    assert re.search(said, result.stdout)

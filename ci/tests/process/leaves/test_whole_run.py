@@ -13,7 +13,6 @@ import pytest
 
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import selected_tests
-from reframe_tests.harness.vocabulary import BadInput
 
 Run = Callable[..., CompletedProcess[str]]
 TEST = """
@@ -56,14 +55,6 @@ class Stats:
 )
 def test_a_session_without_all_of_its_cases_is_none(stats: Stats, dry: bool, said: str) -> None:
     assert selected_tests.lost_cases(stats, 2, dry=dry) == said
-
-
-def test_a_limit_that_is_none_is_refused() -> None:
-    for value in ("soon", "-1"):
-        with pytest.raises(BadInput):
-            selected_tests.limit_of({selected_tests.LIMIT: value})
-    for environ in ({}, {selected_tests.LIMIT: ""}):
-        assert selected_tests.limit_of(environ) == selected_tests.LIMIT_S
 
 
 @pytest.fixture

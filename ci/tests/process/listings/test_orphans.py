@@ -78,15 +78,6 @@ def test_orphans_are_those_whose_own_reframe_is_gone(
     assert not orphans_of_ours & found()
 
 
-def test_processes_of_another_pid_namespace_are_left_out(tmp_path: Path) -> None:
-    """There the owner's number means another process: a container may bear its host's name."""
-    for name, namespace in (("self", "pid:[1]"), ("123456", "pid:[2]")):
-        (tmp_path / name / "ns").mkdir(parents=True)
-        (tmp_path / name / "ns" / "pid").symlink_to(namespace)
-    (tmp_path / "123456" / "environ").write_text(f"{script.OWNER_VARIABLE}={HOST}:1:1\0")
-    assert orphans.read_processes(HOST, tmp_path) == []
-
-
 def test_orphans_are_named_and_ended(
     start: Start, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

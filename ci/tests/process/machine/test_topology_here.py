@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from listed_topologies import from_lscpu
 from reframe_tests.harness.machine.topology import Topology
-from topology_groups import cpus_by
+from synthetic_node import cpus_by, from_lscpu
 
 
 def test_what_reframe_detects_here_is_what_lscpu_says() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -15,17 +14,14 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-import yaml
 
+from programs import with_small_caches
 from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.sites import references
-from small_programs import with_small_caches
 
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
-METRIC = "Triad.local_cache_as_is.bandwidth"
 #: One case, one run of it, as few repetitions as there are.
 ONE = ("-r", "-n", "Stream%memory=local%page_cache=as_is", "-S", "repeats=1", "-S", "level=smoke")
 
@@ -130,72 +126,3 @@ def test_what_was_not_as_asked_fails_with_its_sentence(
     assert (case["result"], case["proof"]["verdict"]) == ("fail", status)
     assert case["condition"]["suite_options"] == "memory=local,page_cache=as_is"
     assert said in " ".join(case["proof"]["sentences"]) and said in result.stdout
-
-
-def test_a_run_that_takes_too_long_is_said_to_have(run_here: Run, sandbox: Path) -> None:
-    """Not that its output is cut off, nor that the runs after it,
-    which were never started, left none.
-    """
-    replace_program(sandbox, "exec sleep 600")
-    words = [word if word != "repeats=1" else "repeats=2" for word in ONE]
-    assert run_here(*words, "-S", "limit_s=1", only="node.py").returncode == 1
-    first, *rest = stored_case(sandbox)["proof"]["sentences"]
-    assert first.startswith("run 1 of STREAM timed out after 1 s, the test's limit_s: ")
-    assert not any("left no output" in each or "cut off" in each for each in rest)
-
-
-def test_what_the_program_refuses_is_said(run_here: Run, sandbox: Path) -> None:
-    if not recorder.compilers():
-        pytest.skip("[compiler] no C compiler")
-    assert run_here(*ONE, "-S", "array_bytes=1000", only="node.py").returncode == 1
-    [*_, sentence] = stored_case(sandbox)["proof"]["sentences"]
-    assert "an array of 1000 bytes is smaller than 4 x the last-level caches" in sentence
-
-
-def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Path) -> None:
-    keep_programs_in(sandbox)
-    add_to_leaf(sandbox, "memory_test.recorder.compilers = lambda: []")
-    said = run_here(*ONE, only="node.py").stdout
-    assert "no C compiler to build STREAM with; install gcc or clang" in said
-
-
-def test_no_run_at_all_is_refused_beside_tests_of_others(run_here: Run, sandbox: Path) -> None:
-    add_to_leaf(
-        sandbox,
-        "@rfm.simple_test\nclass OfTheSite(rfm.RunOnlyRegressionTest):\n"
-        '    valid_systems = ["*"]\n    valid_prog_environs = ["*"]\n    executable = "true"\n',
-    )
-    words = [word if word != "repeats=1" else "repeats=0" for word in ONE]
-    result = run_here(*words, only="node.py")
-    assert result.returncode == 1 and "-S repeats=0 would measure nothing" in result.stdout
-
-
-def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> None:
-    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
-        pytest.skip("[numa] this machine has several NUMA nodes")
-    said = run_here("-l", "-v", only="node.py").stdout
-    for memory in ("remote", "interleaved"):
-        assert re.search(rf"left out: Stream %memory={memory} .*have one NUMA node", said)
-    assert set(re.findall(r"^- Stream %memory=(\w+)", said, re.MULTILINE)) == {"local"}
-
-
-@pytest.mark.parametrize(("expected_mb_per_s", "status"), [(1.0, 0), (1e9, 1)])
-def test_a_reference_of_the_site_is_held(
-    run_reframe: Run, sandbox: Path, expected_mb_per_s: float, status: int
-) -> None:
-    answer(sandbox)
-    keys = ["Stream", "generic:default", "builtin", "memory", 1, len(recorder_cores()), "bunch"]
-    content: Any = {METRIC: [expected_mb_per_s, -0.1, None, "MB/s"]}
-    origin: Any = {METRIC: {"date": "2026-01-01", "n": 5, "session": "made-up", "spread": 0.01}}
-    for key in reversed(keys):
-        content = {key: content}
-        origin = {key: origin}
-    content["Stream"] = {"$index": [*references.INDEX], **content["Stream"]}
-    content["provenance"] = origin
-    (sandbox / "site_configs" / "generic" / "references.yaml").write_text(yaml.safe_dump(content))
-    # The references are those of the checkout that the harness is of.
-    result = run_reframe(*ONE, top=sandbox, only="node.py", environ={"PYTHONPATH": str(sandbox)})
-    assert result.returncode == status, result.stdout[-3000:]
-    [gate] = stored_case(sandbox)["gates"]
-    assert (gate["metric"], gate["outcome"]) == (METRIC, "fail" if status else "pass")
-    assert (f"failed to meet reference(s): {METRIC}=" in result.stdout) == bool(status)

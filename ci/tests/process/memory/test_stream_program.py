@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from programs import with_small_caches
 from reframe_tests.harness.cases.memory import stream as stream_program
 from reframe_tests.harness.evidence import recorder
-from reframe_tests.harness.vocabulary import BadInput
-from small_programs import with_small_caches
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +32,6 @@ def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
         assert stream_program.build(tmp_path / str(at), [["/bin/false"]]) == built
 
 
-def test_what_does_not_build_is_one_sentence(tmp_path: Path) -> None:
-    for compilers in ([], [["/bin/false"], ["/none"]]):
-        with pytest.raises(BadInput):
-            stream_program.build(tmp_path, compilers)
-    (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match="make it writable"):
-        stream_program.build(tmp_path / "file")
-
-
 @pytest.fixture
 def small(stream: Path, tmp_path: Path) -> Path:
     """The program where arrays are small, since the caches are:
@@ -57,27 +47,3 @@ def test_a_real_run_is_proven(small: Path) -> None:
     assert stream_program.judge(result, len(result.threads)) == []
     assert result.array_bytes == stream_program.CACHES * result.last_level_cache_bytes
     assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
-
-
-def test_threads_keep_to_the_cores_of_their_job(small: Path) -> None:
-    core = max(os.sched_getaffinity(0))
-    words = ["taskset", "-c", str(core), small, "local", "2", "0", "as_is"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    result = stream_program.read(done.stdout, "local", "as_is", 2)
-    assert [one.core for one in result.threads] == [core] and stream_program.judge(result, 1) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("local 3 1000 as_is", "an array of 1000 bytes is smaller than 4 x the last-level caches"),
-        ("near 3 0 as_is", "'near' is not local, remote or interleaved"),
-        ("local 3 0 empty", "'empty' is not as_is or filled"),
-        ("local 1 0 as_is", "1 repetitions; give 2 to 1000"),
-        ("local", "give local, remote or interleaved, repetitions"),
-    ],
-)
-def test_what_it_refuses_is_one_sentence(stream: Path, words: str, said: str) -> None:
-    done = run(stream, *words.split())
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith(f"stream: {said}") and done.stderr.count("\n") == 1

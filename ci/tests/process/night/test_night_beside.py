@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from night_project import NightProject
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 LOCAL = "scheduler: local, launcher: local"
@@ -51,17 +51,6 @@ def mpibench(
         capture_output=True,
         check=False,
     )
-
-
-def test_the_doctor_prints_a_draft_and_a_system_without_fabrics_is_not_measured(
-    project: NightProject,
-) -> None:
-    files = configure(project, "{}")
-    done = mpibench(project, "doctor", files)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert f"no partition has fabrics in {project.top}" in done.stdout
-    alone = mpibench(project, "doctor --system=tiny --draft", files)
-    assert alone.returncode == 0 and alone.stdout.strip() in done.stdout and alone.stderr == ""
 
 
 def test_a_night_measures_it_and_its_session_is_judged_with_the_centres_configuration(

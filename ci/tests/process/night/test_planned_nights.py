@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.store import sessions
-from night_project import NightProject
 from page_reader import Reader
+from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 #: What makes the tests that replay a plan known to the harness, as its own base classes are.
@@ -84,12 +84,6 @@ def test_a_planned_night_measures_the_planned_cases_and_no_others(project: Night
     assert f"plan {session.labels['plan']} of " in said and ": 5 of 12 cases" in said, said
 
 
-def test_a_budget_too_small_for_any_case_measures_nothing(project: NightProject) -> None:
-    status, said = project.run(BUDGET="0.5m")
-    assert status == 2 and "nightly: a budget of 0.5m is too small for any case" in said, said
-    assert project.session == "" and not (project.results / "results.db").exists()
-
-
 def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject) -> None:
     """Between the plan and the night a stack loses its program, say:
     ReFrame makes no case of it, and says nothing.
@@ -113,27 +107,3 @@ def test_what_ran_and_was_not_planned_makes_the_night_red(project: NightProject)
     change(project, ("        selected_tests.LOADED.append(self)\n", ""))
     status, said = project.run(BUDGET="5m")
     assert status == 1 and "7 cases ran that were not planned (" in said, said
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [{"BUDGET": "soon"}, {"BUDGET": "5m", "NIGHTS": "many"}, {"BUDGET": "5m", "MAX_JOBS": "0"}],
-)
-def test_bad_settings_of_a_planned_night_measure_nothing(
-    project: NightProject, environ: dict[str, str]
-) -> None:
-    assert project.run(**environ)[0] == 2
-    assert project.session == ""
-
-
-def test_a_stray_plan_in_the_environment_narrows_no_night(project: NightProject) -> None:
-    stray = project.write("stray.json", json.dumps({"system": "tiny", "cases": []}))
-    status, said = project.run(MPIBENCH_PLAN=str(stray), MPIBENCH_MAX_JOBS="nonsense")
-    assert status == 0 and len(ran(project)) == 12, said
-
-
-def test_nobody_gives_a_night_the_plan_of_another(project: NightProject) -> None:
-    """A session that names a plan is excused from what that plan left out."""
-    status, said = project.run("--session-extras=ticket=12,plan=0123456789abcdef")
-    assert status == 2 and "the label 'plan' is not for anybody to give" in said, said
-    assert project.session == ""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.sites.site import ROOT
-from waiting import wait_for
 
 #: A process of its own, because it adopts orphans and ends all its descendants.
 CALL = """
@@ -67,20 +67,6 @@ def supervise(log: Path, script: str) -> str:
     )
     assert not done.stderr
     return done.stdout
-
-
-def test_output_is_kept_whole_and_shown_in_part(tmp_path: Path) -> None:
-    shown = supervise(tmp_path / "log", "echo one; echo hidden two; echo three >&2; exit 3")
-    assert shown == "one\nthree\nstatus 3\n"
-    assert (tmp_path / "log").read_text() == "one\nhidden two\nthree\n"
-
-
-@pytest.mark.parametrize("log", ["/dev/full", "/nonexistent/log"])
-def test_a_log_that_takes_nothing_does_not_stop_the_program(log: str) -> None:
-    shown = supervise(
-        Path(log), "for ((i = 0; i < 20000; i++)); do echo hidden $i of many lines; done; echo end"
-    )
-    assert shown == "end\nstatus 0\n"
 
 
 def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from reframe_tests.harness.cases.preflight import node_facts
-from synthetic_node import NVIDIA, gpu, make_node
+from synthetic_node import gpu, make_node
 
-Run = Callable[..., CompletedProcess[str]]
 SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
 AMD = "Arcturus GL-XL [Instinct MI100]"
 
@@ -62,92 +59,3 @@ def test_tools_of_the_vendors_are_read_whole_or_refused(
     for end in range(len(text) - 1):
         with pytest.raises(ValueError, match="prints '"):
             read(text[:end])
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "links"),
-    [
-        ("590.48.01-h100", "", "", "18 x 26.562 GB/s"),
-        ("590.48.01-h200-mig", "", "", "not shown with MIG"),
-        ("595.80-l40s", "", "", "none"),
-        (
-            "590.48.01-h100",
-            "Link 3: 26.562 GB/s",
-            "Link 3: <inactive>",
-            "17 x 26.562 GB/s, 1 x down",
-        ),
-        ("590.48.01-h100", "Link 3: 26.562 GB/s", "Link 3: 26.5", ""),
-        ("590.48.01-h100", "GPU 0", "GPU 1", ""),
-        ("590.48.01-h100", "H100", "H200", ""),
-        ("595.80-l40s", "support Nvlink", "", ""),
-        ("595.80-l40s", "Device does not have or support Nvlink", "", "none"),
-    ],
-)
-def test_nvlinks_of_a_gpu_are_counted_or_refused(name: str, old: str, new: str, links: str) -> None:
-    rows = node_facts.read_nvidia((SMI / f"nvidia-{name}.csv").read_text())
-    text = (SMI / f"nvidia-{name}-nvlink.txt").read_text().replace(old, new, 1)
-    if not links:
-        with pytest.raises(ValueError, match="nvlink -s prints '"):
-            node_facts.read_nvlinks(text, rows)
-        return
-    node_facts.read_nvlinks(text, rows)
-    assert [row["nvlinks"] for row in rows.values()] == [links]
-
-
-@pytest.mark.parametrize(
-    ("links", "answers", "nvlinks"),
-    [
-        ("", "complete", {"0000:01:00.0": "none"}),
-        ("Link", "nvidia-smi nvlink -s prints 'Link'", None),
-    ],
-)
-def test_what_it_says_of_models_counts_whatever_it_says_of_links(
-    links: str, answers: str, nvlinks: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "links").write_text(links)
-    node = make_node(tmp_path, NVIDIA, gpu("0000:01:00.0"))
-    found = ask(node, monkeypatch, f"cat {SMI}/nvidia-595.80-l40s.csv", links=f"{tmp_path}/links")
-    assert found["gpu_answers"] == {"": answers} and found.get("nvlinks") == nvlinks
-    assert found["gpu_model"] == {"0000:01:00.0": "NVIDIA L40S"} and "mig_mode" in found
-
-
-@pytest.mark.parametrize(
-    ("script", "fault"),
-    [
-        ("echo No devices were found; exit 6", "ended with status 6: No devices were found"),
-        (
-            "echo Failed to initialize NVML: Driver/library version mismatch >&2; exit 18",
-            "ended with status 18: Failed to init",
-        ),
-        (f"cat {SMI}/nvidia-595.80-l40s.csv", "does not list 0000:00:09.0 of 1 GPUs"),
-        (
-            f"sed s/Disabled/[Unknown.Error]/ {SMI}/nvidia-590.48.01-h100.csv",
-            "prints '00000000:00:09.0, NVIDIA H100",
-        ),
-        (f"sed '2p' {SMI}/nvidia-590.48.01-h100.csv", "prints 'pci.bus_id, name"),
-        ("", "prints ''"),
-        ("exec sleep 60", "did not answer in 0.2 s"),
-    ],
-)
-def test_what_a_tool_does_not_say_is_no_good_node(
-    script: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_facts, "TOOL_S", 0.2 if "sleep" in script else 30)
-    found = ask(make_node(tmp_path, NVIDIA, gpu("0000:00:09.0")), monkeypatch, script)
-    assert str(found["gpu_answers"][""]).startswith(f"nvidia-smi {fault}")
-    assert "mig_mode" not in found and "gpu_model" not in found
-
-
-def test_a_partition_with_gpus_asks_for_them_and_for_the_tool(run_here: Run, sandbox: Path) -> None:
-    described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
-    text = described.read_text()
-    gpus = '"gpus": {"kind": "cuda", "of_node": [{"bus_id": "0000:41:00.0"}]}, "fabrics": {'
-    cards = '"resources": [{"name": "cards", "options": ["--gres=gpu:{num_gpus_per_node}"]}], '
-    text = text.replace('"fabrics": {', gpus).replace('"scheduler"', f'{cards}"scheduler"')
-    described.write_text(text)
-    words = ("--dry-run", "--system=openhpc-mini:edr100", "-n", "NodePreflight")
-    result = run_here(*words, only="preflight.py")
-    assert result.returncode == 0, result.stdout[-3000:]
-    [script] = sandbox.rglob("rfm_job.sh")
-    text = script.read_text()
-    assert "#SBATCH --gres=gpu:1" in text and "node_facts.py facts --gpus mlx5_0" in text

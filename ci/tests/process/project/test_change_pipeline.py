@@ -19,10 +19,9 @@ import polars as pl
 import pytest
 import yaml
 
-import metrics_gateway
+import servers
 from mpibench.judge import review
 from mpibench.store.store import Store
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
 SCRIPT = Path(__file__).parents[4] / "ci" / "pipelines" / "comment_change.py"
@@ -139,18 +138,6 @@ def _stored(dataset: Path) -> tuple[tuple[Any, ...], float]:
     return (row["name"].split()[0], where, *(row[key] for key in keys)), level
 
 
-def test_without_stored_nights_it_says_so(project: Path, tmp_path: Path) -> None:
-    commit(project, **{"site_configs/sys/references.yaml": reference(90.0, None)})
-    text = review.review("main", Store(tmp_path / "nowhere"), "now-14d:now", project).markdown()
-    assert "References: 1 looser." in text and re.search(r"Stored nights: \S", text)
-
-
-@pytest.mark.parametrize("base", ["no-such-branch", "--output=x"])
-def test_a_base_that_is_none_is_bad_input(project: Path, tmp_path: Path, base: str) -> None:
-    with pytest.raises(BadInput):
-        review.review(base, Store(tmp_path), "latest", project)
-
-
 def test_hostile_names_are_text(project: Path, tmp_path: Path) -> None:
     commit(
         project,
@@ -262,25 +249,8 @@ def test_a_comment_is_written_and_then_written_over(
     ]
 
 
-def test_a_server_that_refuses_is_a_sentence(server: Comments, tmp_path: Path) -> None:
-    server.status = 403
-    done = write(tmp_path, "x", environ_of("gitlab", server.url))
-    assert done.returncode == 1 and "HTTP Error 403" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_without_a_request_or_a_token_it_is_printed(tmp_path: Path, server: Comments) -> None:
-    for environ, why in (
-        ({}, "not the pipeline"),
-        (environ_of("github", server.url, token=""), "COMMENT_TOKEN"),
-    ):
-        done = write(tmp_path, "text", environ)
-        assert done.returncode == 0 and done.stdout == "text\n" and why in done.stderr
-    assert server.asked == []
-
-
 def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:
-    with metrics_gateway.serving() as (url, kept), metrics_gateway.serving() as (elsewhere, other):
+    with servers.serving() as (url, kept), servers.serving() as (elsewhere, other):
         kept.status = 301
         kept.location = f"{elsewhere}/there"
         done = write(tmp_path, "x", environ_of("github", url, token="secret"))

@@ -85,13 +85,6 @@ def test_a_tool_that_is_not_installed_is_named(root: Path) -> None:
         assert f"is of the package {package}, which is not installed" in done.stderr
 
 
-def test_bad_input_is_one_sentence(mpibench) -> None:
-    result = mpibench("doctor", "--system", "nosuch")
-    assert (result.returncode, result.stdout) == (2, "")
-    [sentence] = result.stderr.splitlines()
-    assert sentence.startswith("mpibench: ") and "there is no system 'nosuch'" in sentence
-
-
 def test_parse_reads_standard_input_and_says_what_it_set_aside(mpibench, root: Path) -> None:
     output = (root / "ci/tests/data/golden/imb-mpi1-2018.1-n2.txt").read_text()
     before = "[0] MPI startup(): I_MPI_X is ignored\nsrun: job 7 has been allocated resources\n"
@@ -101,37 +94,6 @@ def test_parse_reads_standard_input_and_says_what_it_set_aside(mpibench, root: P
     head, *rows = result.stdout.splitlines()
     assert {"benchmark", "message_bytes", "latency_us"} <= set(head.split(","))
     assert any("PingPong" in row for row in rows)
-
-
-def test_doctor_finds_what_the_tests_need(mpibench, stacks) -> None:
-    if not stacks:
-        pytest.skip("[stacks] no stack is built here")
-    result = mpibench("doctor", "--system", "generic")
-    assert result.returncode == 0, result.stdout
-    for wanted in ("evidence library", "generic:default lo", *(f"stack {name}" for name in stacks)):
-        assert wanted in result.stdout
-
-
-def test_doctor_says_how_to_configure_reframe(mpibench, tmp_path: Path) -> None:
-    """A configuration without ours, and one that is not there."""
-    alone = tmp_path / "alone.py"
-    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}
-    system = {"name": "elsewhere", "hostnames": ["nowhere"], "partitions": [partition]}
-    alone.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
-    result = mpibench("doctor", RFM_CONFIG_FILES=str(alone))
-    assert result.returncode == 1, result.stderr
-    assert f"RFM_CONFIG_FILES={alone}:" in "".join(result.stdout.split())
-    result = mpibench("doctor", RFM_CONFIG_FILES="/elsewhere.py")
-    assert result.returncode == 2 and "/elsewhere.py" in result.stderr
-
-
-def test_output_that_nobody_reads_is_no_answer(root: Path) -> None:
-    command = Path(sys.executable).parent / "mpibench"
-    process = subprocess.Popen(
-        [command, "catalogue"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    process.stdout.close()
-    assert process.wait(timeout=120) == 141
 
 
 def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: Path) -> None:

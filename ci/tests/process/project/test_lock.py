@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from reframe_tests.harness.stacks import metadata as stack_metadata
-from synthetic_project import Project
 
 ROOT = stack_metadata.ROOT
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -26,10 +25,6 @@ LOCKS = {
     "requirements-test.lock": ("test", "docs"),
     "requirements-compiler.lock": ("compiler",),
 }
-#: Packages that measuring may need.
-MOST_NEEDED = 40
-#: Variables of uv that stand for settings of pip.
-SETTINGS = ("UV_DEFAULT_INDEX", "UV_INDEX", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True)
@@ -92,18 +87,6 @@ def test_what_the_project_asks_for_is_pinned(lock: str, python: str) -> None:
     )
 
 
-def test_few_packages_are_needed_to_measure() -> None:
-    """What the build needs besides is left out: a login node is to
-    carry, and a centre to look through, what runs.
-    """
-    pins = [pin for pin in read(ROOT / "requirements.lock") if pin.holds(PYTHONS[0])]
-    via = {pin.name: set(re.findall(r"[a-z0-9][\w.-]*", pin.via)) for pin in pins}
-    needed = {canonicalize_name(need.name) for need in section("dependencies")}
-    while more := {name for name, by in via.items() if needed & by} - needed:
-        needed |= more
-    assert {"reframe-hpc", "rpds-py"} <= needed <= set(via) and len(needed) <= MOST_NEEDED
-
-
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_file_has_a_checksum_and_comes_from_no_place_in_particular(lock: str) -> None:
     """And nothing is pinned for a dependency that is gone."""
@@ -115,71 +98,8 @@ def test_every_file_has_a_checksum_and_comes_from_no_place_in_particular(lock: s
     assert asked == {canonicalize_name(need.name) for need in wanted(lock)}
 
 
-def test_the_build_is_done_with_what_is_pinned() -> None:
-    """The project is built without isolation; what it is built with is in the lock."""
-    line = re.search(r"(?m)^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text())[1]
-    assert {str(Requirement(words)) for words in re.findall(r'"([^"]+)"', line)} <= {
-        str(need) for need in section("build")
-    }
-
-
 def test_this_environment_has_what_is_pinned() -> None:
     """Everything installed here that the lock knows is what the lock says."""
     for pin in read(ROOT / "requirements-test.lock"):
         if not pin.marker or Marker(pin.marker).evaluate():
             assert metadata.version(pin.name) == pin.version
-
-
-@pytest.fixture
-def locking(tmp_path: Path) -> Project:
-    """A project whose pip brings a uv that only tells how it was called."""
-    project = Project(tmp_path, ROOT)
-    (project.root / "ci/lock").write_text((ROOT / "ci/lock").read_text())
-    (project.root / "ci/lock").chmod(0o755)
-    said = project.root / "said"
-    (project.root / ".venv/bin").mkdir(parents=True)
-    python = project.write(
-        ".venv/bin/python",
-        "#!/bin/bash\n"
-        f'if [[ $* == *" install "* ]]; then\n'
-        f'    mkdir -p "$7/bin"; echo "$*" >>{said}; cp {project.tools}/uv "$7/bin/uv"\n'
-        "    exit\nfi\n"
-        '[[ $* == "-m pip config get global.index-url" ]] && echo https://configured/simple\n',
-    )
-    python.chmod(0o755)
-    values = " ".join(f"{name}=${name}" for name in SETTINGS)
-    project.add_tool("uv", f'#!/bin/bash\necho "{values} $*" >>{said}\n')
-    for tool in ("cp", "mktemp"):
-        (project.tools / tool).symlink_to(f"/bin/{tool}")
-    return project
-
-
-@pytest.mark.parametrize(
-    ("words", "choice"),
-    [
-        ((), " --upgrade "),
-        (("--keep",), " "),
-        (("--upgrade-package", "numpy"), " --upgrade-package numpy "),
-    ],
-)
-def test_locking_asks_the_index_that_pip_asks(
-    locking: Project, words: tuple[str, ...], choice: str
-) -> None:
-    locking.environ["PIP_CERT"] = "/own.pem"
-    status, output = locking.run("ci/lock", *words)
-    assert status == 0, output
-    first, *calls = (locking.root / "said").read_text().splitlines()
-    assert re.search(r" install --target \S+ uv==[0-9.]+$", first)
-    assert [re.search(r"--output-file (\S+)", call)[1] for call in calls] == list(LOCKS)
-    for call in calls:
-        assert (
-            "UV_DEFAULT_INDEX=https://configured/simple UV_INDEX= SSL_CERT_FILE=/own.pem pip "
-            "compile " in call
-        )
-        assert f" ci/lock{choice}" in call and "--no-emit-index-url" in call
-
-
-def test_locking_refuses_what_it_does_not_know(locking: Project) -> None:
-    assert locking.run("ci/lock", "all")[0] == 2
-    (locking.root / ".venv/bin/python").unlink()
-    assert locking.run("ci/lock")[0] == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
-import fcntl
 import os
 import re
 import shutil
@@ -13,11 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from night_project import NightProject
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
-from waiting import wait_for
+from synthetic_project import NightProject
 
 
 @pytest.mark.parametrize(
@@ -57,26 +54,6 @@ def test_every_pipeline_hands_on_the_id_of_the_session(root: Path) -> None:
         found = re.findall(OF_A_SESSION, text)
         assert all('--session "$(cat results/session-id)"' in command for command in found)
         assert path.name != SCRIPT or len(found) == 1
-
-
-def test_pipelines_take_away_what_is_of_tonight_only(root: Path) -> None:
-    """``results/report.html`` may be of an earlier session;
-    ``results/tonight`` is emptied by each night.
-    """
-    for name in ("gitlab-ci.yml", "github-actions.yml", "Jenkinsfile"):
-        text = (root / "ci" / "pipelines" / name).read_text()
-        taken = set(re.findall(r"results/[\w./*-]*", text))
-        assert {path for path in taken if not path.startswith("results/tonight")} <= {
-            "results/session-id",
-            "results/",
-            "results/site",
-            "results/site/",
-            "results/spack/",
-        }, name
-        assert any(path.startswith("results/site") for path in taken), (
-            "the site of results is what a person opens"
-        )
-        assert "results/tonight/nightly.xml" in taken or "github" in name
 
 
 @pytest.fixture
@@ -139,14 +116,6 @@ def test_a_night_fails_if_measuring_or_the_gate_does(
         assert kept["gate.txt"].read_text() == f"{SAID}\n"
 
 
-def test_a_night_that_never_ends_is_reported_by_mail(night, tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    with (tmp_path / "results" / ".pipeline.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert night(STORES, mail_to="hpc@example.org").returncode == 1
-    assert "FAIL: another night is still running" in (tmp_path / "mails").read_text()
-
-
 def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path) -> None:
     project = NightProject(tmp_path)
     pids = tmp_path / "pids"
@@ -161,27 +130,3 @@ def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path) -> None:
         running.kill()
     assert running.returncode == 1 and "INTERRUPTED by SIGTERM" in said, said
     assert all(Process.observe(int(pid)) is None for pid in pids.read_text().split())
-
-
-def test_units_start_the_script(root: Path) -> None:
-    folder = root / "ci" / "pipelines"
-    service = configparser.ConfigParser(strict=False)
-    service.read([folder / "mpibench-nightly.service", folder / "mpibench-nightly.timer"])
-    assert service["Service"]["ExecStart"].endswith(f"/ci/pipelines/{SCRIPT}")
-    assert os.access(folder / SCRIPT, os.X_OK) and service["Timer"]["OnCalendar"]
-
-
-def test_a_stranger_starts_no_program_on_a_login_node(root: Path) -> None:
-    jobs = yaml.safe_load((root / "ci" / "pipelines" / "gitlab-ci.yml").read_text())
-    assert jobs["nightly"]["artifacts"]["reports"] == {"junit": "results/tonight/nightly.xml"}
-    actions = yaml.safe_load((root / "ci" / "pipelines" / "github-actions.yml").read_text())["jobs"]
-    for job, command in {
-        "change": "ci/pipelines/change-verdict ",
-        "reframe-main": "ci/pipelines/reframe-main",
-        # as they were built: not with what the runner's account has in ~/.spack
-        "stacks": "for lock in environments/*/spack.lock; do SPACK_DISABLE_LOCAL_CONFIG=1 spack -e "
-        '"results/spack/${lock%/*}" buildcache push --key ',
-    }.items():
-        for words in (jobs[job]["script"], [step.get("run", "") for step in actions[job]["steps"]]):
-            assert any(word.startswith(command) for word in words), job
-    assert "head.repo.full_name == github.repository" in actions["change"]["if"]

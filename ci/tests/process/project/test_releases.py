@@ -15,7 +15,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 
 def run(*words: str | Path, cwd: Path, **environ: str) -> str:
@@ -72,35 +71,6 @@ def test_the_version_is_that_of_the_tag(copy: Path, tmp_path: Path) -> None:
     assert re.fullmatch(r"1\.2\.4\.dev1\+g[0-9a-f]+", version_of(here))
     shutil.rmtree(here / ".git")
     assert version_of(here).startswith("0.1.0"), "a copy without git"
-
-
-def test_changelog_citation_and_fallback_agree(root: Path) -> None:
-    """Before the first release and after it."""
-    text = (root / "CHANGELOG.md").read_text()
-    released = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", text, re.M)
-    assert re.findall(r"^## (.*)$", text, re.M)[0] == "[Unreleased]"
-    cited = yaml.safe_load((root / "CITATION.cff").read_text())
-    [fallback] = re.findall(
-        r'^fallback_version = "(.*)\.dev0"$', (root / "pyproject.toml").read_text(), re.M
-    )
-    if released:
-        assert (cited["version"], str(cited["date-released"])) == released[0]
-        assert fallback > released[0][0]
-    else:
-        assert "version" not in cited and fallback == "0.1.0"
-
-
-@pytest.mark.parametrize(
-    ("schema", "names"),
-    [
-        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*.yml"),
-        ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
-        ("vendor.citation-file-format", "CITATION.cff"),
-    ],
-)
-def test_forms_and_citation_keep_to_their_schemas(root: Path, schema: str, names: str) -> None:
-    files = list(root.glob(names))
-    run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files, cwd=root)
 
 
 BUILD = (
@@ -174,31 +144,3 @@ def test_the_wheel_works_in_an_empty_environment(built: tuple[Path, Path], tmp_p
     shutil.copytree(stacks / "mpich", share / "environments" / "wheels" / "mpich", symlinks=True)
     listed = ask("reframe", "-c", str(share / "reframe_tests"), "--system=generic", "-l")
     assert listed.returncode == 0 and re.search(r"Found \d\d+ check\(s\)", listed.stdout), listed
-
-
-def test_an_image_has_what_git_has(root: Path) -> None:
-    """What commands leave behind would be in every layer."""
-    lines = (root / ".gitignore").read_text().splitlines()
-    ignored = {line.strip("/") for line in lines if line.startswith("/")}
-    left = set((root / ".dockerignore").read_text().splitlines())
-    assert not {
-        name for name in ignored - left if not name.startswith(("environments/*", "site_configs"))
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "script", "parts"),
-    [
-        ("Dockerfile", r"^RUN ((?:.*\\\n)*.*)$", 2),
-        ("mpibench.def", r"^%(?:post|environment|runscript|test)\n((?:    .*\n?)+)", 4),
-    ],
-)
-def test_what_an_image_runs_is_shell(
-    root: Path, name: str, script: str, parts: int, tmp_path: Path
-) -> None:
-    scripts = re.findall(script, (root / "ci" / "container" / name).read_text(), re.M)
-    assert len(scripts) == parts and any("ci/setup" in text for text in scripts)
-    for text in scripts:
-        (tmp_path / "script.sh").write_text(f"#!/bin/sh\n{text}\n")
-        shellcheck = Path(sys.executable).with_name("shellcheck")
-        run(shellcheck, "-e", "SC2164", "script.sh", cwd=tmp_path)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import pwd
 import shutil
@@ -20,11 +19,9 @@ import pip
 import pytest
 
 from mpibench.stacks.wheels import STACK_FAILED
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
-from synthetic_project import PYPROJECT, Project
-from synthetic_wheels import make_wheel
-from waiting import wait_for
+from synthetic_project import PYPROJECT, Project, make_wheel
 
 ROOT = metadata.ROOT
 
@@ -141,14 +138,6 @@ def test_a_change_of_requirements_or_compiler_is_noticed(made: Project) -> None:
     assert made.run("ci/setup")[0] == 0
 
 
-def test_a_broken_environment_is_made_again(made: Project) -> None:
-    """As after an upgrade of the system's Python: the interpreter that .venv points to is gone."""
-    (made.root / ".venv" / "bin" / "python").unlink()
-    status, output = made.run("ci/setup")
-    assert status == 0 and "making .venv" in output
-    assert "making .venv" not in made.run("ci/setup")[1]
-
-
 def test_a_failed_stack_is_reported_and_stops_nothing(made: Project) -> None:
     """The other stacks, the evidence library and who waits for the exit status get on."""
     wheels = made.write(
@@ -192,28 +181,6 @@ def test_a_night_without_one_stack_measures_the_others_and_is_reported(
     assert (done.returncode, done.stdout) == ((0, said) if measured else (1, ""))
 
 
-def test_a_failing_recorder_fails_the_set_up(made: Project) -> None:
-    recorder = made.write(
-        "reframe_tests/harness/evidence/recorder/__init__.py",
-        "def locate():\n    raise ValueError('no compiler')\n",
-    )
-    status, output = made.run("ci/setup")
-    assert status == 1 and "(ValueError: no compiler)" in output.splitlines()[-1]
-    recorder.write_text("def locate(): ...\n")
-
-
-def test_without_a_home_the_users_own_is_reported_to_the_programs(made: Project) -> None:
-    made.write("ci/mpibench/stacks/wheels.py", "import os\nprint('home', os.environ['HOME'])\n")
-    home = made.environ.pop("HOME")
-    try:
-        assert made.run("ci/setup")[1].splitlines()[0] == (
-            f"home {pwd.getpwuid(os.getuid()).pw_dir}"
-        )
-    finally:
-        made.environ["HOME"] = home
-        made.write("ci/mpibench/stacks/wheels.py", 'print("wheels ran")\n')
-
-
 def test_set_ups_take_turns(made: Project) -> None:
     starts = made.root / "starts"
     go = made.root / "go"
@@ -236,82 +203,6 @@ def test_set_ups_take_turns(made: Project) -> None:
     made.write("ci/mpibench/stacks/wheels.py", "")
 
 
-def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:
-    made.add_tool("nproc", "echo 64")
-    assert made.run("ci/test", "-x")[0] == 1
-    for lane in ("unit", "mpi"):
-        (made.root / "ci" / "tests" / lane).mkdir(parents=True)
-    status, output = made.run("ci/test", "unit", "mpi", "-k", "a b")
-    assert (status, output.splitlines()[-1]) == (
-        0,
-        "pytest ran with ['-n', '3', 'ci/tests/unit', 'ci/tests/mpi', '-k', 'a b']",
-    )
-    assert made.run("ci/test", "uint", "-x")[0] == 2
-    status, output = made.run(".ci/run", cwd=Path("/"))
-    assert status == 0 and output.splitlines()[-1] == "bare machine: CI=true"
-
-
-@pytest.mark.parametrize(
-    ("bare_machine", "suite", "allowed", "status"),
-    [
-        (0, 0, "", 0),
-        (0, 1, "", 1),
-        (1, 0, "", 1),
-        (2, 0, "", 1),
-        (130, 0, "", 1),
-        (2, 0, "sources bare-machine", 0),
-        (2, 1, "sources bare-machine", 1),
-    ],
-)
-def test_ci_fails_when_either_part_does(
-    made: Project, bare_machine: int, suite: int, allowed: str, status: int
-) -> None:
-    ends = {"BARE": str(bare_machine), "SUITE": str(suite), "MPIBENCH_MAY_SKIP": allowed}
-    ended, output = made.run(".ci/run", **ends)
-    assert ended == status
-    assert ("was not tried here" in output) == (bare_machine == 2)
-
-
-def test_a_moved_project_is_set_up_in_its_new_place(made: Project) -> None:
-    """The last test on this project: scripts in the old environment name its old path."""
-    made.root = made.root.rename(made.root.with_name("moved"))
-    status, output = made.run("ci/setup")
-    assert status == 0 and "making .venv" in output
-    assert made.python("import mpibench; print(mpibench.__file__)").startswith(str(made.root))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("tests",),
-        ("--wheelhouse",),
-        ("test", "--fill-wheelhouse"),
-        ("--wheelhouse", "/a", "more"),
-    ],
-)
-def test_usage(bare: Project, words: tuple[str, ...]) -> None:
-    assert bare.run("ci/setup", *words)[0] == 2
-    assert bare.run("ci/setup", "--help")[0] == 0
-    assert not (bare.root / ".venv").exists()
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "said"),
-    [
-        ("MPIBENCH_INSTALL", "1", "neither 'yes' nor 'no'"),
-        ("MPIBENCH_PYTHON", "python3", "is not Python >= 3.10"),
-        ("MPIBENCH_PYTHON", "", "no Python >= 3.10 on PATH"),
-    ],
-)
-def test_what_it_is_told_and_cannot_use(
-    bare: Project, variable: str, value: str, said: str
-) -> None:
-    if variable == "MPIBENCH_PYTHON":
-        bare.add_tool("python3", "#!/bin/bash\nexit 1\n")
-    status, output = bare.run("ci/setup", **{variable: value})
-    assert status == 1 and said in output
-
-
 @pytest.mark.parametrize("name", ["a:b", "a\tb"])
 def test_a_path_that_cannot_be_preloaded_from_is_refused(bare: Project, name: str) -> None:
     bare.root = bare.root.rename(bare.root.with_name(name))
@@ -324,14 +215,6 @@ def replace_python(project: Project, cases: dict[str, str]) -> None:
     """Let the interpreter run a shell script instead where its arguments match a shell pattern."""
     python = project.environ["MPIBENCH_PYTHON"]
     project.environ["MPIBENCH_PYTHON"] = project.stand_in("python-stub", python, cases)
-
-
-def test_without_ensurepip_and_without_rights_the_package_is_named(bare: Project) -> None:
-    replace_python(bare, {"'-m '*": "echo ensurepip is not available; exit 1"})
-    status, output = bare.run("ci/setup")
-    package = f"python3.{sys.version_info.minor}-venv"
-    assert status == 1 and f"as root: apt-get install {package};" in output.splitlines()[-1]
-    assert "ensurepip is not available" in (bare.root / "results" / "setup.log").read_text()
 
 
 def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(
@@ -380,34 +263,6 @@ def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(
     assert not (bare.root / "results" / "debian-pip").exists()
 
 
-def test_without_ensurepip_the_package_is_installed_where_that_is_asked_for(bare: Project) -> None:
-    bare.environ["MPIBENCH_INSTALL"] = "yes"
-    replace_python(bare, {"'-m venv'*": f"[[ -e {bare.tools}/installed ]] || exit 1"})
-    bare.add_tool("sudo", '#!/bin/bash\n[[ $1 == -n ]] && shift\nexec "$@"\n')
-    bare.add_tool("true", "#!/bin/bash\n")
-    bare.add_tool(
-        "apt-get",
-        f'#!/bin/bash\necho "apt-get $*"\n[[ $1 != install ]] || : >{bare.tools}/installed\n',
-    )
-    status, output = bare.run("ci/setup")
-    assert status == 0, output
-    version = f"python3.{sys.version_info.minor}"
-    log = (bare.root / "results" / "setup.log").read_text()
-    assert f"setup: installing {version}-venv\n" in output
-    assert f"apt-get install --yes --no-install-recommends {version}-venv\n" in log
-
-
-def test_without_network_the_reason_and_the_log_are_named(bare: Project) -> None:
-    bare.write("requirements.lock", f"not-to-be-found==1 --hash=sha256:{64 * '0'}\n")
-    status, output = bare.run("ci/setup")
-    log = bare.root / "results" / "setup.log"
-    assert status == 1 and log.exists() and str(log) in output
-    assert "No matching distribution found for not-to-be-found" in output.splitlines()[-1]
-    bare.write("requirements.lock", "")
-    status, output = bare.run("ci/setup")
-    assert status == 0 and "making .venv" not in output
-
-
 def begin(project: Project) -> subprocess.Popen[str]:
     """A set-up as a process group of its own."""
     return subprocess.Popen(
@@ -419,17 +274,6 @@ def begin(project: Project) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def test_the_literal_command_finds_the_projects_configuration(
-    stacks: dict[str, Stack], tmp_path: Path
-) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    command = [str(Path(sys.executable).with_name("reframe")), "--show-config"]
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    configuration = json.loads(done.stdout[done.stdout.index("{") :])
-    assert {environment["name"] for environment in configuration["environments"]} >= stacks.keys()
 
 
 # ---- interrupted or killed: nothing is left running, and the next run goes on ----
@@ -450,16 +294,6 @@ def start(project: Project, seconds: int) -> tuple[subprocess.Popen[str], Path]:
     project.environ["MPIBENCH_PYTHON"] = python
     assert wait_for(lambda: begun.exists() and begun.read_text().endswith("\n"))
     return process, begun
-
-
-def test_an_interrupted_set_up_says_so_and_goes_on(bare: Project) -> None:
-    process, _ = start(bare, 60)
-    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C in a terminal does
-    output, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130 and "setup: interrupted" in output.splitlines()[-1]
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
-    assert bare.run("ci/setup")[0] == 0
 
 
 def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path: Path) -> None:
@@ -526,13 +360,3 @@ def test_a_machine_without_network_is_set_up_from_a_wheelhouse(
     (house / "filled-for").unlink()
     status, output = away.run(*from_house)
     assert status == 1 and f"{house} is no wheelhouse" in output
-
-
-def test_remedies_name_the_packages_of_the_distribution(compiling: Project) -> None:
-    compiling.add_tool("dnf", "#!/bin/bash\nexit 1\n")
-    old = compiling.add_tool("python3", "#!/bin/bash\nexit 1\n")
-    quick = compiling.environ.pop("MPIBENCH_PYTHON")
-    assert "dnf install python3.12 python3.12-pip" in compiling.run("ci/setup")[1]
-    old.unlink()
-    compiling.environ["MPIBENCH_PYTHON"] = quick
-    assert "as root: dnf install openmpi mpich" in compiling.run("ci/setup", "test")[1]

@@ -50,22 +50,3 @@ def test_what_is_no_checkout_and_what_is_not_from_here_is_refused(
     status, said = setup(root, spack, packages, place)
     assert status == 1 and "has files that are not from here" in said
     assert [*by_hand.parent.iterdir()] == [by_hand] and by_hand.read_text() == "packages: {}\n"
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("osu", "is no --source NAME-VERSION=GIT:REF:PREFIX"),
-        ("osu-micro-benchmarks=/a:b:c", "is no --source NAME-VERSION=GIT:REF:PREFIX"),
-        ("osu-micro-benchmarks-7.5=/nowhere", "is no --source NAME-VERSION=GIT:REF:PREFIX"),
-        ("osu-micro-benchmarks-7.5=/a:b:c", "pins osu-micro-benchmarks to 7.5.2"),
-        ("zlib-7.5=/a:b:c", "pins zlib to nothing"),
-    ],
-)
-def test_a_source_that_is_not_understood_or_of_another_version_is_refused(
-    root: Path, tmp_path: Path, checkouts: tuple[Path, Path], source: str, reason: str
-) -> None:
-    """Else the lane would find no source of what it builds, and skip."""
-    status, said = setup(root, *checkouts, tmp_path / "place", "--source", source)
-    assert status == 2 and reason in said
-    assert not (tmp_path / "place" / "bin").exists()

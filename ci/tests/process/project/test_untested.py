@@ -4,7 +4,6 @@ continuous integration unless allowed by name.
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import untested
-from folders import SUPPORT, TESTS
+from folders import SUPPORT
 
 MODULE = """
 import pytest
@@ -34,30 +33,6 @@ def test_expected_to_fail():
 
 def test_that_passes(): ...
 """
-
-
-def reasons() -> list[tuple[str, str]]:
-    """Reasons as the tests give them: place, and the beginning of the
-    text, up to what is put in when they run.
-    """
-    found = []
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "pytest.skip",
-                "pytest.mark.skipif",
-            ):
-                named = [each.value for each in node.keywords if each.arg == "reason"]
-                text = ast.unparse((named or node.args)[0]).lstrip("f\"'")
-                found.append((f"{path.name}:{node.lineno}", text))
-    return found
-
-
-def test_each_reason_begins_with_a_need_and_each_need_is_that_of_some_test() -> None:
-    """Words of a reason may change; a need that no test names would never be seen."""
-    named = {place: untested.need_of(text)[0] for place, text in reasons()}
-    assert [place for place, need in named.items() if need == untested.OTHER] == []
-    assert set(named.values()) == set(untested.NEEDS)
 
 
 def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
@@ -97,8 +72,3 @@ def test_continuous_integration_fails(tmp_path: Path) -> None:
     assert "this was skipped: cluster (the mini-cluster), other (see above)." in output
     assert run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="sources cluster other")[0] == 0
     assert run(tmp_path, "def test_that_passes(): ...\n", CI="true")[0] == 0
-
-
-def test_a_name_that_is_no_need_is_reported_at_once(tmp_path: Path) -> None:
-    status, output = run(tmp_path, MODULE, MPIBENCH_MAY_SKIP="spak")
-    assert status == 4 and "MPIBENCH_MAY_SKIP names 'spak'; there are cluster, spack," in output

@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import published_stacks
-from job_scripts import compare, fabric_of, kept, listed, normalised
+import synthetic_stack
 from mpibench_tune import published
-from published_session import selected
-from reframe_tests.harness.launchers import registry
-from reframe_tests.harness.launchers.model import Bootstrap
+from programs import compare, fabric_of, kept, listed, normalised
 from reframe_tests.harness.sites import site
 
 #: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
@@ -32,7 +29,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return published_stacks.write_all(tmp_path_factory.mktemp("stacks"))
+    return synthetic_stack.write_all(tmp_path_factory.mktemp("stacks"))
 
 
 def dry_run(run_reframe, stacks: str, stage: Path, words: str, only: str) -> str:
@@ -56,23 +53,6 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     }
     listing = run_reframe("-lC", f"--system={system}", environ={"MPIBENCH_STACKS": stacks_variable})
     compare(system, {**written, "listing.txt": listed(listing.stdout)})
-
-
-def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(
-    run_reframe, stacks_variable: str, tmp_path: Path
-) -> None:
-    """Each MPI of the paper, eight ranks on each of eight nodes,
-    scattered; nothing is asked to share a core.
-    """
-    words = "--system=cambridge-westmere -P nodes=8 -P ppn=8 -P pinning=scatter"
-    words = f"{words} -n ImbCollectives%fabric=qdr%"
-    dry_run(run_reframe, stacks_variable, tmp_path, words, "collectives.py")
-    scripts = {path.parts[-3]: path.read_text() for path in tmp_path.rglob("rfm_job.sh")}
-    assert set(scripts) == {"intelmpi-401", "openmpi-142", "mvapich2-15"}
-    for text in scripts.values():
-        assert "#PBS -l nodes=8:ppn=8" in text and re.search(r" -(n|np) 64\b", text)
-        assert re.search(r"IMB-MPI1 .*\bAlltoallv\b", text)
-        assert not re.search(r"oversubscri|overcommit", text, re.IGNORECASE)
 
 
 def lines_of(name: str) -> list[str]:
@@ -139,43 +119,6 @@ def test_scripts_say_what_the_papers_say(name: str, wanted: list[str]) -> None:
 )
 def test_what_must_not_be_said(name: str, unwanted: str) -> None:
     assert unwanted not in "\n".join(lines_of(name))
-
-
-#: Said by the condition itself, and not by system.py.
-BY_CONDITION = {
-    "I_MPI_FABRICS",
-    "I_MPI_DAPL_PROVIDER",
-    "I_MPI_FALLBACK",
-    "I_MPI_MPD_RSH",
-    "MP_EUILIB",
-    "MP_EUIDEVICE",
-}
-
-
-@pytest.mark.parametrize("name", ["cambridge-westmere", "ibm-p5-575", "ibm-js21"])
-def test_recommended_variables_are_the_papers(name: str) -> None:
-    """Appendix A and B of the IBM paper have two of them in running text."""
-    printed = {
-        row["benchmark"]: row["value"].lower()
-        for row in selected(published.read(name), quantity="setting")
-        if row["benchmark"] not in BY_CONDITION and not row["benchmark"].startswith("vm.")
-    }
-    system = site.read_system(site.ROOT / "site_configs" / name / "system.py")
-    for partition in system["partitions"]:
-        ours: dict[str, str] = {}
-        for row in partition["extras"]["recommended"]:
-            ours |= row["env_vars"]
-        assert printed.items() <= ours.items()
-        assert ours.keys() - printed.keys() <= {"MEMORY_AFFINITY", "MP_BUFFER_MEM"}
-
-
-def test_bootstrap_rows_are_whole() -> None:
-    rows = [row for launcher in registry.known().values() for row in launcher.bootstraps]
-    assert rows and all(row.manual and row.schedulers for row in rows)
-    intel = registry.families()["hydra-intel"]
-    assert intel.bootstrap((4, 0, 1), "torque", 1) == Bootstrap(), "one node needs no way in"
-    assert intel.bootstrap((4, 0, 1), "slurm", 2) == Bootstrap()
-    assert "I_MPI_HYDRA_BOOTSTRAP_EXEC" in intel.bootstrap((2018,), "pbs", 2).env
 
 
 #: Units of a paper in MB/s, where it prints others: (system, benchmark) to MB/s in one of them.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,18 +14,14 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
-from mpibench import cli
 from mpibench.pages import job_files
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
 from mpibench.pages import session as report
 from mpibench.store import sessions
 from page_reader import Reader
-from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import changed, damaged_reports, only, session_of
-from synthetic_stack import describe
+from synthetic_session import damaged_reports, session_of
 
 
 @pytest.fixture(scope="module")
@@ -47,27 +42,6 @@ def page(folder: Path, session: sessions.Session) -> str:
 @pytest.fixture(scope="module")
 def read(page: str) -> Reader:
     return Reader(page)
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {"line_rate_gbit_per_s": "100"},
-        {"line_rate_gbit_per_s": float("inf")},
-        {"devices": [{"a": 1}]},
-        {"memory": ["x"]},
-        {"suite": "gone"},
-    ],
-    ids=str,
-)
-def test_curves_of_conditions_and_suites_that_nobody_knows_are_drawn(
-    tmp_path: Path, stored: dict[str, Any]
-) -> None:
-    plan = synthetic.case(group="transfer")
-    plan["condition"] |= {"line_rate_gbit_per_s": 100, **stored}
-    suite = stored.get("suite", "imb")
-    plan["samples"] = [{**sample, "suite": suite} for sample in plan["samples"]]
-    assert report.write_report(report.View(session_of(plan), tmp_path), "r.html").stat().st_size > 0
 
 
 # The page.
@@ -101,16 +75,6 @@ def test_evidence_has_a_row_for_each_case_that_ran(read: Reader, session: sessio
         assert said in text
 
 
-def test_the_gpu_of_each_rank_is_shown_where_one_was_used() -> None:
-    plan = synthetic.case()
-    assert "GPU" not in Reader(_render_bare(session_of(plan))).text["evidence"]
-    gpu = {"gpu": "0000:03:00.0", "gpu_name": "A100", "nearest_adapters": ["mlx5_3"]}
-    plan["proof"]["ranks"][0] |= gpu
-    read = Reader(_render_bare(session_of(plan)))
-    assert "0 on 0 with GPU\N{NO-BREAK SPACE}0000:03:00.0, 1 on 1 (NUMA" in read.text["evidence"]
-    assert "A100" in read.text["case-0"] and "mlx5_3" in read.text["case-0"]
-
-
 def test_links_lead_to_the_files_of_the_job(
     read: Reader, folder: Path, session: sessions.Session
 ) -> None:
@@ -137,43 +101,6 @@ def test_all_curves_are_there_whole(read: Reader, session: sessions.Session) -> 
         assert len(row["x"]) in (1, 24) and row["x"] == sorted(row["x"], key=lambda x: x or 0)
     marks = [one["proven"] for one in index["cases"]]
     assert marks == [case.evidence == "proven" for case in session.cases]
-
-
-def test_a_skipped_case_has_the_number_its_symbol_means(session: sessions.Session) -> None:
-    [skipped] = only(session, "skipped").cases
-    first = session.cases[0]
-    first = changed(first, condition={**first.condition, "ppn_symbol": "numa"})
-    both = sessions.Session(session.info, (first, changed(skipped, ppn="numa")))
-    row = report.index(both, {})["cases"][1]
-    assert (row["ppn"], row["symbol"]) == (2, "numa")
-
-
-def test_measures_of_one_name_are_distinguished() -> None:
-    """Also where names are the same but for capitals; of several rank counts each has a curve."""
-    plan = synthetic.case()
-    [*rows] = (row for row in plan["samples"] if row["benchmark"] == "PingPong")
-    for more in (
-        {"suite": "osu"},
-        {"groups": 2},
-        {"variant": "aggregate"},
-        {"benchmark": "pingpong", "suite": "mpi4py"},
-        {"ranks": 4},
-    ):
-        plan["samples"] += [{**row, **more} for row in rows]
-    session = session_of(plan)
-    found = report.curves(session)
-    measures = report.index(session, found)["measures"]
-    assert {measure["label"] for measure in measures} == {
-        "PingPong (imb)",
-        "PingPong (osu)",
-        "PingPong, 2 groups (imb)",
-        "PingPong, aggregate (imb)",
-        "PingPing",
-        "pingpong (mpi4py)",
-    }
-    first = next(iter(found.values()))
-    assert sorted(row["r"] for row in first if row["q"] == "latency_us") == [2, 4]
-    assert measures[0]["nested"] is True
 
 
 # What comes from outside stays text.
@@ -209,75 +136,10 @@ def test_an_overwritten_directory_is_reported(
         os.utime(output, (before.st_atime, before.st_mtime))
 
 
-def test_a_directory_that_is_gone_is_reported(session: sessions.Session, tmp_path: Path) -> None:
-    case = changed(session.cases[0], outputdir=str(tmp_path / "gone"))
-    place = job_files.place_of(session, case, tmp_path)
-    assert (place.href, place.files) == ("", ())
-    assert "not on the machine" in place.note
-    (tmp_path / "gone").mkdir()
-    assert "no longer in this directory" in job_files.place_of(session, case, tmp_path).note
-
-
-def test_a_relative_directory_starts_at_the_sessions_own(
-    session: sessions.Session, tmp_path: Path
-) -> None:
-    (tmp_path / "output" / "a b#c").mkdir(parents=True)
-    (tmp_path / "output" / "a b#c" / "rfm_job.out").write_text("")
-    moved = sessions.Session({**session.info, "workdir": str(tmp_path)}, session.cases)
-    case = changed(session.cases[0], outputdir="output/a b#c")
-    place = job_files.place_of(moved, case, tmp_path / "reports")
-    assert place.href == "../output/a%20b%23c/"
-    assert place.files[0][1] == "../output/a%20b%23c/rfm_job.out"
-
-
 # Stacks.
 
 
-def stack_with(lock_hash: str) -> Stack:
-    wheels = [{"name": "impi-rt", "version": "2021.18.1", "sha256": "ab" * 32}]
-    given = {
-        "name": "intelmpi-wheels",
-        "suites": {"imb": {"version": "2021.11", "built_with": "icx"}},
-    }
-    stack = metadata.parse({**describe(Path("/p")), **given}, Path("/p"))
-    return replace(stack, build={"lock_hash": lock_hash, "wheels": wheels})
-
-
-def test_provenance_names_wheels_with_checksums(session: sessions.Session) -> None:
-    """Of the stack that was measured, and of no other of that name."""
-
-    def stacks(lock_hash: str) -> str:
-        view = report.View(session, Path(), [stack_with(lock_hash)])
-        return Reader(report.render(view)).text["stacks"]
-
-    same = stacks("sha256:intelmpi0123456789abcdef")
-    assert "impi-rt 2021.18.1" in same and "sha256:" + "ab" * 32 in same
-    assert "metadata file is not on this machine" in same  # of the two other stacks
-    other = stacks("another0")
-    assert "impi-rt" not in other and "has changed since" in other
-
-
-def test_each_pair_of_stacks_says_what_their_locks_differ_in(session: sessions.Session) -> None:
-    facts = {"intelmpi-wheels": {"MPI": "impi@2021"}, "mpich-wheels": {"MPI": "mpich@5.0.1"}}
-    cases = []
-    for case in session.cases:
-        built = facts.get(case.stack, {})
-        cases.append(changed(case, condition={**case.condition, "built": built}))
-    view = report.View(sessions.Session(session.info, tuple(cases)), Path(), [])
-    shown = " ".join(Reader(report.render(view)).text["stacks"].split())
-    assert "intelmpi-wheels, mpich-wheelsMPI impi@2021 and mpich@5.0.1" in shown
-
-
 # Writing.
-
-
-def test_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "new" / "report.html"
-    assert cli.main(["report", "--db", str(folder / "results.db"), "--out", str(out)]) == 0
-    assert "5 of 18 cases failed." in capsys.readouterr().out
-    assert sorted(path.name for path in out.parent.iterdir()) == ["report.html", "report.md"]
-    assert cli.main(["report", "--db", str(tmp_path / "none.db"), "--out", str(out)]) == 2
-    assert "none.db" in capsys.readouterr().err
 
 
 def test_a_report_is_whole_or_not_there(
@@ -290,23 +152,6 @@ def test_a_report_is_whole_or_not_there(
     with pytest.raises(BadInput, match="No space left on device"):
         report.write_report(report.View(session, tmp_path), "report.html")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("outcomes", [("skipped",), (), ("failed",)])
-def test_sessions_without_measurements_have_a_report(
-    session: sessions.Session, outcomes: tuple[str, ...]
-) -> None:
-    read = Reader(report.render(report.View(only(session, *outcomes), Path())))
-    assert read.text["curves"]
-
-
-def test_a_dry_run_measures_nothing_and_says_so() -> None:
-    plan = synthetic.case(verdict="dry-run", samples=[])
-    plan["proof"]["sentences"] = []
-    session = session_of(plan)
-    assert report_summary.verdict_line(session) == "Nothing was measured."
-    assert "1 dry run" in "\n".join(report_summary.summary_lines(session))
-    assert "·" in Reader(report.render(report.View(session, Path()))).text["summary"]
 
 
 @settings(max_examples=100)

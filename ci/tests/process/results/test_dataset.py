@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import json
-import math
 import os
 import shutil
 import sqlite3
@@ -24,7 +22,7 @@ from mpibench import whole_file
 from mpibench.store import dataset, dataset_layout, sessions
 from mpibench.store.store import Store
 from reframe_tests.harness import samples
-from synthetic_report import refused, session_of
+from synthetic_session import refused, session_of
 
 
 @pytest.fixture(scope="module")
@@ -137,18 +135,6 @@ def test_files_are_seen_only_when_they_are_whole(
     assert all(place.suffix != ".parquet" and not place.exists() for place in places)
 
 
-def test_good_sessions_are_exported_beside_a_refused_one(tmp_path: Path) -> None:
-    synthetic.run_session([synthetic.case(group="barrier")], tmp_path)
-    bad = synthetic.case(group="barrier")
-    bad["samples"][0]["values"][2] = math.nan
-    db = synthetic.run_session([bad], tmp_path)
-    with pytest.raises(dataset.RefusedSessions) as caught:
-        dataset.export(db, tmp_path / "out")
-    assert "not finite" in str(caught.value)
-    assert (caught.value.summary.sessions, len(caught.value.summary.refused)) == (1, 1)
-    assert set(everything(tmp_path / "out")["session"]) == {sessions.list_sessions(db)[0]}
-
-
 def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
     refused(lambda: Store(tmp_path).values(), "mpibench export")
     dataset.export(db, tmp_path)
@@ -189,27 +175,6 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
-def test_a_session_comes_back_as_reframe_reported_it(
-    exported: Path, db: Path, tmp_path: Path
-) -> None:
-    stored = sessions.read_session(db)
-    for named in ("latest", stored.uuid, stored.uuid[:8]):
-        assert Store(exported).session(named) == stored
-    assert dict(Store(exported).starts) == {
-        stored.uuid: stored.started.replace(microsecond=stored.started.microsecond // 1000 * 1000)
-    }
-    refused(lambda: Store(exported).session("none"), "holds no session none")
-    refused(lambda: Store(tmp_path).session(), "holds no session", "export")
-    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    (path,) = tmp_path.glob("reports/system=*/date=*/*.parquet")
-    path.write_bytes(path.read_bytes()[:100])
-    refused(lambda: Store(tmp_path).session(), str(path), "export")
-    path.unlink()
-    refused(lambda: Store(tmp_path).session(), stored.uuid, "export")
-    Store(tmp_path).bring_up_to_date(db)
-    assert Store(tmp_path).session() == stored
-
-
 def test_what_another_database_could_not_export_is_not_forgotten_for_it(
     db: Path, tmp_path: Path
 ) -> None:
@@ -242,13 +207,6 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
         connection.commit()
     dataset.export(mine, tmp_path / "out")
     assert Store(tmp_path / "out").lost() == ()
-
-
-def test_columns_and_types(exported: Path) -> None:
-    schemas = {"samples": dataset_layout.SAMPLES_SCHEMA, "cases": dataset_layout.CASES_SCHEMA}
-    for table, schema in schemas.items():
-        found = Store(exported).scan(table).collect().schema
-        assert found == pl.Schema({**schema, **dataset_layout.PARTITION_SCHEMA})
 
 
 def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
@@ -319,52 +277,6 @@ def test_one_row_in_full(exported: Path, db: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        (
-            "p2p_lo_2_bunch_mpich",
-            {
-                "result": "skip",
-                "reason": "transport tcp is not known for this device",
-                "evidence": None,
-                "samples": 0,
-                "fabric": "lo",
-                "stack": "mpich-wheels",
-            },
-        ),
-        (
-            "p2p_lo_2_bunch_openmpi",
-            {"result": "fail", "fail_phase": "setup", "evidence": "missing"},
-        ),
-        (
-            "p2p_lo_2_bunch_intelmpi",
-            {
-                "fail_phase": "sanity",
-                "evidence": "contradicted",
-                "sentences": [synthetic.CONTRADICTED],
-            },
-        ),
-        (
-            "transfer_shm_4_bunch_openmpi",
-            {
-                "result": "fail",
-                "fail_phase": "performance",
-                "evidence": "proven",
-                "gates": [synthetic.gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")],
-            },
-        ),
-    ],
-)
-def test_every_case_is_in_the_table_of_cases(
-    exported: Path, plan: list[dict[str, Any]], name: str, wanted: dict[str, Any]
-) -> None:
-    cases = Store(exported).scan("cases").collect()
-    assert cases.height == len(plan)
-    [row] = cases.filter(pl.col("name").str.ends_with(f"={name}")).rows(named=True)
-    assert {key: row[key] for key in wanted} == wanted
-
-
 def test_a_session_is_never_there_twice(
     db: Path, tmp_path: Path, plan: list[dict[str, Any]]
 ) -> None:
@@ -428,12 +340,3 @@ def test_a_file_that_is_not_where_it_was_written_is_named_and_stops(
         if place == "":
             shutil.copytree(exported / "samples", tmp_path / "samples", dirs_exist_ok=True)
     refused(lambda: Store(tmp_path).scan("cases"), str(moved), "export")
-
-
-def test_the_level_and_what_it_was_measured_with_are_kept() -> None:
-    with_ = {"commit": "12ab"}
-    entry = {"uuid": "u", "result": "pass", "system": "s", "level": "smoke", "measured_with": with_}
-    case = sessions.Case("u", 0, entry, {"fabric": "lo"}, (), None, ())
-    [row] = dataset._case_rows(session_of(synthetic.case()), [case])
-    wanted = {"depth": "smoke", "fabric": "lo", "measured_with": with_}
-    assert json.loads(row["condition"]) == wanted

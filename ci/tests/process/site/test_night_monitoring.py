@@ -5,17 +5,15 @@ rules and the dashboard that come with the project.
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from metrics_gateway import read
-from monitoring_servers import RULES, fetch, influx_rows, influxdb, program, pushgateway
 from mpibench.store import records
 from mpibench_site import notices
+from servers import RULES, fetch, influx_rows, influxdb, pushgateway, read
 
 ODD = 'a b,c=d"e\n<b>'
 
@@ -72,56 +70,12 @@ def test_a_night_that_was_not_judged_is_not_green(tmp_path: Path, by_gate: bool)
     assert (row["result"], row["problems"]) == ("not judged", [])
 
 
-def test_what_the_gate_said_is_part_of_the_answer(tmp_path: Path) -> None:
-    said = ["Uniband is 9 % slower", "both"]
-    records.answer(tmp_path, "s1", records.GATE, "nightly", said, judged=5)
-    log = tmp_path / "log"
-    assert send(tmp_path, "", ["x"]) == []
-    assert send(tmp_path, f"json+file://{log}", ["both"]) == []
-    row = json.loads(log.read_text())
-    assert row["problems"] == ["both", "Uniband is 9 % slower"] and row["result"] == "fail"
-    assert (row["system"], row["run"], row["session"]) == ("sys", "nightly", "s1")
-
-
 def test_a_night_in_a_real_influxdb(tmp_path: Path) -> None:
     with influxdb(tmp_path) as url:
         assert send(tmp_path, f"influx+{url}/write?db=mpibench", [ODD], system=ODD) == []
         [row] = influx_rows(url, "SELECT * FROM mpibench_night")
     assert (row["ok"], row["problems"], row["cases_pass"], row["session"]) == (False, 1, 3, "s1")
     assert row["system"] == 'a b,c=d"e <b>'
-
-
-@pytest.mark.parametrize(
-    ("metrics", "where"),
-    [
-        ("prometheus+http://user:secret@127.0.0.1:9/metrics/job/x", "127.0.0.1:9/metrics/job/x"),
-        ("influx+http://127.0.0.1:9/write?db=x&p=secret", "127.0.0.1:9/write"),
-    ],
-)
-def test_a_server_that_does_not_answer_is_a_sentence_without_its_password(
-    metrics: str, where: str, tmp_path: Path
-) -> None:
-    [sentence] = send(tmp_path, metrics, [])
-    assert where in sentence and "secret" not in sentence
-
-
-def test_answers_that_cannot_be_read_end_no_night(tmp_path: Path) -> None:
-    (tmp_path / records.StoredAnswer.kind).symlink_to(tmp_path / records.StoredAnswer.kind)
-    assert send(tmp_path, f"json+file://{tmp_path}/log", ["not kept"]) == []
-    assert json.loads((tmp_path / "log").read_text())["problems"] == ["not kept"]
-
-
-def promtool(*words: str | Path) -> str:
-    command = [program("promtool"), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def test_rules_do_what_their_names_say() -> None:
-    said = promtool("check", "config", "--lint-fatal", RULES / "prometheus.yml")
-    assert "9 rules found" in said and "11 rules found" in said
-    assert "SUCCESS" in promtool("test", "rules", RULES / "tests" / "rules.yml")
 
 
 def test_every_alert_is_seen_to_call() -> None:

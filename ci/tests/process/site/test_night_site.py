@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from night_project import NightProject
+from synthetic_project import NightProject
 from synthetic_session import CONTRADICTED, STACKS, case
 
 

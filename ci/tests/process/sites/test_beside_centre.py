@@ -11,13 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from centre_styles import FABRICS, CentreSite
-from mpibench.commands.listings import doctor
-from reframe_tests.harness.sites import centre, site
+from synthetic_site import TEST, CentreSite
 from synthetic_stack import write_stack
-from tiny_site import TEST
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ONE = "point_to_point.py"
@@ -163,16 +159,6 @@ def test_with_nothing_to_measure_it_says_what_to_add(
         assert f"no partition has fabrics in {nothing.file}" in line
 
 
-def test_a_file_of_ones_own_adds_fabrics_to_the_centres(nothing: CentreSite, root: Path) -> None:
-    """As docs/how-to/own-reframe.md shows it."""
-    page = (root / "docs" / "how-to" / "own-reframe.md").read_text()
-    shown = "import runpy" + page.partition("```python\nimport runpy")[2].partition("```")[0]
-    mine = nothing.top / "mine.py"
-    mine.write_text(shown.replace("/site/reframe/site.py", str(nothing.file)))
-    listed = alone(nothing, "-C", str(mine), "-c", str(root / "reframe_tests" / ONE), "-l")
-    assert listed.returncode == 0 and "%fabric=shm" in listed.stdout, said(listed)
-
-
 def test_our_settings_that_do_not_come_into_force_are_no_loop(
     beside: CentreSite, root: Path
 ) -> None:
@@ -182,42 +168,3 @@ def test_our_settings_that_do_not_come_into_force_are_no_loop(
     nothing = alone(beside, *options, "-l")
     assert nothing.returncode == 1
     assert f"need its settings: name them last, -C {settings}" in said(nothing)
-
-
-def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe: Run) -> None:
-    """And its log file its messages, while what is measured is stored with us."""
-    file = beside.root / "reframe_tests" / "writer.py"
-    file.parent.mkdir()
-    file.write_text(TEST)
-    extras = f'"extras": {{"rack": 7{FABRICS}}}'
-    beside.change('"launcher": "mpirun", "environs"', f'"launcher": "local", {extras}, "environs"')
-    words = ("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer")
-    result = reframe(*words, only="preflight.py")
-    assert "PASSED" in said(result), said(result)
-    [log] = (beside.logs / "perflogs").rglob("Writer.log")
-    _, line = log.read_text().splitlines()
-    assert line.endswith("|1.5|us") and "@default:default+gnu|" in line
-    assert "Writer" in (beside.logs / "reframe.log").read_text()
-    results = beside.root / "results"
-    assert (results / "results.db").is_file()
-    assert any("Writer" in path.read_text() for path in (results / "logs").iterdir())
-
-
-def test_the_doctor_says_what_is_missing_and_of_both_configurations(
-    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(centre, "GIVEN", [])
-    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
-    beside.change('"logging": [', '"modes": [{"name": "nightly"}], "logging": [')
-    (beside.root / "reframe_tests").mkdir()
-    rows = doctor.examine("lagoon", beside.root)
-    findings = {(row.subject, row.state): row.detail for row in rows}
-    assert findings["lagoon", doctor.OK] == f"is in {beside.file}, with what is measured on it"
-    assert findings["mode nightly", doctor.NOTE].startswith("stands in place of that of ")
-    assert findings["lagoon:compute stacks", doctor.OK] == "1 of 1: mpich-system"
-    assert ("lagoon:compute hdr200", doctor.OK) in findings
-    assert not [place for place, state in findings if place.startswith("lagoon:skiffs")]
-    monkeypatch.setattr(site, "ROOT", beside.root)
-    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
-    text = capsys.readouterr().out
-    assert "# skiffs: its nodes may have others" in text and "compute" not in text

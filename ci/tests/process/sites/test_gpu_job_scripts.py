@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-import published_stacks
-import synthetic_cabling
-from catalogue_launches import NCCL, OSU
-from job_scripts import fabric_of, listed
+import synthetic_fabric
+import synthetic_stack
+from programs import fabric_of, listed
 from reframe_tests.harness.sites import site
-from synthetic_stack import sealed
-from tiny_site import write_site
+from synthetic_site import write_site
+from synthetic_stack import NCCL, OSU, sealed
 
-#: Stack: what it is in ``published_stacks.TODAY``, and the platform it was built for.
+#: Stack: what it is in ``synthetic_stack.TODAY``, and the platform it was built for.
 STACKS = {"hpcx-224": "cuda", "openmpi-508": "cuda", "craympich-81": "cuda", "mpich-43": "rocm"}
 #: Partition: its stack, fabric, GPUs a node, and what its documentation
 #: says the script must have, each with where.
@@ -84,8 +83,8 @@ def filled() -> dict[str, Any]:
 
 
 def write_stacks(folder: Path) -> str:
-    rows = {name: published_stacks.TODAY[name] for name in STACKS}
-    named = published_stacks.write_all(folder, rows=rows)
+    rows = {name: synthetic_stack.TODAY[name] for name in STACKS}
+    named = synthetic_stack.write_all(folder, rows=rows)
     for name, platform in STACKS.items():
         stack = json.loads((folder / name / "stack.json").read_text())
         stack["gpu"] = platform
@@ -164,21 +163,6 @@ def test_the_matrix_of_a_gpu_partition_is_listed(run: Any) -> None:
     )
 
 
-def test_two_gpus_of_a_node_are_mapped_and_not_in_turn(run: Any) -> None:
-    """``ppn=gpu`` is as many ranks as ``ppn=2`` there; probes
-    without messages are in no memory of GPUs.
-    """
-    system = filled()
-    (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")
-    partition["devices"][0]["num_devices"] = 2
-    del partition["extras"]["gpus"]["of_node"][2:]
-    said = run("-lC -v -p hpcx-224 -n PairMap|PairTurn|Placement", system=system)
-    cases = set(re.findall(r"- (\w+) %fabric=(\w+) %nodes=1 %ppn=gpu", said))
-    assert ("PairMap", "nvlink") in cases and ("PairTurn", "nvlink") not in cases
-    assert "the one pair of a node's two GPUs" in said
-    assert not re.search("- Placement %fabric=(nvlink|hdr200_device)", said)
-
-
 @pytest.mark.parametrize(
     ("count", "row"),
     [(1, r"n0017 \S*spine\S*\.r2leaf2$"), (2, r"n0017 \S+\.the_leaf_of_n0017-0032$")],
@@ -195,7 +179,7 @@ def test_ranks_are_told_the_switches_of_the_rails(
         gpu.pop("nic", None)
     fabric = extras["fabrics"]["hdr200"]
     fabric["rails"] = fabric["rails"][2 : 2 + count]
-    (tmp_path / "net.txt").write_text(synthetic_cabling.fat_trees(32, 5).text())
+    (tmp_path / "net.txt").write_text(synthetic_fabric.fat_trees(32, 5).text())
     words = f"--dry-run -p hpcx-224 -n PairMap%fabric=hdr200% -S switches={tmp_path}/net.txt"
     run(words, system=system)
     (script,) = (tmp_path / "stage").rglob("rfm_job.sh")

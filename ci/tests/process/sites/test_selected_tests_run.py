@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from galley import SYSTEM
-from mpibench.store import sessions
-from synthetic_site import FABRICS, edit
+from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
+from synthetic_site import TEST, write_site
 from synthetic_stack import write_stack
-from tiny_site import TEST, write_site
 
 Run = Callable[..., CompletedProcess[str]]
 ONE = "point_to_point.py"
@@ -44,13 +42,6 @@ def test_what_selects_nothing_is_one_red_sentence(
     errors = [line for line in output.splitlines() if "ERROR" in line or sentence in line]
     assert len(errors) == 1 and sentence in errors[0], output
     assert "PASSED" not in output and "Found 0" not in output and "Traceback" not in output
-
-
-def test_a_list_of_none_says_why(run_reframe: Run) -> None:
-    result = run_reframe("-l", "-n", "ImbMessageSources", "--mode=nightly", only=ONE)
-    output = result.stdout + result.stderr
-    assert "Found 0 check(s)" in output
-    assert "all options together: -t production of --mode=nightly leaves none of the " in output
 
 
 def test_a_test_of_the_users_own_is_selected_beside_ours(run_reframe: Run, tmp_path: Path) -> None:
@@ -91,25 +82,6 @@ def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any]) -> None:
-    result = run("--dry-run", "-S", "paired_stack=two-system")
-    assert result.returncode == 0, result.stdout + result.stderr
-    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
-    mine, theirs = (script.count(f"{tmp_path}/{name}/bin/mpirun -np 2") for name in ("one", "two"))
-    assert mine == theirs > 0
-    assert "launch rival_" in script, "stored sessions have this name"
-
-
-def test_a_session_is_stored_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
-    """Neither stack can start anything; what is stored has the columns it always had."""
-    result = run("-r", "-S", "paired_stack=two-system", "-S", "level=smoke", "-S", "repeats=1")
-    assert result.returncode == 1, result.stdout + result.stderr
-    one, two = sessions.read_session(tmp_path / "results.db").cases
-    assert (one.stack, two.stack, two.uuid) == ("one-system", "two-system", f"{one.uuid}:rival")
-    assert (one.entry["paired_stack"], one.entry["level"]) == ("two-system", "smoke")
-    assert one.entry["condition"]["in_turn_with"] == "two-system"
-
-
 def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any]) -> None:
     result = run("--dry-run", "-S", "level=acceptance")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -120,12 +92,3 @@ def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., A
 
 
 # ---- a site's folder as ReFrame meets it ----
-
-
-def test_reframe_says_the_sentence_and_no_traceback(tmp_path: Path, run_reframe: Run) -> None:
-    """A bad site folder stops ReFrame with the sentence."""
-    settings = write_site(tmp_path, edit((*FABRICS, "hdr200", "transport"), "infiniband"))
-    result = run_reframe("-l", config=settings)
-    output = result.stdout + result.stderr
-    assert result.returncode == 1 and "Traceback" not in output
-    assert output.count("fabrics.hdr200.transport") == 1, "the sentence, once"

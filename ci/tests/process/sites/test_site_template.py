@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import documentation
+import synthetic_site
 from mpibench.commands.listings import doctor
-from reframe_tests.harness.cases.job import transports
 from reframe_tests.harness.sites import site
-from transport_cases import attempt, make_stack
 
 TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
 
@@ -53,7 +51,7 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
 
 def test_the_tutorials_commands_copy_it_under_another_name(copied: Path) -> None:
     """Line by line, in a folder where the template lies as in the project."""
-    lines = documentation.page("tutorials/your-cluster").splitlines()
+    lines = synthetic_site.page("tutorials/your-cluster").splitlines()
     first = lines.index("    mkdir site_configs/NAME")
     (copied / "site_configs" / "template").mkdir()
     shutil.copy(TEMPLATE, copied / "site_configs" / "template")
@@ -61,28 +59,6 @@ def test_the_tutorials_commands_copy_it_under_another_name(copied: Path) -> None
     subprocess.run(["sh", "-ec", script], cwd=copied, check=True)
     assert site.read_system(copied / "site_configs" / "ours" / "system.py")["name"] == "ours"
     assert lines[first + 2].strip() == "mpibench doctor --system NAME"
-
-
-@pytest.mark.parametrize(
-    ("mpi", "version", "device", "fabrics"),
-    [
-        ("openmpi", "5.0.11", "", "hdr200 ndr400 opa100 opx400 roce100 ss200"),
-        ("intelmpi", "2021.18.1", "", "hdr200 ndr400 opa100 opx400 roce100 ss200"),
-        ("mpich", "5.0.2", "ch4:ofi", "opa100 opx400 ss200"),
-        ("mpich", "5.0.2", "ch4:ucx", "hdr200 ndr400 roce100"),
-    ],
-)
-def test_current_mpis_have_words_for_its_fabrics(
-    mpi: str, version: str, device: str, fabrics: str, copied: Path
-) -> None:
-    file = copied / "site_configs" / "mysystem" / "system.py"
-    file.write_text(filled(file.read_text()).replace("hfi1_0 (opainfo)", "hfi1_0"))
-    stack = make_stack(mpi, version, device)
-    rows = (site.fabrics_of(row["extras"]) for row in site.read_system(file)["partitions"])
-    described = {name: fabric for row in rows for name, fabric in row.items() if name != "shm"}
-    found = {name: attempt(stack, fabric) for name, fabric in described.items()}
-    settled = [name for name in found if isinstance(found[name], transports.Setting)]
-    assert sorted(settled) == fabrics.split()
 
 
 def test_cpus_that_slurm_keeps_are_to_be_described(

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-import planned_sites
-import published_stacks
-from job_scripts import compare, fabric_of, listed, normalised
-from mpibench.commands.listings import doctor
+import synthetic_site
+import synthetic_stack
+from programs import compare, fabric_of, listed, normalised
 from reframe_tests.harness.sites import site
-from tiny_site import write_site
+from synthetic_site import write_site
 
 TEMPLATES = site.ROOT / "site_configs" / "template"
 #: Template: fabrics, processes per node and policy of the scripts looked at; always two nodes.
@@ -44,7 +43,7 @@ def filled(template: str, folder: Path) -> dict[str, Any]:
 def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Path) -> None:
     fabrics, ppn, pinning = CASES[template]
     system = filled(template, tmp_path / "filled")
-    stacks = published_stacks.write_all(tmp_path / "stacks", rows=published_stacks.TODAY)
+    stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
     where: dict[str, Any] = {
         "config": write_site(tmp_path, system),
         "environ": {"MPIBENCH_STACKS": stacks},
@@ -61,27 +60,13 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
     compare(system["name"], {**written, "listing.txt": listed(listing)})
 
 
-@pytest.mark.parametrize("template", CASES)
-def test_the_doctor_says_of_a_template_what_nobody_ran(template: str, tmp_path: Path) -> None:
-    def said(launcher: str) -> list[tuple[str, str]]:
-        rows = doctor.check_launcher("here:p", launcher)
-        return [(row.state, row.detail) for row in rows]
-
-    for partition in filled(template, tmp_path)["partitions"]:
-        [(state, detail)] = said(partition["launcher"])
-        assert state == doctor.NOTE and "was never run by this project" in detail
-    assert said("srun") == said("mpirun") == []
-    [(state, detail)] = said("ibrun")
-    assert state == doctor.MISSING and "nothing is known about pinning under launcher" in detail
-
-
 def test_a_job_on_one_node_asks_slurm_for_slingshots_network(
     run_reframe: Any, tmp_path: Path
 ) -> None:
     """And each job for the time its launches take, and not for
     that in which all of them would hang.
     """
-    system = planned_sites.newcomer()
+    system = synthetic_site.newcomer()
     rail = {"device": "cxi0", "line_rate_gbit_per_s": 200, "numa_node": 0}
     system["partitions"][0]["extras"]["fabrics"] = {
         "ss200": {"transport": "cxi", "scope": "cluster", "rails": [rail]},
@@ -89,7 +74,7 @@ def test_a_job_on_one_node_asks_slurm_for_slingshots_network(
     }
     words = f"--dry-run --system=mysystem --stage={tmp_path}/stage --keep-stage-files"
     words += " -p mpich-spack -P ppn=2 -P pinning=bunch -n ImbPointToPoint"
-    config = planned_sites.write(tmp_path / "site", system) / "site_configs" / "settings.py"
+    config = synthetic_site.write(tmp_path / "site", system) / "site_configs" / "settings.py"
     result = run_reframe(*words.split(), config=config, only="point_to_point.py")
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr
     scripts = (tmp_path / "stage").rglob("rfm_job.sh")

@@ -4,15 +4,14 @@ registers, leaves as it was and writes.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-import spack_output
+import synthetic_spack
 from mpibench import cli
-from mpibench.stacks.spack import build, lock, modulefiles
+from mpibench.stacks.spack import modulefiles
 from reframe_tests.harness.stacks import metadata
 from synthetic_spack import Site
 from synthetic_stack import write_stack
@@ -91,53 +90,6 @@ def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site, file
     assert {row["MPIBENCH_SPACK_SCOPE"] for row in place.journal()} == {str(scope)}
 
 
-def test_an_mpi_the_site_has_updated_makes_its_own_stack_solve_again(place: Site) -> None:
-    """What is new in the site's files is of all stacks, unless it is another
-    stack's MPI or where packages are fetched from.
-    """
-    (place.top / "scope").mkdir()
-    place.environ["MPIBENCH_SPACK_SCOPE"] = str(place.top / "scope")
-    place.build("openmpi", "mpich")
-    for added, again in (
-        ("openmpi: {externals: [{spec: openmpi@4.1.5, prefix: /usr}]}", {"openmpi"}),
-        ("krb5: {externals: [{spec: krb5@1.20, prefix: /usr}]}", {"openmpi", "mpich"}),
-    ):
-        place.forget()
-        place.plan["packages"] += f"  {added}\n"
-        for name in ("packages.yaml", "mirrors.yaml"):
-            (place.top / "scope" / name).write_text(f"# {added}\n")
-        place.build("openmpi", "mpich")
-        assert {row["stack"] for row in place.journal() if row["command"] == "concretize"} == again
-
-
-def test_a_name_that_means_two_stacks_is_refused(place: Site) -> None:
-    for end in ("x", "v5", "x-v5"):
-        common(place, end, "packages: {zlib: {require: ['@1']}}\n")
-    assert "is mpich with common-v5, common-x and mpich with" in place.refusal("mpich-x-v5")
-    assert build.split(place.top, "mpich-v5-x") == ("mpich", ("common-x", "common-v5"))
-
-
-def test_all_stacks_are_built_by_default_and_solve_only_builds_none(place: Site) -> None:
-    assert place.build(concretize_only=True) == []
-    assert (
-        place.asked("openmpi") == ["config get", "concretize", "python"]
-        and place.registered() == []
-    )
-    assert place.build(skip_tests=True) == []
-    assert place.registered() == ["mpich", "openmpi"]
-    assert "test run" not in place.asked("openmpi") + place.asked("mpich")
-
-
-def test_the_scope_is_the_systems_unless_the_variable_names_one(place: Site) -> None:
-    assert build.find_scope(None, place.top, {}) is None
-    own = place.top / "site_configs" / "generic" / "spack"
-    own.mkdir()
-    named = {"MPIBENCH_SPACK_SCOPE": str(place.top)}
-    assert build.find_scope(None, place.top, {}) == own
-    assert build.find_scope(None, place.top, named) == place.top
-    assert build.find_scope("generic", place.top, named) == own
-
-
 # ---- several stacks of one MPI ----
 
 
@@ -163,17 +115,6 @@ def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(
     assert "known are mpich, openmpi, each also with -clang" in place.refusal("openmpi-icx")
 
 
-@pytest.mark.parametrize("name", ["package.yaml", "packages.yml", "packages.yaml"])
-def test_a_folder_of_settings_that_says_nothing_makes_no_stack(place: Site, name: str) -> None:
-    """Else the plain stack would be measured under a name that claims otherwise."""
-    file = common(place, "v508", "packages: {}\n") / "packages.yaml"
-    if name != file.name:
-        file.rename(file.with_name(name)).write_text('packages: {openmpi: {require: ["@=5"]}}\n')
-    [sentence] = place.build("openmpi-v508")
-    assert f"{file} says, which is not there or says nothing" in sentence
-    assert "has no stack 'openmpi-v508-v508'" in place.refusal("openmpi-v508-v508")
-
-
 @pytest.mark.parametrize(
     ("require", "taken"),
     [
@@ -195,18 +136,6 @@ def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(
     said = place.build("openmpi-zz")
     assert any("the site's own is openmpi@4.1.4" in sentence for sentence in said) != taken
     assert ("install" in place.asked("openmpi-zz")) == taken
-
-
-@pytest.mark.parametrize("damage", ["bytes", "folder", "lock"])
-def test_what_spack_works_with_is_made_again_where_it_is_damaged(place: Site, damage: str) -> None:
-    assert place.build("openmpi") == []
-    work = place.top / "results" / "spack" / "environments" / "openmpi"
-    path = work / ("spack.lock" if damage == "lock" else build.CONCRETIZED)
-    path.unlink()
-    path.write_bytes(b"\xff\xfe") if damage == "bytes" else path.mkdir()
-    place.forget()
-    assert place.build("openmpi") == []
-    assert "concretize" in place.asked("openmpi") and path.is_file()
 
 
 def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site) -> None:
@@ -260,7 +189,7 @@ def test_a_failure_or_a_dry_run_leaves_the_stack_registered_as_it_was(place: Sit
     solve_otherwise(place)
     assert place.build("openmpi", fresh=True, concretize_only=True) == []
     assert kept(place) == before
-    place.plan["fail"] = {"install": spack_output.BUILD_FAILED}
+    place.plan["fail"] = {"install": synthetic_spack.BUILD_FAILED}
     assert len(place.build("openmpi", fresh=True)) == 1
     assert kept(place) == before
     place.plan["fail"] = {}
@@ -320,44 +249,3 @@ def test_both_kinds_of_modulefiles_are_written_of_the_stack_and_of_nothing_else(
 
 
 # ---- stacks for device memory ----
-
-
-def test_stacks_for_devices_are_built_when_they_are_named(place: Site, root: Path) -> None:
-    """Where the site names the toolkit; what a device needs makes its stack solve again."""
-    known = place.plan["packages"]
-    with_device(place, root)
-    assert place.build() == []
-    assert place.registered() == ["mpich", "openmpi"]
-    with_toolkit = place.plan["packages"]
-    place.plan["packages"] = known
-    [sentence] = place.build("openmpi-cuda")
-    assert "is built on cuda of the site, which its configuration scope does not" in sentence
-    assert place.asked("openmpi-cuda") == ["config get"]
-    place.plan["packages"] = with_toolkit
-    assert place.build("openmpi-cuda") == []
-    assert place.registered() == ["mpich", "openmpi", "openmpi-cuda"]
-    work = place.top / "results" / "spack" / "environments" / "common-cuda"
-    common = place.top / "environments" / "common-cuda"
-    assert work.resolve() == common
-    place.forget()
-    change(common / "packages.yaml")
-    place.build("openmpi", "openmpi-cuda")
-    assert "concretize" in place.asked("openmpi-cuda")
-    assert "concretize" not in place.asked("openmpi")
-
-
-def with_device(place: Site, root: Path) -> None:
-    """The environment for NVIDIA's devices at a site that has the toolkit."""
-    place.add("common-cuda", root)
-    place.plan["locks"].pop("common-cuda")
-    place.add("openmpi-cuda", root)
-    document = json.loads(Path(place.plan["locks"]["openmpi"]).read_text())
-    for node in document["concrete_specs"].values():
-        if "cuda" in node["parameters"] or node["name"] == lock.SUITE:
-            node["parameters"] |= {"cuda": True, "nccl": True, "cuda_arch": ["80", "90"]}
-    path = place.top / "cuda.json"
-    path.write_text(json.dumps(document))
-    assert lock.read(path).device == "cuda"
-    place.plan["locks"]["openmpi-cuda"] = str(path)
-    toolkit = "cuda: {externals: [{spec: cuda@12.9.1, prefix: /usr/local/cuda}], buildable: false}"
-    place.plan["packages"] += f"  {toolkit}\n"

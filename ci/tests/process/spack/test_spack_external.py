@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import debian_stacks
+import synthetic_stack
 from folders import DATA
 from mpibench.stacks import probe
 from mpibench.stacks.spack import description, lock, scope
@@ -26,7 +26,7 @@ EXAMPLE = metadata.ROOT / "site_configs" / "template" / "spack" / "debian12" / "
 HEADER = "int MPI_Finalize(void);\n"
 
 pytestmark = pytest.mark.skipif(
-    bool(debian_stacks.missing()), reason=f"[host-mpi] {debian_stacks.missing()}"
+    bool(synthetic_stack.missing()), reason=f"[host-mpi] {synthetic_stack.missing()}"
 )
 
 
@@ -38,7 +38,7 @@ def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("compilers")
     made = {}
     (folder / "mpi.h").write_text(HEADER)
-    for mpi, launcher in debian_stacks.LAUNCHERS.items():
+    for mpi, launcher in synthetic_stack.DEBIAN_LAUNCHERS.items():
         script = folder / f"mpicc.{mpi}"
         words = [*recorder.compilers()[0], f"-I{folder}"]
         script.write_text(
@@ -54,7 +54,7 @@ def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def locked() -> lock.Lock:
     """A lock file whose MPI is the MPICH that is installed here."""
     document = json.loads(RECORDED.read_text())
-    version = probe.examine(debian_stacks.LAUNCHERS["mpich"]).identity.version
+    version = probe.examine(synthetic_stack.DEBIAN_LAUNCHERS["mpich"]).identity.version
     for node in document["concrete_specs"].values():
         if node["name"] == "mpich":
             node["version"] = version
@@ -103,13 +103,6 @@ def test_another_mpi_below_the_prefix_is_refused(
         description.check_external(locked, prefix)
 
 
-def test_a_compiler_that_fails_here_proves_nothing(locked: lock.Lock, tmp_path: Path) -> None:
-    """It may need a module, or what Spack's own compiler wrappers give it."""
-    description.check_external(
-        locked, links(tmp_path / "odd", mpicc="/bin/false", mpirun="/usr/bin/mpirun.mpich")
-    )
-
-
 def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(
     tmp_path: Path, compilers: dict[str, str]
 ) -> None:
@@ -131,7 +124,7 @@ def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(
     assert all("is openmpi 4." in reason or "whose launcher is" in reason for _, reason in dropped)
 
 
-@pytest.mark.parametrize("name", debian_stacks.LAUNCHERS)
+@pytest.mark.parametrize("name", synthetic_stack.DEBIAN_LAUNCHERS)
 def test_the_links_of_the_debian_example_are_enough_to_start_ranks(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

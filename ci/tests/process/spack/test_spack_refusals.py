@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-import spack_output
-from mpibench.stacks import logged
-from mpibench.stacks.spack import build, description
-from mpibench.stacks.spack.project import Spack
+import synthetic_spack
+from mpibench.stacks.spack import description
 from synthetic_spack import COMPILERS, Site, one_sentence, packages
 
 
@@ -45,15 +43,6 @@ def test_an_old_or_mute_spack_is_refused(place: Site, plan: dict[str, Any], said
     assert place.build("openmpi") == []
 
 
-def test_without_spack_the_two_commands_that_get_it_are_named(place: Site) -> None:
-    place.environ["SPACK_ROOT"] = str(place.top / "nowhere")
-    assert f"there is no {place.top}/nowhere/bin/spack" in place.refusal("openmpi")
-    del place.environ["SPACK_ROOT"]
-    sentence = place.refusal("openmpi")
-    assert "git clone --depth=1 --branch=v1.1.0 https://" in sentence
-    assert "export SPACK_ROOT=$PWD/spack" in sentence
-
-
 def test_a_compiler_without_openmp_is_refused_before_anything_is_solved(
     place: Site, tmp_path: Path
 ) -> None:
@@ -64,13 +53,6 @@ def test_a_compiler_without_openmp_is_refused_before_anything_is_solved(
     [sentence] = place.build("openmpi")
     assert "compiles no OpenMP, which IMB-MT needs ('omp.h' file not found)" in sentence
     assert "concretize" not in place.asked()
-
-
-def test_an_unknown_stack_system_or_scope_is_refused(place: Site) -> None:
-    assert "has no stack 'lam' for Spack; known are mpich, openmpi" in place.refusal("lam")
-    assert "there is no system 'atlantis'" in place.refusal("openmpi", system="atlantis")
-    place.environ["MPIBENCH_SPACK_SCOPE"] = "/nowhere"
-    assert "MPIBENCH_SPACK_SCOPE is /nowhere, which is not a folder" in place.refusal("openmpi")
 
 
 # ---- no compiler ----
@@ -110,17 +92,17 @@ def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(
     ("command", "printed", "said"),
     [
         ("config get", "==> Error: /site/spack.yaml:3: 7 is not of type 'array'", "configuration"),
-        ("concretize", spack_output.NO_SUCH_VERSION, "cannot match any known version"),
-        ("concretize", spack_output.CONFLICT, "1. openmpi: 'amdgpu_target=none' conflicts with"),
-        ("concretize", spack_output.WRONG_TYPE, "/site/spack/packages.yaml:3: 7 is not of type"),
-        ("concretize", spack_output.NO_RECIPES, "no network? (fatal: unable to access"),
-        ("concretize", spack_output.LOCKED, "Timed out waiting for a write lock"),
+        ("concretize", synthetic_spack.NO_SUCH_VERSION, "cannot match any known version"),
+        ("concretize", synthetic_spack.CONFLICT, "1. openmpi: 'amdgpu_target=none' conflicts with"),
+        ("concretize", synthetic_spack.WRONG_TYPE, "/site/spack/packages.yaml:3: 7 is not of type"),
+        ("concretize", synthetic_spack.NO_RECIPES, "no network? (fatal: unable to access"),
+        ("concretize", synthetic_spack.LOCKED, "Timed out waiting for a write lock"),
         ("concretize", "\n", "Spack ended with status 1"),
-        ("install", spack_output.NO_SOURCE, "no network? (==> Error: FetchError"),
-        ("install", spack_output.NOT_CACHED, "No binary found when cache-only was specified"),
-        ("install", spack_output.BUILD_FAILED, "Command exited with status 2: '/usr/bin/make'"),
-        ("install", spack_output.FULL, "No space left on device"),
-        ("test run", spack_output.TEST_FAILED, "TestFailure: 1 test failed"),
+        ("install", synthetic_spack.NO_SOURCE, "no network? (==> Error: FetchError"),
+        ("install", synthetic_spack.NOT_CACHED, "No binary found when cache-only was specified"),
+        ("install", synthetic_spack.BUILD_FAILED, "Command exited with status 2: '/usr/bin/make'"),
+        ("install", synthetic_spack.FULL, "No space left on device"),
+        ("test run", synthetic_spack.TEST_FAILED, "TestFailure: 1 test failed"),
     ],
 )
 def test_an_end_with_an_error_is_one_sentence_of_spacks_and_the_others_are_built(
@@ -183,39 +165,3 @@ def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(
     [sentence] = place.build()
     assert sentence.startswith(f"{path}, line {text.count(chr(10)) + 4} is not YAML")
     assert place.asked("openmpi") == []
-
-
-def test_an_interruption_is_said(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*words: object, **named: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(build, "concretize", interrupt)
-    with pytest.raises(SystemExit) as ended:
-        place.build("openmpi")
-    assert ended.value.code == 130 and place.echoed[-1].startswith("interrupted: ")
-
-
-def test_what_is_registered_is_not_said_to_be_installed(
-    place: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place.build("openmpi")
-    assert "to install: mpibench-suite" in capsys.readouterr().out
-    # another Spack, with nothing in its store
-    place.top.joinpath("fake", "installed-openmpi").unlink()
-    place.build("openmpi")
-    printed = capsys.readouterr().out
-    assert "registered as it is" in printed and "to install" not in printed
-
-
-def test_silence_is_broken_by_lines_of_life(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logged, "HEARTBEAT_S", 0.05)
-    program = tmp_path / "slow"
-    program.write_text("#!/bin/sh\nsleep 1\necho done\nprintf 'no newline at the end'\n")
-    program.chmod(0o755)
-    said: list[str] = []
-    spack = Spack(str(program), "1.1.0", {"PATH": "/usr/bin:/bin"})
-    output = spack.run([], log=tmp_path / "log", what="x", echo=said.append)
-    assert output == "done\nno newline at the end" and output in (tmp_path / "log").read_text()
-    assert said and said[0].startswith("x: still at it after")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import module_systems
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from module_systems import ModuleSystem
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
@@ -83,7 +83,9 @@ def test_the_mpi_and_the_benchmarks_of_modules_are_registered(
     add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
 ) -> None:
     folder = f"{tmp_path}/opt/osu/libexec"
-    program = synthetic.make_program(Path(folder, "mpi/osu_latency"), "libmpi.so.40", synthetic.OSU)
+    program = synthetic.make_program(
+        Path(folder, "mpi/osu_latency"), "libmpi.so.40", synthetic.OSU_SOURCE
+    )
     file = there.write("osu/7.4", f"prepend-path PATH {folder}", "append-path MANPATH /osu/man")
     stack = add("openmpi/4.1.4", "osu/7.4")
     assert metadata.read(Path(stack.source)) == stack
@@ -103,17 +105,6 @@ def test_the_mpi_and_the_benchmarks_of_modules_are_registered(
     assert record.appends == {"MANPATH": ("/osu/man",)}
 
 
-def test_the_hash_changes_with_a_module(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    before = add("openmpi/4.1.4")
-    system.remove(before.name, tmp_path / "project")
-    assert add("openmpi/4.1.4").lock_hash == before.lock_hash
-    system.remove(before.name, tmp_path / "project")
-    there.write_mpi("openmpi/4.1.4", prefix, "# another word")
-    assert add("openmpi/4.1.4").lock_hash != before.lock_hash
-
-
 def test_what_the_caller_has_loaded_does_not_count(
     there: ModuleSystem, prefix: Path, tmp_path: Path
 ) -> None:
@@ -126,45 +117,6 @@ def test_what_the_caller_has_loaded_does_not_count(
     brought = modules.load([Module("openmpi/4.1.4")], there.kind, inside)
     assert [each.name for each in brought.record.loaded] == ["openmpi/4.1.4"]
     assert "HIDDEN" not in brought.record.sets
-
-
-def test_a_folder_of_modulefiles_can_be_named(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    elsewhere = replace(there, tree=tmp_path / "elsewhere")
-    elsewhere.write_mpi("mine/1", prefix)
-    assert "mine/1 cannot be loaded" in refused(add, "mine/1")
-    stack = add(entered=[Module("mine/1", path=str(elsewhere.tree))])
-    [module] = metadata.environment_of(stack)["modules"]
-    assert (module["name"], module["path"]) == ("mine/1", str(elsewhere.tree))
-    assert modules.compare(stack, there.kind) == []
-
-
-def test_a_collection_is_restored(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    done = there.shell("module load openmpi/4.1.4 && module save bench && module purge")
-    assert done.returncode == 0, done.stderr
-    stack = add(entered=[Module("bench", collection=True)])
-    assert [each.name for each in stack.loaded.loaded] == ["openmpi/4.1.4"]
-    assert stack.modules == (Module("bench", collection=True),)
-
-
-def test_a_value_that_is_the_users_own_is_not_held_against_others(
-    add: Add, there: ModuleSystem, prefix: Path, monkeypatch
-) -> None:
-    monkeypatch.setenv("HOME", "/home/somebody")
-    there.write_mpi(
-        "openmpi/4.1.5",
-        prefix,
-        "setenv SCRATCH $env(HOME)/scratch",
-        "setenv STAMP [clock microseconds]",
-    )
-    stack = add("openmpi/4.1.5")
-    assert set(stack.loaded.sets) == {"MPI_HOME"}
-    said = [line for line in add.said if "is not compared later" in line]  # type: ignore[attr-defined]
-    assert [line.split()[0] for line in said] == ["SCRATCH", "STAMP"]
 
 
 # ---- what is refused ----
@@ -214,33 +166,6 @@ def test_a_module_that_prints_to_stdout_is_refused(
         (there.tree / "talk/2").unlink()
         (there.tree / "talk/2.lua").write_text(f'print("{text}")\n')
     assert "on standard output" in refused(add, "talk/2")
-
-
-def test_modules_without_an_mpi_are_refused(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    there.write("gcc/12.2", "setenv X 1")
-    assert "brings no mpirun" in refused(add, "gcc/12.2")
-    assert add("gcc/12.2", mpirun=f"{prefix}/bin/mpirun", name="by-path").prefix == str(prefix)
-    assert add("openmpi/4.1.4", mpirun="mpirun", name="by-name").prefix == str(prefix)
-
-
-def test_two_mpis_are_refused(add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path) -> None:
-    synthetic.make_mpich(tmp_path / "opt/mpich")
-    there.write_mpi("mpich/4.0", tmp_path / "opt/mpich")
-    assert "bring two MPIs" in refused(add, "openmpi/4.1.4", "mpich/4.0")
-    # A second one without a launcher is found by what programs load.
-    library = synthetic.make_open_mpi(tmp_path / "opt/libs").parents[1] / "lib"
-    there.write("libs/1", f"prepend-path LD_LIBRARY_PATH {library}")
-    assert "two MPIs are loaded" in refused(add, "openmpi/4.1.4", "libs/1")
-    assert not list((tmp_path / "project").rglob("stack.json"))
-
-
-def test_a_library_that_only_the_launcher_finds_is_put_on_the_search_path(
-    add: Add, there: ModuleSystem, prefix: Path
-) -> None:
-    there.write("openmpi/4.1.6", f"prepend-path PATH {prefix}/bin")
-    assert add("openmpi/4.1.6").prepend_path["LD_LIBRARY_PATH"] == (f"{prefix}/lib",)
 
 
 def test_the_command_takes_the_sites_own_module_system(
@@ -296,19 +221,6 @@ def test_doctor_names_the_module_that_changed_or_vanished(
     [finding] = doctor.check_modules([stack], None)
     assert finding.state == doctor.MISSING and "names no module system" in finding.detail
     assert list(doctor.check_modules([replace(stack, modules=())], None)) == []
-
-
-def test_what_a_module_reads_elsewhere_is_compared_as_well(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    chosen = tmp_path / "chosen"
-    chosen.write_text("ucx")
-    read = f"setenv OMPI_MCA_pml [exec cat {chosen}]"
-    there.write_mpi("openmpi/4.1.7", prefix, read)
-    stack = add("openmpi/4.1.7")
-    chosen.write_text("ob1")
-    [said] = modules.compare(stack, there.kind)
-    assert "OMPI_MCA_pml is 'ob1' after loading, and was 'ucx'" in said
 
 
 # ---- what jobs do ----
@@ -396,19 +308,6 @@ def test_a_default_that_moved_ends_the_job(
     assert "as if a default had moved" in judge_modules(stack, job.parent)[1][0]
 
 
-def test_of_a_paired_stack_the_job_looks_at_the_files(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
-    stack = add("openmpi/4.1.4")
-    (tmp_path / "job.sh").write_text("\n".join(job_modules.write_check(stack, paired=True)))
-    assert run_job(tmp_path / "job.sh").returncode == 0
-    assert judge_modules(stack, tmp_path)[1] == []
-    there.write("openmpi/4.1.4", "setenv X 1")
-    assert run_job(tmp_path / "job.sh").returncode == 0
-    [said] = judge_modules(stack, tmp_path)[1]
-    assert "has changed" in said
-
-
 # ---- Modules that would hold up or mislead whoever registers them:
 # one sentence each, and nothing waits ----
 
@@ -433,23 +332,3 @@ def test_a_module_that_holds_a_shell_up_is_refused(
     with_envmod.write("slow/1", f"if {{[module-info shell bash]}} {{ {line} }}", "setenv SLOW yes")
     with pytest.raises(BadInput, match="does not load within 15 s"):
         modules.load([Module("slow/1")], with_envmod.kind)
-
-
-def test_a_module_that_asks_gets_no_answer(with_envmod: ModuleSystem) -> None:
-    with_envmod.write("asks/1", "setenv ANSWER [gets stdin]")
-    assert modules.load([Module("asks/1")], with_envmod.kind).record.sets["ANSWER"] == ""
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        *map(Module, ("", "a\nb", 'a"b', "$(touch x)", "--version")),
-        Module("a/1", path="/opt/my modules"),
-    ],
-)
-def test_what_is_no_name_of_a_module_is_not_tried(
-    monkeypatch: pytest.MonkeyPatch, module: Module
-) -> None:
-    monkeypatch.setattr(modules, "_shell", None)
-    with pytest.raises(BadInput, match=r"is no name of a module|folder of modulefiles"):
-        modules.load([module], "lmod")

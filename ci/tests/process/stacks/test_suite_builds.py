@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-import synthetic_installation as synthetic
+import synthetic_stack as synthetic
 from mpibench.stacks import suite_builds, system
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-from waiting import wait_for
 
 #: A release as small as can be: its configure writes down what it was
 #: called with, its Makefile builds one program.
@@ -79,7 +79,7 @@ def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
     """Writes a release, with other text in some of its files."""
 
     def write(**files: str) -> Path:
-        head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU}"\n'
+        head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU_SOURCE}"\n'
         content = {
             "configure": CONFIGURE.replace("@LIB@", str(mpi.parent.parent / "lib")),
             "osu_latency.c": synthetic.PROGRAM % head,
@@ -98,15 +98,6 @@ def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
     words = {"root": tmp_path / "project", "say": lambda text: None}
     return lambda path, **more: system.add(str(mpi), **{"builds": [f"osu={path}"], **words, **more})
-
-
-def left(tmp_path: Path) -> list[Path]:
-    """What is registered or half built."""
-    return [
-        path
-        for path in (tmp_path / "project").rglob("*")
-        if path.is_file() and path.suffix not in (".log", ".lock")
-    ]
 
 
 def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add) -> None:
@@ -152,55 +143,6 @@ def test_osu_is_configured_for_the_toolkit_of_the_gpus(
     assert stack.gpu == gpu and "gpu" not in stack.suites["osu"]
 
 
-def test_a_toolkit_that_is_not_named_is_said(tmp_path: Path, tarball, add) -> None:
-    for gpu, reason in (("rocm", "neither ROCM_PATH nor ROCM_HOME"), ("sycl", "is none of the")):
-        with pytest.raises(BadInput, match=reason):
-            add(tarball(), gpu=gpu)
-    assert left(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        (
-            {"configure": "#!/bin/sh\necho 'configure: error: no working compiler'; exit 77"},
-            r"exit status 77 \(configure: error: no working compiler\); its log is .*osu.log",
-        ),
-        (
-            {
-                "configure": "#!/bin/sh\nprintf 'all:\\n\\t@echo cannot write: No space left on "
-                "device; false\\n' >Makefile"
-            },
-            r"make ended with exit status 2 \(cannot write: No space left on device\)",
-        ),
-        ({"osu_latency.c": "int main(void) { return x; }"}, r"\(osu_latency.c:1:\d+: error: .*\)"),
-        (
-            {"configure": "#!/bin/sh\nprintf 'all install:\\n' >Makefile"},
-            r"was built and has no program of osu",
-        ),
-    ],
-)
-def test_what_cannot_be_built_is_a_sentence(
-    files: dict[str, str], sentence: str, tmp_path: Path, tarball, add
-) -> None:
-    with pytest.raises(BadInput, match=sentence):
-        add(tarball(**files))
-    assert not left(tmp_path)
-
-
-def test_what_is_no_release_is_refused(tmp_path: Path, tarball, add) -> None:
-    path = tarball()
-    for content in (path.read_bytes()[:200], b"no tarball"):
-        path.write_bytes(content)
-        with pytest.raises(BadInput, match="cannot be unpacked"):
-            add(path)
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(Path(__file__), "osu/README")
-    with pytest.raises(BadInput, match="is no release tarball of osu"):
-        add(path)
-    assert not left(tmp_path)
-
-
 @pytest.mark.parametrize("judged", [True, False], ids=["tarfile judges", "old tarfile"])
 def test_nothing_is_unpacked_outside(
     judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -239,55 +181,6 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
     with pytest.raises(BadInput, match="would unpack to more than"):
         suite_builds.unpack(tarball, tmp_path / "work")
     assert not list((tmp_path / "work").iterdir())
-
-
-@pytest.mark.parametrize("kind", ["link", "time"])
-def test_a_member_that_cannot_be_unpacked_is_said(kind: str, tmp_path: Path) -> None:
-    last = tarfile.TarInfo("osu-7.4/last")
-    if kind == "link":
-        last.type = tarfile.LNKTYPE
-        last.linkname = "osu-7.4/nothere"
-    else:
-        last.pax_headers = {"mtime": "1e400"}
-    tarball = archive(tmp_path / "x.tar.gz", last)
-    with pytest.raises(BadInput, match="cannot be unpacked"):
-        suite_builds.unpack(tarball, tmp_path / "work")
-
-
-def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball, add) -> None:
-    path = tarball()
-    wrapper = mpi.with_name("mpicc")
-    wrapper.write_text("#!/bin/sh\necho cc: not found >&2; exit 127\n")
-    with pytest.raises(BadInput, match=r"mpicc does not work \(cc: not found\)"):
-        add(path)
-    found = suite_builds.Compilers(wrapper, wrapper, "", {"PATH": "/usr/bin:/bin"})
-    with pytest.raises(BadInput, match=r"does not show what mpi.h declares"):
-        suite_builds._header(found)
-    named = mpi.rename(mpi.with_name("mpirun.openmpi"))
-    with pytest.raises(BadInput, match=r"there is no mpicc.openmpi and mpicxx.openmpi beside"):
-        suite_builds.find_compilers(named, named.parent.parent, {"PATH": str(named.parent)})
-    assert not left(tmp_path)
-
-
-def test_a_release_with_a_name_that_no_terminal_can_show_is_none(tmp_path: Path) -> None:
-    tarball = archive(tmp_path / "x.tar.gz", top="osu\x1b[31m")
-    with pytest.raises(BadInput, match="is no release tarball"):
-        suite_builds.unpack(tarball, tmp_path / "work")
-
-
-def test_where_nothing_can_be_put_nothing_is_built(tmp_path: Path, tarball, add) -> None:
-    (tmp_path / "file").write_text("")
-    path = tarball(configure="#!/bin/sh\nexit 1")
-    for into, reason in (("file/stack", "cannot be made"), ("my stack", "has ' ' in it")):
-        with pytest.raises(BadInput, match=reason):
-            add(path, into=tmp_path / into)
-        assert not (tmp_path / into).exists()
-    for name in ("with spaces", "../up", "7.5", "a\n"):
-        with pytest.raises(BadInput, match=r"^--name .* is no name of a stack"):
-            add(path, name=name)
-    with pytest.raises(BadInput, match=r"--build osu=... is given twice"):
-        add(path, builds=[f"osu={path}"] * 2)
-    assert not left(tmp_path)
 
 
 #: A configure that starts a process which writes down its number and would go on for long.
@@ -348,25 +241,3 @@ def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(
     assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]
     Building(tmp_path, mpi, release).end()  # nothing holds the lock any more
     assert not into.exists()
-
-
-def test_what_was_built_before_a_command_was_killed_is_kept(
-    tmp_path: Path, mpi: Path, tarball
-) -> None:
-    """Of the same release for the same MPI; of another it is built again."""
-    imb = tmp_path / "imb.tar.gz"
-    (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")
-    mpi.with_name("mpicc").write_text(f'#!/bin/sh\nexec cc -I{tmp_path} "$@"\n')
-    waits = f"all IMB-MPI1 MPI1:\n\tsleep 600 & echo $$! >{tmp_path}/started; wait\n".encode()
-    top = "mpi-benchmarks-X/src_cpp"
-    archive(imb, member(f"{top}/Makefile", waits), member(f"{top}/MPI1/x", b""), top="")
-    program = tmp_path / "stack/osu/libexec/pt2pt/osu_latency"
-    said = []
-    made = []
-    for release in ({}, None, {"README": "int other;"}):
-        path = tmp_path / f"{NAME}.tar.gz" if release is None else tarball(**release)
-        building = Building(tmp_path, mpi, path, "--build", f"imb={imb}")
-        made.append(program.stat().st_mtime_ns)
-        said.append(building.end(signal.SIGKILL))
-    assert made[0] == made[1] < made[2]
-    assert ["is kept" in text for text in said] == [False, True, False]

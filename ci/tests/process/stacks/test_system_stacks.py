@@ -5,18 +5,13 @@ which sentence, and that nothing half done stays.
 from __future__ import annotations
 
 import fcntl
-import json
-import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import synthetic_installation as synthetic
-from mpibench.cli import main
-from mpibench.commands import stacks as stacks_command
+import synthetic_stack as synthetic
 from mpibench.stacks import probe, system
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -92,37 +87,11 @@ def test_the_answer_tells_who_a_library_is(
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Intel(R) MPI Library 2019 Update 9 for Linux* OS\n",
-        "Fujitsu MPI Library 4.0.1 (4.0.1fj4.0.0)\n",
-    ],
-)
-def test_another_library_is_none(answer: str) -> None:
-    with pytest.raises(BadInput, match="an MPI not known here"):
-        probe.identify(answer, "/opt/libmpi.so")
-
-
-@pytest.mark.parametrize(
-    ("folder", "device"), [("ofi/gnu/9.1", "ch4:ofi"), ("ucx/cray/10.0", "ch4:ucx"), ("opt", "")]
-)
-def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device: str) -> None:
-    """Programs find Cray MPICH by a link, /opt/cray/pe/lib64; where that
-    leads says which of its two builds it is.
-    """
-    library = tmp_path / "mpich" / "8.1.28" / folder / "lib" / "libmpi_gnu_91.so.12"
-    library.parent.mkdir(parents=True)
-    library.write_bytes(b"")
-    link = tmp_path / "libmpi_gnu_91.so.12"
-    link.symlink_to(library)
-    banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
-    assert probe.identify(banner, str(link)).device == device
-
-
 def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    program = synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU)
+    program = synthetic.make_program(
+        tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU_SOURCE
+    )
     for name, target in (("alternatives", mpirun), ("bin", tmp_path / "alternatives/mpirun")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mpirun").symlink_to(target)
@@ -163,8 +132,8 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     bench = tmp_path / "bench"
     for name, banner, ranks in (
-        ("osu_mbw_mr", synthetic.OSU, 2),
-        ("osu_bw_fan_in", synthetic.OSU, 3),
+        ("osu_mbw_mr", synthetic.OSU_SOURCE, 2),
+        ("osu_bw_fan_in", synthetic.OSU_SOURCE, 3),
         ("bt.D.x", NPB, 99),
         ("bt.D.x.txt", NPB, 1),
     ):
@@ -183,108 +152,6 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
         assert re.search(f"{name} is left out: {reason}", said)
 
 
-def with_ompi_info(mpirun: Path, says: str) -> Path:
-    """An Open MPI that says more of itself."""
-    program = mpirun.with_name("ompi_info")
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{says}\nEND\n")
-    program.chmod(0o755)
-    return mpirun
-
-
-#: What ``ompi_info --parsable --all`` says of a build without, for CUDA (4.1 and 5.0) and for ROCm
-#: (5.0), and so the platform.
-OMPI_INFO = {
-    "options:mpi_ext:affinity, cuda, "
-    "pcollreq\nmca:opal:base:param:opal_built_with_cuda_support:value:false": "",
-    "mca:mpi:base:param:mpi_built_with_cuda_support:value:true": "cuda",
-    'mca:accelerator:cuda:version:"mca:2.1.0"\nmca:opal:base:param:opal_built_with_cuda_support:value:true': "cuda",
-    'mca:accelerator:null:version:"mca:2.1.0"\nmca:accelerator:rocm:version:"mca:2.1.0"': "rocm",
-    'mca:accelerator:rocm:version:"x"\nmca:opal:base:param:opal_built_with_cuda_support:value:true': "",
-}
-
-
-@pytest.mark.parametrize("says", OMPI_INFO)
-def test_open_mpi_says_whose_memory_it_sends(says: str, add: Add, tmp_path: Path) -> None:
-    stack = add(with_ompi_info(synthetic.make_open_mpi(tmp_path / "opt"), says))
-    assert stack.gpu == OMPI_INFO[says]
-
-
-@pytest.mark.parametrize(
-    ("configured", "gpu"),
-    [
-        ("--with-cuda=/usr/local/cuda", "cuda"),
-        ("--with-hip=/opt/rocm --without-cuda", "rocm"),
-        ("--with-cuda=no --enable-cuda=no", ""),
-    ],
-)
-def test_mpich_says_what_it_was_configured_for(
-    configured: str, gpu: str, add: Add, tmp_path: Path
-) -> None:
-    mpirun = synthetic.make_mpich(tmp_path / "opt")
-    answer = f"{synthetic.MPICH}MPICH configure:\\t{configured}\\n"
-    synthetic.make_library(tmp_path / "opt/lib/libmpich.so.12", answer, "libmpich.so.12")
-    assert add(mpirun).gpu == gpu
-
-
-def test_a_platform_is_named_where_the_mpi_does_not_say_it(add: Add, tmp_path: Path) -> None:
-    """UCX below Open MPI may know CUDA although Open MPI itself was built without."""
-    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    assert add(mpirun, gpu="cuda").gpu == "cuda"
-    with_ompi_info(mpirun, "mca:accelerator:rocm:version:1")
-    with pytest.raises(BadInput, match="was built for rocm, and --gpu is cuda"):
-        add(mpirun, gpu="cuda", name="other")
-
-
-@pytest.mark.parametrize(
-    ("title", "gpu"), [("MPI-CUDA", "cuda"), ("MPI-ROCM", "rocm"), ("MPI", "")]
-)
-def test_osu_says_what_it_was_built_for(title: str, gpu: str, add: Add, tmp_path: Path) -> None:
-    banner = synthetic.OSU.replace("MPI", title)
-    synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", banner)
-    stack = add(synthetic.make_open_mpi(tmp_path / "opt"), binaries=[tmp_path / "bench"])
-    assert stack.suites["osu"].get("gpu", "") == gpu
-
-
-@pytest.mark.parametrize(
-    ("library", "gpu"),
-    [("libmpi_gtl_cuda.so.0", "cuda"), ("libmpi_gtl_hsa.so.0", "rocm"), ("libz.so.0", "")],
-)
-def test_cray_mpich_sends_memory_for_programs_with_its_library(
-    library: str, gpu: str, tmp_path: Path
-) -> None:
-    made = synthetic.make_library(tmp_path / library, "", library)
-    program = synthetic.compile_c(
-        "int main(void) { return 0; }", tmp_path / "osu_bw", "-Wl,--no-as-needed", str(made)
-    )
-    identity = probe.identify("MPI VERSION    : CRAY MPICH version 8.1.28\n", "/opt/libmpi.so")
-    mpi = probe.Installation(tmp_path / "mpirun", "pals", tmp_path, made, identity, "", True)
-    inside = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(tmp_path)}
-    assert probe.find_gpu(mpi, inside, [str(program)]) == gpu
-    assert probe.find_gpu(mpi, inside) == ""
-
-
-def test_the_callers_modules_do_not_count(
-    add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    source = "int hidden(void) { return 0; }"
-    needed = synthetic.compile_c(source, tmp_path / "module/libhidden.so", "-shared", "-fPIC")
-    extra = "char ompi_mpi_comm_world[8]; int hidden(void); int use(void) { return hidden(); }"
-    synthetic.compile_c(
-        synthetic.LIBRARY % f'#define ANSWER "{synthetic.OPEN_MPI}"\n{extra}',
-        tmp_path / "opt/lib/libmpi.so.40",
-        "-shared",
-        "-fPIC",
-        "-Wl,-soname,libmpi.so.40",
-        "-Wl,--no-as-needed",
-        str(needed),
-    )
-    # As linked, it names the file; what a module provides is found by name only.
-    moved = needed.parent.rename(tmp_path / "moved")
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(moved))
-    assert "libhidden.so" in refused(add, mpirun)
-
-
 # ---- what is refused ----
 
 
@@ -292,33 +159,6 @@ def refused(add: Add, *words: object, **options: object) -> str:
     with pytest.raises(BadInput) as refusal:
         add(*words, **options)
     return str(refusal.value)
-
-
-def test_a_launcher_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
-    assert "is not on PATH" in refused(add, "nosuch-mpirun")
-    (tmp_path / "text").write_text("no program")
-    assert "is not a program" in refused(add, tmp_path / "text")
-    strange = synthetic.make_launcher(tmp_path / "strange", "jsrun 10.4")
-    assert "is the mpirun of no MPI known here" in refused(add, strange)
-    assert left(tmp_path) == []
-
-
-def test_a_library_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
-    mpirun = synthetic.make_launcher(tmp_path / "opt", synthetic.OPEN_RTE)
-    library = tmp_path / "opt/lib/libmpi.so.40"
-    assert "there is no libmpi below" in refused(add, mpirun)
-    library.parent.mkdir()
-    library.write_text("no library")
-    assert "libmpi.so.40 does not answer (" in refused(add, mpirun)
-    synthetic.make_library(library, synthetic.MPICH, "libmpi.so.40")
-    assert "is mpich 4.0.2, whose launcher is hydra" in refused(add, mpirun)
-    synthetic.make_open_mpi(tmp_path / "opt")
-    other = tmp_path / "opt/lib64/libmpi.so.40"
-    other.parent.mkdir()
-    shutil.copy(library, other)
-    assert "may belong to any of" in refused(add, mpirun)
-    assert left(tmp_path) == []
-    assert add(mpirun, library=other).library == str(other)
 
 
 def test_a_launcher_of_another_installation_is_refused(add: Add, tmp_path: Path) -> None:
@@ -345,20 +185,6 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     assert left(tmp_path) == []
 
 
-def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) -> None:
-    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    first = add(mpirun)
-    before = Path(first.source).read_bytes()
-    elsewhere = tmp_path / "elsewhere"
-    for words in ({}, {"into": elsewhere}):
-        assert "already describes a stack 'openmpi-system'" in refused(add, mpirun, **words)
-    assert "env_vars.A'" in refused(add, mpirun, name="other", env={"A": "$(reboot)"})
-    (elsewhere / "mine").mkdir(parents=True)
-    assert "not an empty folder" in refused(add, mpirun, name="other", into=elsewhere)
-    assert (elsewhere / "mine").is_dir() and Path(first.source).read_bytes() == before
-    assert [path.name for path in Path(first.source).parents[1].iterdir()] == ["openmpi-system"]
-
-
 def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> None:
     """Not while another checkout works there."""
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
@@ -372,21 +198,6 @@ def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
     assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()
-
-
-def test_an_interruption_leaves_nothing(
-    add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mpirun = synthetic.make_mpich(tmp_path / "opt")
-    synthetic.make_program(tmp_path / "imb/bin/IMB-MPI1", "libmpi.so.12")
-
-    def interrupted(*_: object, **__: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probe, "find_launch_fault", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        add(mpirun, binaries=[tmp_path / "imb/bin"])
-    assert left(tmp_path) == []
 
 
 def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
@@ -409,36 +220,7 @@ def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_the_command_registers_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
-    words = ["add", "--mpirun", str(mpirun), "--name", "mine", "--into", str(tmp_path / "mine")]
-    words += ["--env", "SITE=a=b", "--prepend-path", f"MANPATH={tmp_path}"]
-    assert main(words, run=stacks_command.app) == 0
-    document = json.loads((tmp_path / "mine/stack.json").read_text())
-    assert document["env_vars"]["SITE"] == "a=b"
-    assert document["prepend_path"]["MANPATH"] == [str(tmp_path)]
-    assert main([*words, "--env", "SITE"], run=stacks_command.app) == 2
-
-
-def test_needs_are_the_loaders(tmp_path: Path) -> None:
-    soname = "libmpi.so.20"
-    program = synthetic.make_program(tmp_path / "bench/IMB-MPI1", soname, call="MPI_Session_init")
-    library = synthetic.make_library(tmp_path / f"opt/{soname}", synthetic.OPEN_MPI, soname)
-    assert probe.list_needs(program, probe.clean_environment())[0][soname] == ""
-    inside = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
-    libraries, missing = probe.list_needs(program, inside)
-    assert (libraries[soname], missing) == (str(library), ["MPI_Session_init"])
-
-
 # ---- programs that know no option, or lie beside the launcher ----
 
 HPCC = "This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012"
 NPB = " NAS Parallel Benchmarks 3.4 -- BT Benchmark"
-
-
-def test_hpcc_beside_the_launcher_is_found(add: Add, tmp_path: Path) -> None:
-    """One for another MPI is no business of this: Debian has one /usr/bin for two MPIs."""
-    program = synthetic.make_program(tmp_path / "opt/bin/hpcc", "libmpi.so.40", HPCC)
-    stack = add(synthetic.make_open_mpi(tmp_path / "opt"))
-    assert (stack.binaries, stack.suites["hpcc"]["version"]) == ({"hpcc": str(program)}, "1.5.0")
-    assert add(synthetic.make_mpich(tmp_path / "opt")).binaries == {}

@@ -22,8 +22,7 @@ from mpibench.only_one import only_one
 from mpibench.stacks import probe, wheels
 from mpibench.stacks.wheels import InstallError, Platform
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import BadInput
-from synthetic_wheels import make_mpi_wheel, pin, write_table
+from synthetic_project import make_mpi_wheel, pin, write_table
 
 PROJECT = metadata.ROOT / "environments" / "wheels"
 HERE = Platform("x86_64", "2.36", "cp311")
@@ -110,35 +109,6 @@ def test_the_project_pins_every_file_of_every_stack() -> None:
                 pins.add(match[1])
         assert pins >= {recipe.wheel, "mpi4py"}
         assert recipe.donor in [earlier.folder for earlier in recipes[: place + 1]]
-
-
-def test_a_bad_table_is_refused_with_file_and_key(site: Site) -> None:
-    site.change_table(lambda guest: guest.update(abi="lam"))
-    with pytest.raises(BadInput, match=r"stacks\.yaml: key 'stacks\.guest\.abi'"):
-        site.install()
-
-
-@pytest.mark.parametrize(
-    ("machine", "glibc", "said"),
-    [
-        ("aarch64", "2.36", "this machine is aarch64"),
-        ("x86_64", "2.17", "this system has 2.17"),
-        ("x86_64", "", "this system has another C library"),
-        ("x86_64", "2.28", ""),
-        ("x86_64", "2.100", ""),
-    ],
-)
-def test_obstacles_on_other_platforms(machine: str, glibc: str, said: str) -> None:
-    obstacle = wheels.find_obstacle(
-        wheels.read_table(PROJECT)[0], Platform(machine, glibc, "cp311")
-    )
-    assert said in obstacle and bool(said) == bool(obstacle)
-
-
-def test_this_platform_is_recognised() -> None:
-    here = Platform.here()
-    assert here.machine == os.uname().machine and re.fullmatch(r"cp3\d+", here.python)
-    assert re.fullmatch(r"(\d+\.\d+)?", here.glibc)
 
 
 def test_installed_stacks_describe_themselves(site: Site) -> None:
@@ -231,23 +201,6 @@ def test_one_failing_stack_does_not_hinder_the_others(
     assert site.stacks()["guest-wheels"].binaries.keys() == {"IMB-MPI1"}
 
 
-def test_an_unsupported_stack_is_skipped_with_one_sentence(site: Site) -> None:
-    site.change_table(lambda guest: guest["machines"].append("aarch64"))
-    assert site.install(dataclasses.replace(HERE, machine="aarch64")) == []
-    assert site.said[0].startswith("donor-wheels: skipped, its wheels exist for x86_64")
-    assert site.stacks().keys() == {"guest-wheels"}
-
-
-def test_only_the_named_stacks_are_built_and_unknown_names_are_refused(site: Site, capsys) -> None:
-    assert site.install(only=["donor"]) == []
-    assert site.stacks().keys() == {"donor-wheels"}
-    with pytest.raises(BadInput, match="has no stack 'donr'"):
-        site.install(only=["donr"])
-    assert wheels.main(["lam"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and "has no stack 'lam'" in captured.err
-
-
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
@@ -304,21 +257,6 @@ def test_two_installers_take_turns(site: Site) -> None:
     assert not second.is_alive() and site.stacks()
 
 
-def test_where_nothing_can_be_written_what_is_installed_is_enough(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in an image. Root may write everywhere, so other things stand where files are to be."""
-    site.install()
-    may = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != site.wheels and may(path, mode))
-    shutil.rmtree(site.wheels / ".partial")
-    (site.wheels / ".partial").write_text("")
-    assert site.install() == [] and len(site.stacks()) == 2
-    shutil.rmtree(site.wheels / "guest")
-    (failure,) = site.install()
-    assert failure.startswith("guest-wheels could not be installed: ")
-
-
 @pytest.fixture
 def real_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A scratch site installed by the real pip, which finds wheels in a folder and nowhere else."""
@@ -339,25 +277,3 @@ def test_pip_installs_from_a_folder_without_network(real_pip: Site, tmp_path: Pa
     assert Path(stack.prefix, "python", "mpi4py", "__init__.py").exists()
     assert probe.find_contradiction(stack) == ""
     assert not (tmp_path / "diverted").exists()
-
-
-@pytest.mark.parametrize("fault", ["another checksum", "no checksum", "no network"])
-def test_what_pip_cannot_take_is_refused_and_its_log_named(
-    real_pip: Site, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if fault == "another checksum":  # the same name and version, other content
-        make_mpi_wheel(real_pip.index, "donormpi", "1.2", imb=False)
-    elif fault == "no checksum":
-        for name in ("donor.txt", "mpi4py.txt"):
-            path = real_pip.wheels / name
-            path.write_text(path.read_text().split(" --hash")[0] + "\n")
-    else:
-        for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-        monkeypatch.setenv("PIP_RETRIES", "1")
-    (failure,) = real_pip.install(only=["donor"])
-    assert failure.startswith("donor-wheels: download failed (") and "\n" not in failure
-    log = re.search(r"log is (.*)\.$", failure)
-    assert log and re.search("(?i)hash|connection", Path(log[1]).read_text())
-    assert real_pip.stacks() == {} and not (real_pip.wheels / "donor").exists()

@@ -104,22 +104,6 @@ def test_a_dataset_of_somebody_else_gets_none_of_this_checkouts_sessions(
     assert len(Store(own).session_systems) == 3
 
 
-@pytest.mark.parametrize("hours", ["inf", "-1"])
-def test_an_age_without_end_is_no_limit(measured: Path, hours: str) -> None:
-    assert on_database(measured, f"--max-age {hours}") == 2
-
-
-def test_a_folder_that_names_no_day_is_reported(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert on_database(measured) == 0
-    day = sorted(measured.glob("set/cases/*/date=*"))[0]
-    day.rename(day.with_name("date=x"))
-    assert on_database(measured, "--dataset-only") in (1, 2)
-    captured = capsys.readouterr()
-    assert "names no day" in captured.out + captured.err
-
-
 def test_values_that_are_damaged_or_gone_are_exported_again_and_missed_without_a_database(
     measured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,71 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mpibench import cli
 from mpibench_tune import advice
-from mpibench_tune.advice import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Terms
+from mpibench_tune.advice import NOISE, UNCOVERED
 from mpibench_tune.profiles import ProfiledCalls
-from reframe_tests.harness.suites import catalogue
-from refusals import refused_as
-from synthetic_profiles import (
-    STACKS,
-    ask,
-    dataset,
-    mixed,
-    profile_of,
-    slower,
-    true_seconds,
-    true_us,
-)
+from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower, true_us
 
 SLOW = STACKS[1]
-
-
-def test_the_faster_stack_is_chosen_with_intervals_that_hold(tmp_path: Path) -> None:
-    found = ask(dataset(tmp_path, change=slower(SLOW, 1.5)), mixed())
-    assert found.outcome == CHOICE and found.covered == pytest.approx(1.0)
-    first, second = found.ranking
-    assert (first.stack, second.stack) == STACKS
-    assert first.low < true_seconds(mixed()) < first.high
-    assert second.low < true_seconds(mixed(), 1.5) < second.high
-    assert second.times_the_fastest == pytest.approx(1.5, rel=0.02)
-    assert second.differs_from_the_fastest
-    assert sum(first.by_call.values()) == pytest.approx(first.seconds, rel=0.02)
-
-
-def test_equal_stacks_are_seldom_told_apart(tmp_path: Path) -> None:
-    called = [
-        ask(dataset(tmp_path / str(number), number, noise=0.03), mixed()).outcome == CHOICE
-        for number in range(40)
-    ]
-    assert sum(called) <= 4, "5 % are aimed at"
 
 
 def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
     found = ask(dataset(tmp_path, change=slower(SLOW, 3.0), repeats=1), mixed())
     assert found.outcome == NOISE and "no interval" in "\n".join(found.lines())
     assert all(one.low is None for one in found.ranking)
-
-
-def test_several_jobs_show_how_much_jobs_differ(tmp_path: Path) -> None:
-    folders = [dataset(tmp_path / f"{jobs}", jobs=jobs) for jobs in (2, 4)]
-    wide, narrow = (ask(folder, mixed()).ranking[0] for folder in folders)
-    assert narrow.high / narrow.low - 1 < (wide.high / wide.low - 1) / 2, (
-        "of two jobs the policy says how much they may differ"
-    )
-
-
-def test_times_between_sizes_lie_on_the_line(tmp_path: Path) -> None:
-    """Start and end are in no share."""
-    calls = (ProfiledCalls("Init", None, 2, 50.0), ProfiledCalls("Alltoall", 2500, 1000, 1.0, 2))
-    found = ask(dataset(tmp_path, noise=1e-6), profile_of(*calls))
-    assert found.ranking[0].seconds == pytest.approx(1e-3 * true_us(2500) / 2, rel=1e-3)
-    assert found.covered == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -108,70 +60,6 @@ def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(
     assert why in gap_texts(found) and found.covered == pytest.approx(0.5)
 
 
-def test_sizes_far_apart_are_not_bridged(tmp_path: Path) -> None:
-    found = ask(
-        dataset(tmp_path, sizes=(0, 8, 65536)),
-        profile_of(ProfiledCalls("Alltoall", 1000, 10, 1.0, 2)),
-    )
-    assert found.outcome == UNCOVERED and "far apart" in gap_texts(found)
-
-
-def test_other_numbers_of_ranks_are_no_measurement(tmp_path: Path) -> None:
-    found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, 10, 1.0), ranks=64))
-    assert found.outcome == UNCOVERED and found.covered == 0
-    assert len(found.not_ranked) == 2
-
-
-def test_a_stack_without_the_benchmark_is_left_out_by_name(tmp_path: Path) -> None:
-    drop = lambda row: None if row["stack"] == SLOW and row["benchmark"] == "Alltoall" else row  # noqa: E731
-    found = ask(dataset(tmp_path, edit=drop), mixed())
-    assert found.outcome == ALONE and advice.STATUS[found.outcome] == 3
-    assert [row.stack for row in found.not_ranked] == [SLOW]
-
-
-def test_a_share_without_times_is_one_of_calls(tmp_path: Path) -> None:
-    found = ask(
-        dataset(tmp_path),
-        profile_of(ProfiledCalls("Alltoall", 64, 90), ProfiledCalls("Put", 8, 10, 5.0)),
-    )
-    assert found.covered == pytest.approx(0.9) and found.basis == "MPI calls"
-
-
-def test_little_time_in_mpi_ends_it(tmp_path: Path) -> None:
-    profile = replace(mixed(), wall_s=100.0)
-    found = ask(dataset(tmp_path), profile)
-    assert found.outcome == LITTLE and found.ranking == []
-    assert ask(tmp_path, profile, Terms(little_time=0.01)).outcome != LITTLE
-
-
-def test_the_best_size_is_where_throughput_peaks(tmp_path: Path) -> None:
-    """A sweet spot at 4 KiB, as the paper's at 2 KiB: sizes above
-    are four times slower than a byte there.
-    """
-    change = lambda name, size, stack: 4.0 if size > 4096 else 1.0  # noqa: E731
-    calls = profile_of(ProfiledCalls("Alltoall", 100, 1000, 1.0, 2))
-    (best,) = ask(dataset(tmp_path, change=change), calls).message_sizes
-    assert (best.call, best.peak_bytes, best.as_good_from_bytes) == ("MPI_Alltoall", 4096, 4096)
-    assert not best.at_the_largest_measured
-    assert best.reached == pytest.approx(100 / true_us(100) / (4096 / true_us(4096)), rel=0.05)
-    (best,) = ask(dataset(tmp_path / "plain", noise=1e-4), calls).message_sizes
-    assert best.at_the_largest_measured
-
-
-@pytest.mark.parametrize(
-    ("factor", "said"), [(5.0, ""), (3e4, "times less than"), (1 / 3e4, "times more than")]
-)
-def test_a_time_that_no_choice_comes_near_is_said(factor: float, said: str, tmp_path: Path) -> None:
-    """Of the same calls: as where the columns of bytes, counts and times
-    were swapped, or times are in another unit.
-    """
-    calls = ProfiledCalls("Alltoall", 64, 1000, None, 2)
-    predicted = ask(dataset(tmp_path), profile_of(calls)).ranking[0].seconds
-    found = ask(dataset(tmp_path), profile_of(replace(calls, seconds=2 * predicted * factor)))
-    limits = [text for text in found.limits if text.startswith("even the nearest prediction")]
-    assert [said in text for text in limits] == ([True] if said else [])
-
-
 def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None:
     dataset(tmp_path, change=slower(SLOW, 1.5))
     for number, condition in enumerate(
@@ -181,29 +69,6 @@ def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None
     found = ask(tmp_path, mixed())
     assert found.ranking[0].stack == STACKS[0]
     assert found.ranking[1].times_the_fastest == pytest.approx(1.5, rel=0.03)
-
-
-def test_tuned_measurements_are_a_choice_of_their_own(tmp_path: Path) -> None:
-    folder = dataset(tmp_path, stacks=STACKS[:1])
-    dataset(
-        tmp_path, 2, stacks=STACKS[:1], change=slower(STACKS[0], 0.7), condition={"tuned": "0123"}
-    )
-    found = ask(folder, mixed())
-    assert [one.tuned for one in found.ranking] == ["0123", ""] and found.outcome == CHOICE
-
-
-def test_two_versions_by_one_name_are_not_pooled(tmp_path: Path) -> None:
-    dataset(tmp_path)
-    dataset(tmp_path, 2, mpi_version="6.0.0")
-    with refused_as(
-        "ambiguous-name", match=r"was measured as openmpi 5\.0\.10 .* and as openmpi 6\.0\.0"
-    ):
-        ask(tmp_path, mixed())
-
-
-def test_unproven_cases_are_no_ground(tmp_path: Path) -> None:
-    with refused_as("bad-option", match="has no proof"):
-        ask(dataset(tmp_path, evidence="contradicted"), mixed())
 
 
 CSV = (
@@ -239,14 +104,3 @@ def test_the_command_answers_with_its_status(
         ("# rows: 1", "# rows: 2", 2),
     ):
         assert run(tmp_path, CSV.replace(old, new)) == status
-
-
-def test_all_benchmarks_of_the_table_exist() -> None:
-    for call, rows in advice.SOURCES.items():
-        for row in rows:
-            known = [
-                one.quantities
-                for one in catalogue.rows(row.group)
-                if one.suite == row.suite and one.name.partition("-vs-")[0] == row.benchmark
-            ]
-            assert any(row.quantity in quantities for quantities in known), f"{call}: {row.text}"

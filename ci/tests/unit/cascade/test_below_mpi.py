@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,13 @@ import pytest
 
 from mpibench.locate.answers import judge_map
 from reframe_tests.harness.cases.cascade import below_mpi
-from reframe_tests.harness.cases.cascade import end as end_program
 from reframe_tests.harness.cases.cascade.below_mpi import (
     MapStep,
     MeasuredMap,
     find_lacking,
     make_launch,
-    read_launch,
     read_map,
 )
-from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -30,7 +26,7 @@ from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.suites.pair import Exchanged
-from synthetic_pair import QUIET, end
+from synthetic_evidence import QUIET, end
 
 ETH = Fabric("eth1g", "tcp", "cluster", (Rail("eth1g", 1.0),), 1500)
 MOVED = Exchanged(10_000_000, 0, 10)
@@ -51,27 +47,11 @@ def judge(ends: pair.Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
     return [*below_mpi.judge_links(ends, fabric), *below_mpi.judge_bytes(ends, moved, fabric)]
 
 
-def test_a_healthy_launch_is_proven() -> None:
-    pair.expect_carried(both(), replace(MOVED, messages=0), "program", "it")
-    assert judge(both(), MOVED, ETH) == []
-
-
 @pytest.mark.parametrize("which", pair.ENDS)
 def test_another_interface_that_carried_a_part_is_named_with_its_node(which: str) -> None:
     [sentence] = judge(both(which, others={**QUIET, "eth10g": 5_000_000}), MOVED, ETH)
     host = {"server": "c1", "client": "c2"}[which]
     assert sentence == f"asked for eth1g (eth1g), but eth10g of {host} carried 5.0 MB meanwhile."
-
-
-@pytest.mark.parametrize("name", ["lo", "ifb0", "ib0"])
-def test_what_leaves_no_node_or_is_counted_twice_is_no_other_network(name: str) -> None:
-    fabric = replace(ETH, tcp_interfaces=("ib0",))
-    assert judge(both("client", others={**QUIET, name: 50_000_000}), MOVED, fabric) == []
-
-
-def test_a_record_without_other_interfaces_proves_nothing() -> None:
-    [sentence] = judge(both("server", others={}), MOVED, ETH)
-    assert sentence.startswith("c1 recorded no interface but eth1g")
 
 
 @pytest.mark.parametrize(
@@ -92,11 +72,6 @@ def test_more_than_the_two_exchanged_is_somebody_elses(which: str, counter: str,
 def test_two_ends_on_one_node_prove_nothing() -> None:
     [sentence] = judge(both("client", host="c1"), MOVED, ETH)
     assert sentence == "server and client both ran on c1, so that nothing went over eth1g."
-
-
-def test_both_lists_of_virtual_adapters_are_the_same() -> None:
-    """One runs on a node's own Python and can import nothing."""
-    assert set(end_program.VIRTUAL_DRIVERS) == link_state.VIRTUAL_DRIVERS
 
 
 RECORDED = (
@@ -218,76 +193,6 @@ def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
         (MISSING, "2 of 6 steps were begun: the job ended early, or gave up.")
     ]
     assert len([one for one in found.values(SIZE) if one.value is not None]) == 4
-
-
-@pytest.mark.parametrize(
-    ("host", "ends", "sentence"),
-    [
-        ("c2.cluster", BOTH, "two tasks of the job were on one node"),
-        ("c9.cluster", ("client",), "task 0 of the job was on c1 and on c9"),
-    ],
-)
-def test_tasks_are_one_on_each_node(
-    host: str, ends: tuple[str, ...], sentence: str, tmp_path: Path
-) -> None:
-    write(tmp_path, {("c1", which): lambda content: content.update(host=host) for which in ends})
-    found = read(tmp_path)
-    assert any(sentence in said for _, said in found.findings) and len(set(found.hosts)) == NODES
-
-
-def test_empty_records_are_no_measurement(tmp_path: Path) -> None:
-    """As a node that lost its power may leave of files that were just renamed."""
-    for which in pair.ENDS:
-        (tmp_path / f"it.{which}").touch()
-    measured = read_launch(tmp_path, "it", LAUNCH, GROUP, FABRIC)
-    assert (
-        measured
-        and [status for status, _ in measured.findings] == [MISSING]
-        and measured.record is None
-    )
-    assert read_launch(tmp_path, "another", LAUNCH, GROUP, FABRIC) is None
-
-
-def looked(fabric: Fabric, *which: str, **link: str) -> list[str]:
-    """What is said where the links of some ends were different."""
-    ends = both()
-    for name in which:
-        measured = getattr(ends, name)
-        look = replace(measured.before, link={**measured.before.link, **link})
-        ends = replace(ends, **{name: replace(measured, before=look)})
-    return judge(ends, MOVED, fabric)
-
-
-@pytest.mark.parametrize(
-    ("link", "fabric", "said"),
-    [
-        ({"operstate": "dormant"}, ETH, "the link of eth1g of c2 is not up (state dormant)."),
-        # less than three quarters of the site's rate
-        ({"speed": "100"}, ETH, "eth1g of c2 came up at 0.1 Gbit/s, the site says 1 for eth1g"),
-        ({"mtu": "9000"}, ETH, "the MTU of eth1g of c2 is 9000, the site says 1500"),
-        ({"mtu": "9000"}, replace(ETH, mtu_bytes=None), "is 1500 on c1 and 9000 on c2"),
-    ],
-)
-def test_a_link_that_is_not_as_it_should_be_contradicts(link, fabric, said) -> None:
-    assert said in " ".join(looked(fabric, "client", **link))
-
-
-def test_a_rate_that_nobody_knows_contradicts_nothing() -> None:
-    assert looked(ETH, *pair.ENDS, speed="") == []
-
-
-def test_each_value_is_of_the_node_that_sends(tmp_path: Path) -> None:
-    write(tmp_path)
-    found = read(tmp_path)
-    assert (found.findings, found.silent, found.hosts) == ([], {}, ("c1", "c2", "c3", "c4"))
-    values = found.values(SIZE)
-    assert len({(one.source, one.target) for one in values}) == len(values) == NODES * (NODES - 1)
-    assert all(one.counted for one in values)
-    rates = {(one.round, one.phase, one.source, one.target): one.value for one in values}
-    for one in found.pairs:
-        server, client = (f"c{number + 1}" for number in one.numbers)
-        assert one.measured.ends.client.host == f"{client}.cluster"
-        assert rates[one.step.round, one.step.phase, client, server] == one.mb_per_s > 0
 
 
 def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path: Path) -> None:

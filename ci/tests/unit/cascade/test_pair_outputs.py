@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.suites import iperf3, pair, reader
+from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
 
@@ -62,12 +62,6 @@ def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda content: content.update(fields)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_failed_is_refused_with_its_own_words(name: str) -> None:
-    with pytest.raises(OutputError, match=REFUSED[name]):
-        reader.parse(TEXTS[name], source=name)
-
-
 @pytest.mark.parametrize("name", GOOD)
 def test_no_byte_can_be_changed(name: str) -> None:
     text = TEXTS[name]
@@ -80,18 +74,6 @@ def test_no_byte_can_be_changed(name: str) -> None:
     for end in range(0, len(text) - 1, 397):
         with pytest.raises(OutputError):
             reader.parse(text[:end])
-
-
-def test_ends_of_two_launches_are_no_pair() -> None:
-    servers, clients = (
-        [TEXTS[name].splitlines(keepends=True)[part] for name in GOOD]
-        for part in (slice(0, 3), slice(3, 6))
-    )
-    for at, server in enumerate(servers):
-        for other, client in enumerate(clients):
-            if at != other:
-                with pytest.raises(OutputError):
-                    reader.parse("".join([*server, *client]))
 
 
 def printed(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
@@ -122,19 +104,6 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
     assert record.values == wanted.values
     with refused_as("output-trouble", match="do not say the same of what was received"):
         reader.parse(times(1.001))
-
-
-def test_segments_sent_again_are_as_large_as_the_interface_lets_them_be() -> None:
-    def again(mtu: str) -> int:
-        def change(content: dict[str, Any]) -> None:
-            for look in ("before", "after"):
-                content[look]["link"]["mtu"] = mtu
-            printed(lambda end: end["sum_sent"].update(retransmits=10))(content)
-
-        ends = pair.read(changed(IPERF3, "client", change), "iperf3", "x")
-        return iperf3.PAIRS[0].exchanged(ends).sent
-
-    assert again("9000") - again("1500") == 10 * 7500 and again("") == again("9000")
 
 
 def test_the_recordings_are_read() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue, pair
-from reframe_tests.harness.suites.benchmark import LEVELS, UNBOUNDED, Limits
-from reframe_tests.harness.suites.pair import LEAST, PairPlan, Start
+from reframe_tests.harness.suites.benchmark import LEVELS
+from reframe_tests.harness.suites.pair import PairPlan, Start
 
 _EXTRAS = {"fabrics": {"hdr": {"transport": "ucx", "scope": "cluster"}}, "stacks": ["*"]}
 SYSTEM = {"name": "big", "partitions": [{"name": "cpu", "extras": _EXTRAS}]}
@@ -31,12 +31,6 @@ PLANS = [(group, plan) for group in catalogue.PAIRS.values() for plan in group.p
 def start(transport: str, size: int = 1024) -> Start:
     device = "eth1" if transport == "tcp" else "mlx5_0"
     return Start(transport, device, 2, transport == "tcp", size, 100, 3)
-
-
-def words_of(group: str, benchmark: str, transport: str) -> tuple[str, str]:
-    plan = next(plan for plan in catalogue.PAIRS[group].plans if plan.benchmark == benchmark)
-    server, client = plan.words(start(transport))
-    return " ".join(server), " ".join(client)
 
 
 @pytest.mark.parametrize(
@@ -62,23 +56,6 @@ def test_both_ends_name_port_and_address_and_measure_the_size(
     )
 
 
-def test_command_lines_choose_the_device() -> None:
-    assert words_of("transport_ucx", "tag_bw", "tcp")[1].startswith(
-        "UCX_NET_DEVICES=eth1 UCX_TLS=tcp,self ucx_perftest {address}"
-    )
-    assert (
-        words_of("transport_ucx", "tag_lat", "verbs")[0]
-        == "UCX_NET_DEVICES=mlx5_0:2 UCX_TLS=ib,self ucx_perftest -p {port}"
-    )
-    assert words_of("transport_libfabric", "pingpong", "tcp")[0].startswith(
-        "FI_TCP_IFACE=eth1 fi_pingpong -p tcp;ofi_rxm -e rdm"
-    )
-    assert "FI_TCP_IFACE" not in words_of("transport_libfabric", "pingpong", "verbs")[1]
-    assert words_of("wire_rdma", "ib_write_lat", "verbs")[1] == (
-        "ib_write_lat -d mlx5_0 -i 2 -p {port} -s 1024 -n 100 -F {address}"
-    )
-
-
 def faults(**changed: Any) -> list[str]:
     names = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning", "metric")
     keys = tuple(changed.get(name, value) for name, value in zip(names, RIGHT, strict=True))
@@ -92,38 +69,3 @@ def test_every_gated_metric_may_have_a_reference() -> None:
     assert faults(test="WireRdma", metric="ib_read_lat.latency_p99.0000000008") == []
     # A map of the wire is of as many nodes as there are.
     assert faults(test="WireTcpMap", nodes=8, metric="TCP.streams1.bandwidth.0000131072") == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (
-            {"stack": "mpich-wheels"},
-            "TransportUcx is measured without MPI: its stack is builtin, not mpich-wheels",
-        ),
-        ({"nodes": 4}, "its nodes is 2, not 4"),
-        ({"pinning": "bunch"}, "its pinning is default, not bunch"),
-        ({"metric": "tag_bw.bandwidth.0000131072"}, "TransportUcx never gives a metric"),
-        (
-            {"metric": "pingpong.endpointrdm.latency.0000000008"},
-            "TransportUcx never gives a metric",
-        ),
-    ],
-)
-def test_a_key_that_no_case_looks_up_is_refused(changed: dict[str, Any], said: str) -> None:
-    [sentence] = faults(**changed)
-    assert said in sentence
-
-
-def test_repetitions_fit_the_link_and_the_site() -> None:
-    (plan,) = (
-        plan for plan in catalogue.PAIRS["transport_ucx"].plans if plan.benchmark == "tag_bw"
-    )
-    for size, limits, repetitions in (
-        (8, UNBOUNDED, plan.most),
-        # Half a second of 1 Gbit/s are 59 messages of 1 MiB.
-        (1 << 20, Limits(1.0, None), 59),
-        (8, Limits(1.0, 200), 200),
-        (1 << 22, Limits(1.0, None), LEAST),
-    ):
-        assert plan.repetitions(size, LEVELS["nightly"], limits) == repetitions

@@ -13,14 +13,12 @@ from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu, Memory
 from reframe_tests.harness.suites import catalogue, perftest, reader
-from reframe_tests.harness.suites.benchmark import Limits, OutputError
-from refusals import refused_as
-from synthetic_pair import end
+from reframe_tests.harness.suites.benchmark import Limits
+from synthetic_evidence import end
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "perftest_gpu"
 RTX = (GOLDEN / "perftest-25-write_bw-rtx4080.txt").read_text()
 HOST = (GOLDEN.parent / "composed" / "perftest-4.5-ib_write_bw-65536.txt").read_text()
-ROCM = "allocated 131072 bytes of GPU buffer at 0x7f0000000000\n"
 GROUP = catalogue.PAIRS["wire_rdma"]
 FABRIC = Fabric(
     "ib_device",
@@ -54,28 +52,6 @@ def test_tables_of_several_releases_are_read(name: str, size: int, bandwidth: fl
     assert round(record.values["bandwidth_mb_per_s"], 1) == bandwidth
 
 
-def test_the_lines_of_rocm_are_memory_of_gpus() -> None:
-    [amd] = reader.parse(ROCM + HOST + "deallocating GPU buffer 0x7f0000000000\n")
-    [host] = reader.parse(HOST)
-    assert (amd.variant, host.variant) == ("memory=device", "")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("integrated: 0", "integrated: 1"),
-        ("CUDA_MEM_DEVICE", "CUDA_MEM_MANAGED"),
-        ("creating CUDA Ctx", "Couldn't init GPU context: 1"),
-        ("destroying current CUDA Ctx", "destroying"),
-        ("allocated GPU", "alloc"),
-    ],
-)
-def test_other_memory_and_damage_are_refused(old: str, new: str) -> None:
-    assert old in RTX
-    with pytest.raises(OutputError):
-        reader.parse(RTX.replace(old, new))
-
-
 def started(client: str, server: str, *more: str) -> str:
     """Both ends of a launch of 5000 messages of 64 KiB."""
     words = (
@@ -88,46 +64,11 @@ def started(client: str, server: str, *more: str) -> str:
     return listening + end("client", (*words, "{address}"), client, rx=40, tx=data)
 
 
-def test_both_ends_say_whose_memory_they_used() -> None:
-    [device] = reader.parse(started(RTX, RTX, "--use_cuda=0"))
-    [host] = reader.parse(started(HOST, HOST))
-    assert (device.variant, host.variant) == ("memory=device", "")
-    for client, server in ((RTX, HOST), (HOST, RTX), (HOST, HOST)):
-        with refused_as("output-mixed", match="was asked for memory of GPUs"):
-            reader.parse(started(client, server, "--use_cuda=0"))
-    with refused_as("output-mixed", match="was asked for memory of the host"):
-        reader.parse(started(RTX, RTX))
-
-
 def made(fabric: Fabric, gpu: int) -> below_mpi.PairLaunch:
     able = [plan for plan in GROUP.plans if GROUP.measures(plan, fabric.memory)]
     assert [plan.benchmark for plan in able] == [*perftest.ON_GPU]
     limits = Limits(200.0, None)
     return below_mpi.make_launch(able[0], GROUP.name, fabric, 65536, "smoke", limits, gpu)
-
-
-@pytest.mark.parametrize(
-    ("kind", "first"),
-    [("cuda", ("CUDA_DEVICE_ORDER=PCI_BUS_ID", "ib_write_bw")), ("rocm", ("ib_write_bw",))],
-)
-def test_command_lines_name_the_gpu(kind: str, first: tuple[str, ...]) -> None:
-    launch = made(replace(FABRIC, memory=Memory("device", kind)), 2)
-    assert launch.name == "ib_write_bw_memorydevice_65536"
-    assert launch.plan.variant == "memory=device"
-    for words in launch.words:
-        assert tuple(words[: len(first)]) == first and f"--use_{kind}=2" in words
-
-
-def test_a_perftest_without_memory_of_gpus_says_so(tmp_path: Path) -> None:
-    """One that has none for its job failed."""
-    for said, unable in (
-        ("Invalid Command or flag.\\n Exiting", "Invalid Command or flag"),
-        ("Parser function exited with Error\\n", "Parser function exited with Error"),
-        ("Couldn't init GPU context: 1", ""),
-    ):
-        failed = f'{{"failed": "the server did not listen: {said}"}}'
-        (tmp_path / "a.server").write_text(failed)
-        assert below_mpi.find_unable(tmp_path) == unable
 
 
 def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:

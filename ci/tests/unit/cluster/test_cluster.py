@@ -4,10 +4,7 @@ commands say and refuse, without a cluster.
 
 from __future__ import annotations
 
-import ipaddress
-import itertools
 import json
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +15,7 @@ from mpibench import cli
 from mpibench_cluster import faults, lifecycle, plan, slurm
 from mpibench_cluster.lifecycle import ClusterStatus
 from reframe_tests.harness.machine import switches
-from reframe_tests.harness.machine.topology import Topology
-from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
-
-#: Bytes of TCP payload in a frame at MTU 1500 with time stamps,
-#: bytes of that frame as htb counts it.
-PAYLOAD = 1448
-COUNTED = 1514
 
 
 def planned(
@@ -41,47 +31,6 @@ def leafy(compute: int = 10, leaf_size: int = 4, oversubscription: float = 1.0) 
 # ---- nodes, cores, names ----
 
 
-def test_payload_limit_of_1_gbit_ethernet_is_the_textbook_one() -> None:
-    rate = planned().fabric("eth1g").shaped_kbit_per_s
-    assert rate == 984_400
-    assert rate * 1000 / 8 * PAYLOAD / COUNTED / 1e6 == pytest.approx(117.69, abs=0.01)
-
-
-def test_every_node_shows_the_same_set_of_cores_and_first_ones_differ_while_there_are_enough() -> (
-    None
-):
-    for compute, count in itertools.product(range(1, 6), range(1, 9)):
-        made = planned(compute, cpus=tuple(range(10, 10 + count)))
-        shown = [made.topology(node).cpus for node in made.compute_nodes]
-        assert {tuple(sorted(cpus)) for cpus in shown} == {made.host_cpus}
-        assert len({cpus[0] for cpus in shown}) == min(compute, count)
-
-
-def test_westmere_counts_sockets_alternately_and_is_not_real() -> None:
-    shown = planned(layout="westmere").topology(planned().node("c1"))
-    assert (shown.real, shown.sockets, shown.cores_per_socket) == (False, 2, 6)
-    assert shown.by_socket[0] == (0, 2, 4, 6, 8, 10)
-
-
-@pytest.mark.parametrize("layout", plan.LAYOUTS)
-def test_the_harness_understands_the_topology(layout: str) -> None:
-    made = planned(layout=layout)
-    shown = json.loads(slurm.node_json(made))
-    topology = Topology.from_processor(shown["processor"])
-    assert (shown["faked"], shown["cores"], shown["node_counts"]) == (
-        layout == "westmere",
-        len(made.host_cpus),
-        [2],
-    )
-    assert {unit.cpu for unit in topology.units} == set(made.topology(made.node("c1")).cpus)
-    assert len({unit.socket for unit in topology.units}) == made.topology(made.node("c1")).sockets
-
-
-def test_a_larger_cluster_is_measured_on_doubling_node_counts() -> None:
-    for compute, counts in ((1, [2]), (2, [2]), (4, [2, 4]), (6, [2, 4, 6]), (8, [2, 4, 8])):
-        assert json.loads(slurm.node_json(planned(compute=compute)))["node_counts"] == counts
-
-
 def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending() -> None:
     made = planned(cpus=(0, 1, 40))
     for node in made.compute_nodes:
@@ -94,35 +43,6 @@ def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending()
         assert [int(row.attrib["os_index"]) for row in units] == list(shown.cpus)
         sets = [int(row.attrib["cpuset"].replace(",0x", ""), 16) for row in units]
         assert sets == sorted(sets) == [1 << 0, 1 << 1, 1 << 40]
-
-
-def test_siblings_of_a_core_count_once(tmp_path: Path) -> None:
-    for cpu, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
-        folder = tmp_path / f"cpu{cpu}/topology"
-        folder.mkdir(parents=True)
-        (folder / "thread_siblings_list").write_text(siblings + "\n")
-    for cpus, wanted in (([3, 2, 1, 0], (0, 1)), ([2, 3], (2, 3)), ([7, 8], (7, 8))):
-        assert plan.physical_cores(cpus, tmp_path) == wanted
-
-
-def test_names_and_addresses_fit_and_differ_up_to_the_largest_cluster() -> None:
-    made = leafy(plan.MAX_NODES, 1)
-    addresses = [node.address(fabric) for node in made.nodes for fabric in made.fabrics]
-    assert len(set(addresses)) == len(addresses)
-    assert all(ipaddress.ip_address(address).is_private for address in addresses)
-    names = [node.port(fabric) for node in made.nodes for fabric in made.fabrics]
-    names += [end for leaf in made.leaves for end in leaf.uplink_ends] + [
-        leaf.name for leaf in made.leaves
-    ]
-    names += [
-        name
-        for node in made.nodes
-        for fabric in made.fabrics
-        for name in faults.relay_names(node, fabric)
-    ]
-    assert len(set(names)) == len(names)
-    # IFNAMSIZ of linux/if.h, and TASK_COMM_LEN of linux/sched.h, less the closing zero.
-    assert max(map(len, names)) <= 15
 
 
 # ---- network and Slurm ----
@@ -141,30 +61,6 @@ def test_shapers_are_where_a_rate_is_to_be_kept() -> None:
     assert plan.port_lines(planned(3), planned(3).node("mc-head"), usual) == plan.clear_lines(
         "mc-head.eth1g"
     )
-
-
-def test_slurm_knows_every_node_and_a_partition_per_data_fabric(tmp_path: Path) -> None:
-    text = slurm.slurm_conf(planned(3), tmp_path)
-    assert re.findall(r"(?m)^NodeName=(\w+)", text) == ["c1", "c2", "c3"]
-    assert tuple(re.findall(r"(?m)^PartitionName=(\w+)", text)) == plan.DATA_FABRICS
-    assert "TaskPlugin=task/affinity" in text.splitlines() and "Topology" not in text
-
-
-def test_the_site_describes_the_cluster_that_is_built() -> None:
-    system = site.read_system(site.ROOT / "site_configs/minicluster/system.py")
-    assert system["hostnames"] == [f"{plan.HEAD}$"]
-    for row in system["partitions"]:
-        assert "--no-requeue" in row["access"], "no job is started twice"
-        queue = next(
-            word.partition("=")[2] for word in row["access"] if word.startswith("--partition=")
-        )
-        assert queue in plan.DATA_FABRICS
-        for fabric in site.fabrics_of(row["extras"]).values():
-            for rail in fabric.rails:
-                nominal = planned().fabric(rail.device).line_rate_mbit_per_s
-                assert rail.line_rate_gbit_per_s == (nominal / 1000 if nominal else None)
-                assert fabric.mtu_bytes == 1500
-                assert (fabric.efficiency("default") or 0) < PAYLOAD / 1538
 
 
 # ---- leaf switches and a spine ----
@@ -196,11 +92,6 @@ def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> N
     )
     without = planned(4)
     assert (without.leaves, without.fabrics, slurm.topology_conf(without)) == ((), plan.FABRICS, "")
-
-
-def test_clusters_of_more_than_four_have_leaves_unless_told_otherwise() -> None:
-    for compute, asked, leaf_size in ((4, None, 0), (5, None, 4), (4, 2, 2), (8, 0, 0)):
-        assert plan.make(compute, "spread", leaf_size=asked).leaf_size == leaf_size
 
 
 @pytest.mark.parametrize(
@@ -279,13 +170,6 @@ ILL = ClusterStatus(
 WELL = ClusterStatus(
     0, "", ["layout spread"], [{"node": "c1", "alive": True, "slurm": "idle", "not_running": []}]
 )
-
-
-def test_what_is_wrong_is_a_line_each() -> None:
-    lines = [" ".join(line.split()) for line in ILL.lines()]
-    assert len(lines) == 8
-    assert {"c1 slurmd does not run", "fault in force: link-down c1 eth40g"} <= set(lines)
-    assert "c2 dead no answer from slurmctld" in lines
 
 
 @pytest.mark.parametrize("found", [ILL, WELL, ClusterStatus(3, "the cluster is not up")])

@@ -31,8 +31,7 @@ from mpibench.store.sessions import CONFIRMS, PAIRED, Session, encode
 from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import session_of
-from synthetic_session import gate
+from synthetic_session import gate, session_of
 from synthetic_verdicts import FIRST, SIZES, Change, by, write_session
 
 STACKS = ("mpich-spack", "openmpi-spack")

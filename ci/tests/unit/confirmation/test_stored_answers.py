@@ -15,8 +15,7 @@ from mpibench.pages import session as report
 from mpibench.store import dataset, records
 from mpibench.store.sessions import CONFIRMS, Session
 from mpibench.store.store import Store
-from synthetic_report import session_of
-from synthetic_session import case, gate
+from synthetic_session import case, gate, session_of
 
 FIRST = session_of(case(gates=[gate("bandwidth", 50.0, 100.0)]), uuid="first")
 

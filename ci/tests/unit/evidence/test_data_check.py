@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.evidence import data_check
 from reframe_tests.harness.machine.gpu import Memory
 from synthetic_evidence import STACK
+from synthetic_stack import launches, stack_of
 
 GOOD = """\
 data check: rank 1 of 2: 40 exchanges, 1000 bytes, 0 wrong

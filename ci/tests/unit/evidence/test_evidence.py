@@ -17,8 +17,7 @@ from reframe_tests.harness.evidence import checks, rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence, parse_rank
 from reframe_tests.harness.launchers import open_mpi, registry
 from refusals import refused_as
-from synthetic_conditions import ODD, resolved
-from synthetic_evidence import DOCUMENT, STACK, make_rank, pair
+from synthetic_evidence import DOCUMENT, ODD, STACK, make_rank, pair, resolved
 
 # ---- reading ----
 

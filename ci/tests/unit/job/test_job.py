@@ -15,29 +15,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reframe.core.backends import getlauncher, getscheduler
-from reframe.core.exceptions import JobSchedulerError, ReframeError
-from reframe.core.schedulers import Job, JobScheduler
 
 from mpibench.commands.listings import orphans
 from mpibench.judge import comparison, pairing
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
-from reframe_tests.harness import batch_systems
-from reframe_tests.harness.cases.job import batch, condition, interleaved, parameters, script
+from reframe_tests.harness.cases.job import batch, condition, parameters, script
 from reframe_tests.harness.cases.job.batch import JobEnd
 from reframe_tests.harness.cases.measured_test import MeasuredTest, Value
-from reframe_tests.harness.evidence import checks
 from reframe_tests.harness.machine import gpu, topology
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
+from reframe_tests.harness.vocabulary import ALL_NODES
 from refusals import refused_as
-from synthetic_conditions import simple_condition
-from synthetic_evidence import DOCUMENT, STACK, make_rank
-from synthetic_report import SMALL_REPORT
+from synthetic_evidence import STACK
+from synthetic_session import SMALL_REPORT
 from synthetic_verdicts import write_session
 
 
@@ -49,43 +42,6 @@ def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -
     )
     MeasuredTest.set_metrics(case)
     return case
-
-
-@pytest.mark.parametrize(
-    ("resources", "given", "name"),
-    [
-        ({"gpu": ["--gres=gpu:{num_gpus_per_node}"]}, {}, "gpu"),
-        (
-            {"gpu": ["--gres=gpu:{num_gpus_per_node}"], "_rfm_gpu": ["--gpus={num_gpus_per_node}"]},
-            {},
-            "_rfm_gpu",
-        ),
-        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {}, ""),
-        ({"gpu": ["--gres=gpu:{type}:{num_gpus_per_node}"]}, {"gpu": {"type": "a100"}}, "gpu"),
-    ],
-)
-def test_gpus_are_asked_for_through_a_resource_that_needs_nothing_else(
-    resources: dict[str, list[str]], given: dict[str, dict[str, str]], name: str
-) -> None:
-    assert batch.gpu_resource(resources, given) == name
-    partition = SimpleNamespace(resources=resources)
-    test = SimpleNamespace(
-        current_partition=partition, extra_resources=given, num_gpus_per_node=None
-    )
-    batch.ask_for_gpus(test, 4)
-    assert test.num_gpus_per_node == 4
-    assert test.extra_resources == {
-        **given,
-        **({name: {**given.get(name, {}), "num_gpus_per_node": 4}} if name else {}),
-    }
-
-
-def test_what_a_link_must_reach_holds_whatever_was_learned() -> None:
-    lax = (0.5, -0.5, None, "1")
-    rate = (1.0, -0.11, None, "1")
-    case = declared({"share": Value(0.6, "1", physics=rate)}, {"share": lax})
-    assert case.reference["here:cpu"]["share"] == rate
-    assert [(gate["layer"], gate["outcome"]) for gate in case.gates] == [("physics", "fail")]
 
 
 def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
@@ -100,10 +56,6 @@ def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
     assert [(gate["metric"], gate["outcome"]) for gate in case.gates] == [("time", "fail")]
 
 
-#: Eight nodes that pretend to have twelve cores each, on a machine with two.
-FAKED = {"most_timed_ranks": 2, "oversubscribe": True}
-
-
 def resolved(
     nodes: int = 8, ppn: str = "8", pinning: str = "none", **extras: Any
 ) -> condition.Condition:
@@ -112,13 +64,6 @@ def resolved(
     asked = condition.Asked(site.fabrics_of(whole)["eth"], nodes, ppn, pinning)
     partition = condition.Partition(topology.describe(2, 6), whole, launcher="srun")
     return condition.resolve(replace(STACK, build={"lock_hash": "0123abcd"}), asked, partition)
-
-
-def test_64_ranks_on_2_cores_are_called_that() -> None:
-    where = resolved(**FAKED)
-    assert (where.ranks, where.oversubscribed, where.may_share) == (64, "64 ranks on 2 cores", True)
-    assert where.as_dict()["oversubscribed"] == "64 ranks on 2 cores"
-    assert "--overcommit" in where.launcher_words(["srun"], [])
 
 
 def with_gpus(kind: str, *bus_ids: str, ppn: str = "4", **chosen: str) -> condition.Condition:
@@ -141,74 +86,6 @@ def test_each_rank_is_left_the_gpu_that_the_site_gives_it() -> None:
         "ROCR_VISIBLE_DEVICES",
         "0 1",
     )
-
-
-def test_gpus_that_the_user_chooses_are_left_as_they_are_and_asked_of_each_rank() -> None:
-    where = with_gpus("cuda", "", "", CUDA_VISIBLE_DEVICES="1,0", CUDA_DEVICE_ORDER="FASTEST_FIRST")
-    assert where.gpu_choice == ()
-    asked = {"CUDA_VISIBLE_DEVICES": "1,0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
-    assert asked.items() <= where.asked_env.items()
-    assert with_gpus("rocm", "", "", HIP_VISIBLE_DEVICES="1").gpu_choice == ()
-
-
-@pytest.mark.parametrize("extras", [{"oversubscribe": True}, {"most_timed_ranks": 64}])
-def test_a_site_with_cores_for_all_says_nothing(extras: dict[str, Any]) -> None:
-    where = resolved(**extras)
-    assert (where.oversubscribed, where.may_share) == ("", False)
-    assert "oversubscribed" not in where.as_dict(), "as it was stored before anything was"
-
-
-def test_it_is_said_also_where_the_launcher_is_not_asked_for_it() -> None:
-    """Nodes that share the cores of one machine: each has its own
-    for its ranks, and all together have not.
-    """
-    where = resolved(nodes=2, ppn="2", most_timed_ranks=2)
-    assert (where.oversubscribed, where.may_share) == ("4 ranks on 2 cores", False)
-    assert resolved(nodes=2, ppn="1", most_timed_ranks=2).oversubscribed == ""
-
-
-def test_cores_that_are_named_are_not_shared() -> None:
-    where = resolved(pinning="bunch", **FAKED)
-    assert (where.oversubscribed, where.may_share) == ("64 ranks on 2 cores", False)
-
-
-def test_more_ranks_than_a_node_shows_are_refused_all_the_same() -> None:
-    with pytest.raises(NotMeasured, match="ppn=13 is 13 processes and the partition has 12 cores"):
-        resolved(ppn="13", **FAKED)
-
-
-def test_shared_cores_are_forgiven_where_that_is_known_and_nothing_else() -> None:
-    load = {**DOCUMENT["load"], "cpuset": "0"}
-    ranks = [
-        make_rank(number, init__cpus="0", finalize__cpus="0", load=load) for number in range(2)
-    ]
-    [sharing] = checks.check_placement(ranks, "none")
-    assert "may both run on core 0 only: 2 ranks for 1 core" in sharing
-    assert checks.check_placement(ranks, "none", may_share=True) == []
-    moved = [
-        make_rank(number, init__cpus="0", finalize__cpus="1", load=load) for number in range(2)
-    ]
-    assert all(
-        "was moved during the run" in sentence
-        for sentence in checks.check_placement(moved, "none", may_share=True)
-    )
-    assert len(checks.check_placement(moved, "none", may_share=True)) == 2
-    assert len(checks.check_placement(ranks, "bunch", [[1], [2]], may_share=True)) == 2
-
-
-def test_stacks_that_cannot_share_a_job_are_named(require_stack: Callable[[str], Stack]) -> None:
-    own = require_stack("mpich-wheels")
-    with pytest.raises(NotMeasured, match="own stack"):
-        interleaved.find(own.name, own)
-    with pytest.raises(NotMeasured, match="other cores"):
-        interleaved.pair(
-            simple_condition({}, {}, {}, core_list=((0,),)),
-            simple_condition({}, {}, {}, core_list=((1,),)),
-            (),
-        )
-    files = [SimpleNamespace(files={"hosts": text}, scripts={}) for text in ("a", "b")]
-    with pytest.raises(NotMeasured, match="another file hosts"):
-        interleaved.pair(*(simple_condition({}, {}, {}, binding=one) for one in files), ())
 
 
 def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
@@ -282,14 +159,6 @@ def name_the_cases(folder: Path, jobs: int) -> None:
 EXTRAS = {"node_counts": [2, 16]}
 
 
-class Partition:
-    """One of which ReFrame knows no processor."""
-
-    def __init__(self, extras: dict[str, Any]) -> None:
-        self.extras = extras
-        self.processor = SimpleNamespace(info={})
-
-
 def job(answer: Any, scheduler: str = "slurm", *, there: int = 64, flex: Any = "idle") -> Any:
     """A job that ReFrame finds so many nodes for, or an error, on a partition that has so many."""
 
@@ -311,64 +180,11 @@ def count(answer: Any, nodes: int = ALL_NODES, *, dry_run: bool = False) -> int:
     return batch.count_nodes(nodes, "growth", job(answer), EXTRAS, dry_run=dry_run)
 
 
-def test_all_is_a_number_for_reframe_and_a_word_for_readers() -> None:
-    every = batch.node_count("all")
-    assert (every, str(every), f"%nodes={every}") == (ALL_NODES, "all", "%nodes=all")
-    assert batch.node_count("64") == 64 and str(batch.node_count("64")) == "64"
-    with pytest.raises(ValueError, match="every"):
-        batch.node_count("every")
-
-
 def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert count(62) == 62
     assert count(62, nodes=4) == 4
     assert batch.count_nodes(ALL_NODES, "growth", job(4, flex=4), EXTRAS, dry_run=False) == 4
     assert count(RuntimeError("nobody is asked"), dry_run=True) == 16
-
-
-@pytest.mark.parametrize(
-    ("found", "there", "extras", "words"),
-    [
-        (1, 2, {}, "1 of 2 nodes is in state idle .*, and at least 2 are asked for"),
-        (2, 64, {}, "2 of 64 nodes are in state idle .*, and at least 32 are asked for"),
-        (
-            60,
-            64,
-            {"least_idle_share": 0.95},
-            "60 of 64 nodes are in state idle .*, and at least 61 .*95% of all",
-        ),
-    ],
-)
-def test_a_few_of_many_nodes_are_no_whole_machine(
-    found: int, there: int, extras: dict[str, Any], words: str
-) -> None:
-    """Where all others are drained it was green with a note, and
-    where one was left it was skipped.
-    """
-    with pytest.raises(ReframeError, match=f"^nodes=all: {words}"):
-        batch.count_nodes(
-            ALL_NODES, "growth", job(found, there=there), {**EXTRAS, **extras}, dry_run=False
-        )
-
-
-def test_a_scheduler_that_does_not_say() -> None:
-    with pytest.raises(
-        NotMeasured,
-        match="scheduler slurm does not say which nodes are idle: give a number of nodes",
-    ):
-        count(NotImplementedError())
-    with pytest.raises(ReframeError, match="which nodes are idle is not known: "):
-        count(JobSchedulerError("sinfo failed"))
-
-
-def test_only_groups_whose_metrics_say_the_number() -> None:
-    assert batch.assume_nodes(ALL_NODES, "growth", EXTRAS) == 16
-    assert batch.assume_nodes(8, "collectives", EXTRAS) == 8
-    for group in ("collectives", "placement"):
-        with pytest.raises(
-            NotMeasured, match=f"metrics of group {group} do not say how many nodes were idle"
-        ):
-            batch.assume_nodes(ALL_NODES, group, EXTRAS)
 
 
 @pytest.mark.parametrize(
@@ -388,65 +204,12 @@ def test_node_counts_that_a_group_is_measured_on(
     assert "-P nodes=4" in parameters.why_not_on(4, group, extras, choose)
 
 
-def test_without_a_topology_what_no_topology_allows_is_left_out() -> None:
-    """A partition whose processor nobody described adds no case of
-    several nodes for what is inside one.
-    """
-    extras = {
-        **EXTRAS,
-        "fabrics": {
-            "shm": {"transport": "shm", "scope": "node"},
-            "eth": {"transport": "tcp", "scope": "cluster"},
-        },
-    }
-    partition = Partition(extras)
-    orders = (("1",), ("bunch",))
-    assert parameters.ranks_of(partition, "shm", 1, "1", "bunch", orders) == -1
-    assert "works inside one node and 16 nodes are asked for" in parameters.ranks_of(
-        partition, "shm", 16, "1", "bunch", orders
-    )
-    assert "works between nodes and 1 node is asked for" in parameters.ranks_of(
-        partition, "eth", 1, "1", "bunch", orders
-    )
-    assert "pinning=nic_local is not among the policies" in parameters.ranks_of(
-        partition, "shm", 1, "1", "nic_local", orders
-    )
-
-
 @pytest.mark.parametrize("state", sorted(batch.BAD_STATES))
 def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
     for text in (state, f"COMPLETED,{state}", f"{state}+"):
         for status in (0, 1, None):
             [sentence] = batch.judge(JobEnd("7", text, status))
             assert sentence.startswith(f"ended in state {state}: ")
-
-
-@pytest.mark.parametrize(
-    ("state", "status", "said"),
-    [
-        ("", 0, []),
-        ("COMPLETED,COMPLETED", None, []),
-        ("SUCCESS", 0, []),
-        ("FAILED", 3, ["the job script ended with exit status 3."]),
-    ],
-)
-def test_other_ends_go_by_the_exit_status(state: str, status: int | None, said: list[str]) -> None:
-    assert batch.judge(JobEnd("7", state, status)) == said
-    assert JobEnd("7", nodes=["c1", "c2"]).name == "job 7 on c1, c2"
-
-
-def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> None:
-    assert batch.judge_room(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
-    [sentence] = batch.judge_room(tmp_path / "gone")
-    assert str(tmp_path / "gone") in sentence
-
-
-def test_no_scheduler_starts_a_job_again_on_its_own() -> None:
-    again = {"slurm": "--no-requeue", "squeue": "--no-requeue", "pbspro": "-r n", "lsf": "-rn"}
-    for scheduler, option in {**again, "torque": "-r n", "sge": "-r n"}.items():
-        assert option in batch.submit_options(scheduler)
-    assert batch.submit_options("local") == []
 
 
 @pytest.mark.parametrize("access", [["-p x", "--comment=a=b"], ["--comment a=b"]])
@@ -467,20 +230,6 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
     assert jobs[0].owner == Process.observe(os.getpid())
     [found] = orphans.orphaned(jobs, socket.gethostname())
     assert (found.number, found.state, found.directory) == ("12", "PENDING", "/s/b|c")
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "access", "lines"),
-    [
-        ("slurm", ["-p rome", "--export=None"], ["unset SLURM_EXPORT_ENV"]),
-        ("slurm", ["-p rome", "-A export"], []),
-        ("pbs", ["--export=NONE"], []),
-    ],
-)
-def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
-    scheduler: str, access: list[str], lines: list[str]
-) -> None:
-    assert batch.start_lines(scheduler, access) == lines
 
 
 @pytest.mark.parametrize(
@@ -518,24 +267,3 @@ def test_pbs_is_asked_for_all_cores_of_a_node(
     test = SimpleNamespace(num_tasks_per_node=tasks, num_cpus_per_task=given)
     batch.ask_for_cores(test, scheduler, 64)
     assert test.num_cpus_per_task == asked
-
-
-@pytest.mark.parametrize("scheduler", batch_systems.PBS_SELECT)
-def test_pbs_is_asked_for_a_node_in_the_request_that_reframe_writes(
-    scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second one would be passed over."""
-    monkeypatch.setattr(JobScheduler, "get_option", lambda self, name: None)
-    job = Job.create(
-        getscheduler(scheduler)(),
-        getlauncher("local")(),
-        "j",
-        script_filename=str(tmp_path / "j.sh"),
-    )
-    job.num_tasks = 4
-    job.num_tasks_per_node = 4
-    job.num_cpus_per_task = 1
-    partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
-    batch.ask_for_nodes(job, partition, 1, ("c1",))
-    requests = [line for line in job.scheduler.emit_preamble(job) if "select" in line]
-    assert requests == ["#PBS -l select=1:mpiprocs=4:ncpus=4:host=c1"]

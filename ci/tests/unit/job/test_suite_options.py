@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_stack import launches, stack_of
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
 IMB = "imb-mpi1-2021.11-{}.txt"
@@ -51,42 +51,6 @@ def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
 
 
 # OSU: windows and synchronisation.
-
-
-def test_the_published_put_bw_can_be_asked_for_by_name():
-    """OpenHPC white paper: MPI_Win_allocate and MPI_Win_flush."""
-    launch = launch_of("one_sided_osu", {"window": "allocate", "sync": "flush"}, "osu_put_bw")
-    assert launch.args[-4:] == ("-w", "allocate", "-s", "flush")
-    assert launch.options == {"window": "allocate"}, "flush is what it is without the option"
-    records = as_asked(launch, OSU.format("put_bw-allocate-flush"))
-    assert {record.variant for record in records} == {"allocate,flush"}
-
-
-@pytest.mark.parametrize(
-    "binary, asked, name",
-    [
-        ("osu_put_bw", {"window": "allocate"}, "put_bw-create-flush"),
-        ("osu_put_bw", {}, "put_bw-allocate-flush"),
-        ("osu_get_latency", {"window": "dynamic"}, "get_latency-dynamic-lock"),
-    ],
-)
-def test_an_output_of_another_window_or_synchronisation_is_refused(
-    binary: str, asked: dict[str, str], name: str
-):
-    launch = launch_of("one_sided_osu", asked, binary)
-    sizes = [record.message_bytes for record in reader.parse(golden(OSU.format(name)))]
-    with refused_as("output-damaged", match="has the variants"):
-        as_asked(one_size(launch, *sizes), OSU.format(name))
-
-
-def test_puts_both_ways_keep_their_fence_where_the_target_would_be_passive():
-    def both_ways(**asked: str) -> catalogue.Launch:
-        return launch_of("atomics_osu", asked, "osu_put_bibw")
-
-    assert both_ways(sync="lock").args[-4:] == ("-w", "create", "-s", "fence")
-    assert both_ways(sync="lock", window="allocate").args[-4:] == ("-w", "allocate", "-s", "fence")
-    launch = one_size(both_ways(sync="pscw", window="allocate"), 8)
-    assert as_asked(launch, OSU.format("put_bibw-allocate-pscw"))[0].variant == "allocate,pscw"
 
 
 # OSU: columns.

@@ -12,8 +12,7 @@ from rich.console import Console
 from folders import LEFT_OUT
 from mpibench.commands.listings import catalogue as listing
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, ROOT
-from refusals import refused_as
+from reframe_tests.harness.vocabulary import ROOT
 from studies import reference_pages
 
 
@@ -39,44 +38,6 @@ def test_a_suite_without_mpi_is_shown_under_its_name(suite: str) -> None:
     assert shown(suite).startswith(f"{pair.name}: ") and list(listing.as_data(suite)) == [pair.name]
     assert listing.as_data(suite)[pair.name]["suite"] == suite
     assert [pair.name] in listing.groups_by_suite().values()
-
-
-@pytest.mark.parametrize("group", catalogue.GROUPS)
-def test_a_group_shows_each_benchmark_once_with_its_units_and_sizes(group: str) -> None:
-    words = [word.strip(",:; ") for word in shown(group).split()]
-    for row in catalogue.rows(group):
-        assert row.name in words, "no name is folded"
-        assert {
-            str(size) for sizes in row.gated_sizes.values() for size in sizes if size is not None
-        } <= set(words)
-        assert {f"[{QUANTITIES[name].unit}]" for name in row.quantities} <= set(words)
-
-
-def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
-    text = shown("ALLREDUCE")
-    assert "collectives: " in text and "growth: " in text and "Bcast," not in text
-    assert "PingPong, PingPing" in shown("IMB-MPI1")
-    with refused_as("unknown-name"):
-        shown("p2p ")
-
-
-@pytest.mark.parametrize("name", ["imb", "osu"])
-def test_every_row_is_planned_and_measured_by_a_test(name: str) -> None:
-    """That rows and programs of releases are the same,
-    ``mpi/test_suite_releases_mpi.py`` asks of builds.
-    """
-    suite = catalogue.SUITES[name]
-    tests = listing.tests_by_group([ROOT / "reframe_tests"])
-    groups = [group for title, group in suite.groups.items() if title in tests]
-    plans = [plan for group in groups for plan in group.plans]
-    planned = {(plan.binary, name) for plan in plans for name in plan.benchmarks}
-    assert {(row.binary, row.name) for row in suite.rows} == planned
-
-
-def test_groups_are_read_from_classes_without_running_them(tmp_path):
-    (tmp_path / "one.py").write_text("raise SystemExit\n\nclass Mine:\n    group = 'p2p'\n")
-    (tmp_path / "two.py").write_text("this is no Python\n")
-    assert listing.tests_by_group([tmp_path, tmp_path / "absent"]) == {"p2p": "Mine"}
 
 
 # ---- The generated pages of the documentation are current and whole ----

@@ -5,7 +5,6 @@ in words that Python, YAML and the schema take.
 from __future__ import annotations
 
 import ast
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.stacks import metadata
 from refusals import refused_as
-from synthetic_node import CXI, ETHERNET, HFI1, MLX5, gpu, make_node
+from synthetic_node import CXI, HFI1, MLX5, gpu, make_node
 from synthetic_stack import describe
 
 EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
@@ -94,28 +93,6 @@ def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
     said = notes_on_gpus(tmp_path, {"gpu": "cuda"}, extras=others, **asked)
     assert "no fabric has 'memory'" in said[1]
     assert list(doctor.check_gpus("here:p", {"scheduler": "slurm", "extras": EXTRAS}, [])) == []
-
-
-def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each finding is one line for grep, in a pipe and in a narrow
-    terminal, with brackets as they are.
-    """
-    finding = doctor.DoctorLine("a.very.long" * 9, doctor.MISSING, "login[0-9]+ [bold] " * 9)
-    monkeypatch.setattr(doctor, "examine", lambda *_: [finding])
-    written = io.StringIO()
-    assert doctor.report(None, Console(file=written, width=80)) == 1
-    assert written.getvalue() == f"missing  {finding.subject}  {finding.detail}\n"
-
-
-@pytest.mark.parametrize(("here", "state"), [(True, doctor.MISSING), (False, doctor.NOTE)])
-def test_a_partition_whose_jobs_cannot_be_submitted_from_here_is_named(
-    monkeypatch: pytest.MonkeyPatch, here: bool, state: str
-) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", {"qsub": "/usr/bin/qsub"}.get)
-    [finding] = doctor.check_submission("mysystem:compute", "slurm", here)
-    assert finding.state == state and "there is no sbatch here" in finding.detail
-    for scheduler in ("local", "pbs"):
-        assert not list(doctor.check_submission("mysystem:compute", scheduler, here))
 
 
 def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,23 +188,6 @@ def read(text: str) -> dict[str, Any]:
     return extras
 
 
-def test_ports_of_a_kind_and_rate_are_rails_of_one_fabric(tmp_path: Path) -> None:
-    found = read(draft(tmp_path / "node", TWO_RAILS))
-    assert found["node_counts"] == [2]
-    assert found["fabrics"] == {
-        "ndr400": {
-            "transport": "ucx",
-            "scope": "cluster",
-            "tcp_interfaces": ["ib0", "ib1"],
-            "rails": [
-                {"device": "mlx5_0", "line_rate_gbit_per_s": 400, "numa_node": 0},
-                {"device": "mlx5_1", "line_rate_gbit_per_s": 400, "numa_node": 1},
-            ],
-        },
-        "shm": {"transport": "shm", "scope": "node"},
-    }
-
-
 def test_each_kind_has_its_transport(tmp_path: Path) -> None:
     faster = {
         name.replace("hfi1_0", "hfi1_1"): text.replace("100 Gb/sec (4X EDR)", "400 Gb/sec (4X NDR)")
@@ -264,19 +224,3 @@ def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path: Path, driver: str, 
     rows = [{"bus_id": "0000:03:00.0"}, {"bus_id": "0000:41:00.0", "numa_node": 1}]
     assert extras["gpus"] == {"kind": kind, "of_node": rows}
     assert set(site.fabrics_of(extras)) == {"ndr400", "ndr400_device", "shm", "gpu_ipc"}
-
-
-def test_outside_of_its_jobs_a_draft_says_so_and_what_it_lacks(tmp_path: Path) -> None:
-    node = tmp_path / "node"
-    job = {"SLURM_JOB_ID": "7"}
-    row = {"name": "1_gpu", "scheduler": "slurm", "launcher": "srun", "access": ["-p gpu"]}
-    outside = draft(node, TWO_RAILS, row=row)
-    assert "run the same in one of its jobs (-p gpu)" in outside
-    assert "what 'reframe --detect-host-topology' prints in one of its jobs" in outside
-    inside = draft(node, TWO_RAILS, row=row, environ=job)
-    assert "run the same" not in inside and "'processor'" in inside
-    assert "processor" not in draft(node, TWO_RAILS, environ=job)
-    local = {"name": "login", "scheduler": "local", "launcher": "local"}
-    assert "# login runs where ReFrame is started" in draft(node, row=local)
-    down = draft(tmp_path / "2", ETHERNET | {"sys/class/net/eth0/operstate": "down"})
-    assert "no network was seen on" in down and set(read(down)["fabrics"]) == {"shm"}

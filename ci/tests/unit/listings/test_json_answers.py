@@ -11,11 +11,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-import typer
-from typer.core import TyperGroup
 
 from mpibench import cli
-from mpibench.commands.listings import doctor, orphans
+from mpibench.commands.listings import orphans
 from mpibench.judge import review
 from mpibench.store import records
 from mpibench.store.store import Store
@@ -40,27 +38,11 @@ DOING |= {
     "cluster exec",
     "cluster fault",
 }
-#: Those that answer a question and have other files for it: accept.json, ``--format json``, diffs.
-WITHOUT = {"accept"}
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     status = cli.main(list(words))
     return status, json.loads(capsys.readouterr().out)
-
-
-def test_commands_that_answer_a_question_have_it() -> None:
-    lacking = set()
-    queue = [((), typer.main.get_command(cli.app))]
-    for words, command in queue:
-        group = isinstance(command, TyperGroup)
-        if group:
-            queue += [((*words, name), inner) for name, inner in command.commands.items()]
-        if not command.hidden and (not group or command.invoke_without_command):
-            given = {option for parameter in command.params for option in parameter.opts}
-            if "--json" not in given and DOING.isdisjoint((words[0], " ".join(words[:2]))):
-                lacking.add(" ".join(words))
-    assert lacking == WITHOUT
 
 
 def test_the_catalogue_has_every_benchmark_with_its_units(
@@ -89,35 +71,6 @@ def test_stacks_and_what_is_wrong_with_them(
     assert answer(capsys, "stacks", "--json") == (1, {"stacks": [], "problems": []})
 
 
-@pytest.mark.parametrize(
-    ("state", "status"), [(doctor.OK, 0), (doctor.NOTE, 0), (doctor.MISSING, 1)]
-)
-def test_the_doctor_says_what_it_found(
-    state: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = doctor.DoctorLine("python", state, "3.12")
-    monkeypatch.setattr(doctor, "examine", lambda system: [line])
-    monkeypatch.setattr(doctor, "_select_from", lambda *_: {"name": "here"})
-    findings = [{"subject": "python", "state": state, "detail": "3.12"}]
-    found = {"system": "here", "ready": not status, "findings": findings}
-    assert answer(capsys, "doctor", "--json") == (status, found)
-
-
-def test_who_is_how_many_times_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stacks = ("openmpi-spack", "mpich-spack")
-    faster = {"openmpi-spack": 1.0, "mpich-spack": 0.8}
-    session = write_session(tmp_path, 0, stacks=stacks, change=lambda *row: faster[row[2]])
-    given = ("--dataset", str(tmp_path), "--dataset-only", "--out", str(tmp_path / "page.html"))
-    status, said = answer(capsys, "compare", *stacks, *given, "--json")
-    assert status == 0 and (tmp_path / "page.html").exists()
-    assert (said["by"], said["first"], said["second"]) == ("stack", *stacks)
-    assert said["sessions"] == [[session], [session]] and said["notes"] == []
-    assert {row["winner"] for row in said["bands"]} == {"mpich-spack"}
-    assert all(row["times_low"] <= row["times"] <= row["times_high"] for row in said["bands"])
-    latency = [row for row in said["sizes"] if row["unit"] == "us"]
-    assert latency and all(row["first"] > row["second"] for row in latency)
-
-
 def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = write_session(tmp_path, 0)
     other = write_session(tmp_path, 1)
@@ -134,19 +87,6 @@ def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFix
     damaged.keep(tmp_path)
     assert cli.main([*given]) == 0
     assert "session 0badc0de is not in the dataset: its record is" in capsys.readouterr().out
-
-
-def test_reframes_variable_names_the_system(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_session(tmp_path, 0)
-    given = ["--dataset-only", "--dataset", str(tmp_path)]
-    monkeypatch.setenv("RFM_SYSTEM", "testbed:compute")
-    assert cli.main(["drift", *given]) == 3
-    monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
-    for words in ("drift", "gate", f"accept --baseline latest --out {tmp_path / 'record'}"):
-        assert cli.main([*words.split(), *given]) == cli.BAD_INPUT
-        assert "the dataset holds no system 'elsewhere'" in capsys.readouterr().err
 
 
 def test_whose_reframe_is_gone(
@@ -168,27 +108,6 @@ def test_whose_reframe_is_gone(
     assert (said["processes"], said["jobs"]) == ([process], [job])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "sessions prune --json --remove",
-        "sessions withdraw 00000001",
-        "sessions withdraw 00000001 --undo --why x",
-        "report --json",
-        "gate --only completeness --max-age 1 --recent 3",
-        "report --guidelines --out x.html",
-        "rebaseline --review HEAD --where x --system y",
-        "catalogue imb --format csv",
-        "rebaseline",
-        "catalogue --parse",
-        "doctor --draft --json",
-        "stacks --json --check",
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(words: str) -> None:
-    assert cli.main(words.split()) == 2
-
-
 def test_what_a_change_alters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,13 +124,3 @@ def test_what_a_change_alters(
     [one] = said["systems"]
     assert (one["hides"], one["finds"], one["references"][review.LOOSER]) == (2, 0, ["a"])
     assert one["nights"] == [{"started": "2026-01-05T02:00:00+00:00", **counts}]
-
-
-def test_what_is_expected_and_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(2):
-        write_session(tmp_path, number, labels={"run": "nightly"})
-    words = ("gate", "--only=completeness", "--dataset", str(tmp_path), "--dataset-only", "--json")
-    status, said = answer(capsys, *words)
-    assert said["complete"] == (not said["missing"]) == (status == 0)
-    assert (said["system"], said["run"]) == ("testbed", "nightly")
-    assert said["expected"] >= said["there"] > 0

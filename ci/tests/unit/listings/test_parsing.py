@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -12,13 +11,11 @@ import pytest
 
 from mpibench.commands.listings import parse as parse_command
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
-from studies import parser_speed
-from studies.output_damage import GOLDEN, good_goldens
+from studies.output_damage import GOLDEN
 
 PAIR = GOLDEN / "imb-mpi1-2021.11-n2-mpich.txt"
-PYTHON = GOLDEN / "mpi4py-pingpong-mpich-n2.txt"
 
 
 def test_json_and_tables_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,16 +30,6 @@ def test_json_and_tables_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PAIR.read_bytes())))
     read = json.loads(parse_command.parse_files([parse_command.STDIN], "json"))
     assert read == [{**row, "source": "-"} for row in rows]
-
-
-def test_csv_has_one_column_per_quantity_with_its_unit() -> None:
-    rows = list(csv.DictReader(io.StringIO(parse_command.parse_files([PAIR, PYTHON], "csv"))))
-    assert len(rows) == 13 + 23
-    quantities = [name for name in rows[0] if name in QUANTITIES]
-    wanted = "latency_us t_min_us t_max_us t_avg_us bandwidth_mb_per_s latency_stddev_us"
-    assert quantities == wanted.split()
-    barrier = next(row for row in rows if row["benchmark"] == "Barrier")
-    assert barrier["message_bytes"] == barrier["latency_us"] == "" < barrier["t_max_us"]
 
 
 @pytest.mark.parametrize(
@@ -69,14 +56,6 @@ def test_what_is_no_output_is_one_sentence(
         parse_command.parse_files([tmp_path], "table")
 
 
-def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
-    """A reader that takes anything is found out."""
-    whole = {name: reader.parse(text) for name, text in good_goldens().items()}
-    monkeypatch.setattr(parser_speed, "read", lambda name, text, original: whole[name][:-1])
-    assert parser_speed.main(["--seconds", "0.01", "--mutations", "10"]) == 1
-    assert "10 silent losses" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("golden", "row"),
     [
@@ -93,11 +72,3 @@ def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str) 
     damaged = text.replace(row, row.replace("7.21", "0.00").replace("0.11", "0.00"))
     with refused_as("output-damaged", match=r"latency_us = 0, which nothing can take.* damaged"):
         reader.parse(damaged)
-
-
-def test_a_bandwidth_of_nothing_is_read_as_it_is() -> None:
-    """osu_bw prints 0.00 where a byte took more than 200 us; what it
-    is worth is decided where it is judged.
-    """
-    text = (GOLDEN / "osu" / "osu-5.9-openmpi-n2-bw.txt").read_text()
-    assert min(record.values["bandwidth_mb_per_s"] for record in reader.parse(text)) == 0.0

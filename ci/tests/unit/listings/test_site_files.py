@@ -13,7 +13,7 @@ from folders import PRODUCT
 from mpibench.commands.listings import doctor, site_files
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.vocabulary import ROOT
-from tiny_site import SYSTEM
+from synthetic_site import SYSTEM
 
 BROKEN = {
     "references.yaml": ("references.yaml", "a: [\n", "is not YAML"),

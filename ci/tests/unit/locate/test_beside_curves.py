@@ -19,7 +19,7 @@ from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_pair_map import across, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import across, names, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -35,18 +35,6 @@ def export(
 
 def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
     return nights.suspects(Store(folder), "minicluster", sessions, NOW - timedelta(days=days_ago))
-
-
-def test_an_earlier_map_is_named_with_its_day(tmp_path: Path) -> None:
-    export(tmp_path, "aaaa0000-1", 40, pair_map(8, sends_slowly("c1", 3.0)))
-    assert said(tmp_path, "none") == [], "older than a month"
-    export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
-    export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
-    export(tmp_path, "dddd0000-1", 1, pair_map(8, sends_slowly("c4", 3.0)), status="contradicted")
-    (line,) = said(tmp_path, "none")
-    assert "the map of 2026-11-17, session cccc0000" in line and "c3 sends at " in line
-    (line,) = said(tmp_path, "none", days_ago=5)
-    assert "c2 sends at" in line, "what was measured later says nothing of then"
 
 
 def test_where_no_curve_misses_only_the_own_map_that_accuses_is_said(tmp_path: Path) -> None:
@@ -83,14 +71,6 @@ def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_pat
     assert clause in said(tmp_path, "aaaa0000-1")[0]
     export(tmp_path, "bbbb0000-1", 0, pair_map(8))
     assert said(tmp_path, "bbbb0000-1")[0].endswith("accuses nobody among 8 nodes")
-
-
-def test_a_slow_gpu_of_a_node_that_the_baseline_did_not_measure_is_a_note(tmp_path: Path) -> None:
-    """A map inside a node is of whichever node the batch system gave."""
-    export(tmp_path, "aaaa0000-1", 9, of_one_node(pair_map(8)))
-    export(tmp_path, "bbbb0000-1", 0, of_one_node(pair_map(8, sends_slowly("c4", 4.0)), "n7"))
-    found, (note,) = nights.newly_accused(*sides(tmp_path))
-    assert found == [] and "n7:gpu3 sends at" in note
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.locate import answers
 from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import Places
 from mpibench.store import dataset
-from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.pair_map import map_judgement
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
-from reframe_tests.harness.vocabulary import ROOT
-from synthetic_pair_map import late, names, of_one_node, pair_map, sends_slowly, session_of
+from synthetic_fabric import names, of_one_node, pair_map, sends_slowly, session_of
 
 
 @pytest.fixture
@@ -60,44 +56,6 @@ def test_errors_of_its_nodes_links_are_said_of_a_gpu(ask) -> None:
     assert case.proof is not None
     case = replace(case, proof=replace(case.proof, link_errors=({**counted, "new": 7},)))
     assert "its mlx5_0:1 counted 7 " in ask(replace(session, cases=(case,)))[1]
-
-
-#: Links between the dies of a node of MI250X that are not of one module;
-#: the others have one between them, or none.
-TWO_LINKS = ("c1c7", "c2c8", "c3c5", "c4c6")
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_dies_that_are_joined_by_more_or_fewer_links_are_not_accused(ask, seed: int) -> None:
-    modules = {node: place // 2 for place, node in enumerate(names(8))}
-
-    def unequal(quantity: str, source: str, target: str, round_: int) -> float:
-        few = 2.0 if "".join(sorted((source, target))) in TWO_LINKS else 4.0
-        return 1.0 if quantity != BANDWIDTH or modules[source] == modules[target] else few
-
-    status, said = ask(session_of(of_one_node(pair_map(8, unequal, orders=4, seed=seed))))
-    assert status in (0, 3) and "nobody is accused among 8 GPUs" in said, said
-
-
-def test_the_latest_is_the_newest_with_a_map_of_that_system(
-    tmp_path: Path, monkeypatch, capsys
-) -> None:
-    """What its advice measures next, without a map, would else be what it looks at."""
-    mapped = session_of(pair_map(8, sends_slowly("c5", 4.0)))
-    other = [replace(case, entry={**case.entry, "system": "other"}) for case in mapped.cases]
-    stored: dict[str, Session] = {}
-    for uuid, began, cases in (
-        ("0123abcd-0000", 1.0, mapped.cases),
-        ("ffff0000-0000", 9.0, session_of(None).cases),
-        ("eeee0000-0000", 9.0, tuple(other)),
-    ):
-        stored[uuid] = Session({**mapped.info, "uuid": uuid, "time_start_unix": began}, cases)
-        dataset.export_session(stored[uuid], tmp_path)
-    monkeypatch.setattr(Store, "session", lambda store, named: stored[named])
-    for system, uuid in (("minicluster", "0123abcd"), ("other", "eeee0000")):
-        words = ["locate", "--dataset-only", "--dataset", str(tmp_path), "--system", system]
-        cli.main(words)
-        assert capsys.readouterr().out.startswith(f"{system}, session {uuid}")
 
 
 def ranks(*cpus: str, boots: int = 1, known: bool = True) -> list[dict[str, object]]:
@@ -159,45 +117,6 @@ def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_wh
     assert status == 1 and "pairs across leaf1-leaf2 at " in said
 
 
-def test_a_slow_uplink_that_carries_one_message_as_well_as_a_good_one(ask) -> None:
-    """Rounds in which all pairs cross it are slow as a whole, which once
-    was taken for what came and went for all.
-    """
-    slow = pair_map(8, uplink=1.0, noise=0.02)
-    for session, options, wanted in (
-        (slow, (), 3),
-        (slow, ("--full-rate",), 1),
-        (replace(slow, oversubscription=1.0), (), 1),
-        (replace(slow, oversubscription=4.0), (), 0),
-        (pair_map(8, oversubscription=1.0), (), 0),
-    ):
-        status, said = ask(session_of(session), *options)
-        assert status == wanted
-        assert (" pairs across leaf1-leaf2 with 2 or more at once at 4" in said) is (wanted == 1)
-
-
-def test_one_node_that_two_quantities_accuse_is_one_suspect(ask) -> None:
-    """As a link at a quarter of its rate, on which messages of
-    8 bytes now and then wait as well.
-    """
-    sends = sends_slowly("c3", 4.0)
-    stands = late("c3", 4.0, (MEAN,))
-    _, said = ask(session_of(pair_map(8, lambda *where: sends(*where) * stands(*where))))
-    assert "  c3 sends at " in said and "more mean latency in all 7 pairs" in said
-    assert ": 1 suspect is accused among 8 nodes" in said and "us more latency" not in said
-
-
-@pytest.mark.parametrize("quantity", [LATENCY, MEAN])
-def test_a_busy_machine_is_no_reason_to_decide_nothing(ask, quantity: str) -> None:
-    """Ranks that wait for a core take milliseconds: 4 of 10 latencies one
-    way, as on two cores beside four other programs.
-    """
-    busy = np.random.default_rng(7)
-    times = lambda of, *_: 100.0 if of == quantity and busy.random() < 0.4 else 1.0  # noqa: E731
-    status, said = ask(session_of(pair_map(8, times)))
-    assert status == 0, said
-
-
 def test_a_healthy_map(ask) -> None:
     status, said = ask(session_of(pair_map(8)))
     assert status == 0 and "nobody is accused among 8 nodes" in said, said
@@ -211,19 +130,6 @@ def test_a_fabric_that_is_slow_everywhere_is_said_and_nobody_accused(ask) -> Non
     assert status == 0 and "pairs that are not slow reach 22 % of line rate only" in said
 
 
-def test_how_to_measure_an_accused_link_without_mpi_is_said(ask) -> None:
-    """With a node below the same switch that nobody accuses; over TCP or
-    RDMA, as the fabric is, or not where it is neither.
-    """
-    known = (ROOT / "reframe_tests" / "cascade.py").read_text()
-    slow = pair_map(8, sends_slowly("c5", 3.0))
-    for transport, name in (("tcp", "WireTcp"), ("verbs", "WireRdma")):
-        _, said = ask(session_of(slow, transport=transport))
-        assert f"-n '^{name}%fabric=eth100m$'" in said and "-J nodelist=c5,c6" in said
-        assert f"class {name}(" in known and name in answers.WIRES.values()
-    assert "without MPI" not in ask(session_of(slow))[1]
-
-
 def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
     links = [
         {"node": node, "link": "eth1", "mtu_bytes": 1400 if node == "c2" else 1500}
@@ -232,32 +138,6 @@ def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
     status, said = ask(session_of(pair_map(8), links=links, status="contradicted", result="fail"))
     assert status == 1 and "c2: its MTU of eth1 is 1400, 7 of 8 nodes have 1500" in said
     assert "inconclusive: the case has no proof of its condition" in said
-
-
-def test_a_node_that_dies_is_named_and_the_rest_is_used(ask) -> None:
-    silent = {"c7": "no answer for 20 s in round 9"}
-    measured = pair_map(8, sends_slowly("c2", 2.0), silent=silent)
-    status, said = ask(session_of(measured, status="missing", result="fail"))
-    assert status == 1 and "nodename=c7" in said and "c2 sends at" in said
-
-
-@pytest.mark.parametrize("orders", [1, 4])
-def test_two_nodes(ask, orders: int) -> None:
-    status, said = ask(session_of(pair_map(2, leaf=None, orders=orders)))
-    assert status == 3 and "of two nodes there is one pair" in said
-
-
-def test_pairs_that_are_missing_are_no_green(ask) -> None:
-    whole = pair_map(8)
-    lost = lambda row: (row.source, row.target) == ("c1", "c2")  # noqa: E731
-    part = [row._replace(value=None) if lost(row) else row for row in whole.values]
-    uncounted = [row._replace(counted=row.source != "c1") for row in whole.values]
-    for values, why in (
-        (part, "1 pairs were to be measured and were not: c1-c2"),
-        (uncounted, "did not count the bytes that were sent on the fabric"),
-    ):
-        status, said = ask(session_of(replace(whole, values=tuple(values))))
-        assert status == 3 and why in said
 
 
 def test_switches_that_contradict_the_host_names(ask) -> None:
@@ -291,11 +171,6 @@ def test_records_say_the_same(ask, tmp_path: Path) -> None:
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("9", "1", "0")
     page = out.read_text()
     assert "c5 sends at 22 % of line rate" in page and "Plotly.react" in page
-
-
-def test_a_session_without_a_map_is_bad_input(ask) -> None:
-    status, said = ask(session_of(None))
-    assert status == 2 and "holds no map of pairs" in said
 
 
 @pytest.mark.parametrize("name", ["c1;reboot", "-x", "c[1-4]", ""])

@@ -4,14 +4,11 @@ rate, and the right thing of those that look alike.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from mpibench.locate import judgement, search
-from mpibench.locate.maps import LINK, NODE, PAIR, Observations, Places, Suspect
-from refusals import refused_as
+from mpibench.locate import judgement
+from mpibench.locate.maps import LINK, NODE, Places, Suspect
 from studies import fabric_faults, simulated_map
 from studies.simulated_map import NOISES, all_pairs, fat_tree, matchings, observe, place_faults
 
@@ -33,11 +30,6 @@ def accused_on(
     )
 
 
-def slower(seen: Observations, by: np.ndarray) -> Observations:
-    """The same map, with some measurements slower."""
-    return replace(seen, slowness=seen.slowness + by)
-
-
 @pytest.mark.parametrize(
     ("size", "kind"), [(16, "sends"), (16, "receives"), (16, "both"), (9, "receives")]
 )
@@ -57,14 +49,6 @@ def test_one_way_between_two_groups() -> None:
     )
     ends = tuple(f"group{one}" for one in faults[0].at)
     assert [one for (one, *_) in accused] == [Suspect(LINK, ends, "sends", 1)]
-
-
-def test_a_pair_is_named_where_it_is_measured_again() -> None:
-    fabric = fat_tree(8, leaf=4)
-    seen = observe(fabric, all_pairs(8) * 3, [], QUIET, np.random.default_rng(3))
-    slow = (seen.source == 2) & (seen.target == 5)
-    accused = fabric_faults.accuse(slower(seen, 1.0 * slow), fabric.places())
-    assert [one for (one, *_) in accused] == [Suspect(PAIR, ("n00002", "n00005"), "sends")]
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=lambda noise: noise.name)
@@ -110,21 +94,6 @@ def test_faults_that_hide_one_another_are_found_and_accuse_nobody_else(
     assert found.wrong == 0 and found.found >= 0.9 * 8 * len(kinds)
 
 
-def test_a_slow_node_shows_where_uplinks_are_no_narrower_than_it() -> None:
-    """Two leaves, and nobody says what the uplink between them should
-    carry: its nodes are judged by what stays below.
-    """
-    fabric = fat_tree(8, leaf=4)
-    rng = np.random.default_rng(1)
-    faults = place_faults(fabric, ("uplink", "sends", "receives"), 0.5, rng, anywhere=True)
-    seen = observe(fabric, all_pairs(8) * 4, faults, QUIET, rng)
-    accused = fabric_faults.accuse(seen, fabric.places())
-    assert {(one.kind, one.names, one.way) for (one, *_) in accused} == {
-        (NODE, (f"n{faults[1].at[0]:05}",), "sends"),
-        (NODE, (f"n{faults[2].at[0]:05}",), "receives"),
-    }
-
-
 def test_pairs_of_a_node_that_is_now_and_then_slow_accuse_nobody_and_nobody_is_healthy() -> None:
     fabric = fat_tree(8, leaf=4)
     kept = 0
@@ -138,12 +107,6 @@ def test_pairs_of_a_node_that_is_now_and_then_slow_accuse_nobody_and_nobody_is_h
         assert all("more is wrong than this map can tell" in text for text in answer.inconclusive)
         kept += bool(answer.inconclusive)
     assert kept, "no map had such pairs: this test shows nothing"
-
-
-def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> None:
-    drifting = NOISES["drift of 5 % a round"]
-    found = tally(fat_tree(16, leaf=4), all_pairs(16) * 2, ("sends",), drifting)
-    assert (found.found, found.wrong) == (8, 0)
 
 
 def described_otherwise(fabric: simulated_map.Fabric, kind: str) -> Places:
@@ -183,47 +146,3 @@ def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(
         assert answer.inconclusive or {one.names for one in answer.findings} == leaf
         healthy = observe(fabric, rounds, [], QUIET, rng)
         assert judgement.judge([healthy], places, {}, oversubscribed=False).status == 0
-
-
-def test_of_two_nodes_the_ends_of_one_direction_are_alike() -> None:
-    seen = observe(fat_tree(2, leaf=2), all_pairs(2) * 12, [], QUIET, np.random.default_rng(1))
-    (found,) = fabric_faults.accuse(slower(seen, 0.7 * (seen.source == 0)), Places({}))
-    assert set(found) == {
-        Suspect(NODE, ("n00000",), "sends"),
-        Suspect(NODE, ("n00001",), "receives"),
-        Suspect(PAIR, ("n00000", "n00001"), "sends"),
-    }
-
-
-@pytest.mark.parametrize("times", [1, 4])
-def test_too_few_rounds_accuse_nobody_and_say_so(times: int) -> None:
-    places = fat_tree(4, leaf=4).places()
-    rounds = all_pairs(4) * times
-    seen = observe(fat_tree(4, leaf=4), rounds, [], QUIET, np.random.default_rng(1))
-    found = search.residuals(seen, places, {})
-    everybody = search.of_map(seen, places)
-    columns = (everybody, found.excess, found.stratum, seen.moment)
-    verdict = search.Search(*columns, margin=fabric_faults.MARGIN).run()
-    assert verdict.accusations == () and (verdict.floor is None) is (times == 1)
-
-
-def test_busy_uplinks_make_classes_of_their_own() -> None:
-    """Links between switches at half of what is below them: pairs are slow
-    by how many are on them, and nobody is at fault.
-    """
-    fabric = fat_tree(16, leaf=4)
-    seen = observe(fabric, all_pairs(16) * 2, [], QUIET, np.random.default_rng(2))
-    load = search.loads(seen, fabric.leaf)
-    assert set(load) >= {0, 4}
-    shared = slower(seen, np.log(np.maximum(load / 2, 1)))
-    assert fabric_faults.accuse(shared, fabric.places()) == []
-    classes = search.residuals(shared, fabric.places(), {}).levels
-    assert {one.load for one in classes} == set(load.tolist())
-
-
-def test_what_is_no_measurement_is_refused() -> None:
-    moment = np.array([0])
-    for target, slowness in ((0, 1.0), (1, np.nan)):
-        ends = np.array([0]), np.array([target])
-        with refused_as("output-damaged"):
-            Observations("x", ("c1", "c2"), *ends, np.array([slowness]), moment, moment, False)

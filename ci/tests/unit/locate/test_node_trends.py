@@ -11,7 +11,7 @@ from mpibench.locate import answers, nights
 from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
-from synthetic_pair_map import pair_map, sends_slowly
+from synthetic_fabric import pair_map, sends_slowly
 
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
 
@@ -34,7 +34,3 @@ def test_a_node_that_gets_slower() -> None:
     assert np.all(np.abs(found["bandwidth_mb_per_s", RECEIVES].percent - 100) < 5)
     page = locate_page.page([], "nights", list(found.values()))
     assert "bandwidth that a node sends over the nights" in page
-
-
-def test_one_night_is_no_trend() -> None:
-    assert nights.trends([night(0, 1.0)]) == []

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from listed_topologies import from_lscpu
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.placement import (
     RankPlacement,
     first_equal,
-    resolve_ppn,
 )
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, NotMeasured
-from refusals import refused_as
 
 #: Dual hexa-core, even CPUs on socket 0.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 CONSECUTIVE = Topology.from_processor(describe(2, 6))
-SMT_LAST = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_last"))
-SMT_ADJACENT = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_adjacent"))
 NPS4 = Topology.from_processor(
     describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last")
 )
-SINGLE = Topology.from_processor(describe(1, 1))
-TWO_CORES = Topology.from_processor(describe(1, 2))
-NO_NUMA = from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
 #: Those of nodes without GPUs.
 POLICIES = [policy for policy in PINNING_POLICIES if policy not in placement.GPU_POLICIES]
@@ -70,11 +60,6 @@ def reason(placed: RankPlacement | Unplaceable) -> str:
     return placed.reason
 
 
-def per_socket(placed: RankPlacement | Unplaceable, topology: Topology) -> list[int]:
-    socket = {unit.cpu: unit.socket for unit in topology.units}
-    return sorted(Counter(socket[cpu] for cpu in cpus(placed)).values(), reverse=True)
-
-
 # ---- what the Cambridge paper says ----
 
 
@@ -89,136 +74,7 @@ def test_the_numbering_of_the_server_does_not_matter() -> None:
 # ---- processes per node ----
 
 
-@pytest.mark.parametrize(
-    ("topology", "numbers"),
-    [
-        (NPS4, {"1": 1, "2": 2, "numa": 8, "socket": 2, "half": 64, "full": 128, "128": 128}),
-        (SMT_LAST, {"half": 2, "full": 4}),
-        (replace(NPS4, gpu_numa=(3, 1, 7, 5)), {"gpu": 4}),
-        (WESTMERE.usable([1, 3, 5]), {"numa": 1, "socket": 1, "half": 1, "full": 3}),
-    ],
-)
-def test_processes_per_node(topology: Topology, numbers: dict[str, int]) -> None:
-    assert {symbol: resolve_ppn(symbol, topology) for symbol in numbers} == numbers
-    assert resolve_ppn(1, topology) == 1
-
-
-@pytest.mark.parametrize(
-    ("symbol", "topology", "sentence"),
-    [
-        ("13", WESTMERE, "ppn=13 is 13 processes and the partition has 12 cores."),
-        ("0", WESTMERE, "ppn=0 starts no process"),
-        ("all", WESTMERE, "ppn=all is neither a number nor one of 1, 2, gpu, numa"),
-        ("numa", NO_NUMA, "ppn=numa needs the NUMA nodes"),
-        ("gpu", WESTMERE, "ppn=gpu needs GPUs, and the partition describes none."),
-    ],
-)
-def test_processes_per_node_that_cannot_be(symbol: str, topology: Topology, sentence: str) -> None:
-    with refused_as("bad-option", match=re.escape(sentence)):
-        resolve_ppn(symbol, topology)
-
-
 # ---- policies ----
-
-
-def test_hardware_threads() -> None:
-    assert place("bunch", 2, SMT_LAST).ranks == ((0,), (1,))
-    assert place("bunch", 2, SMT_ADJACENT).ranks == ((0,), (2,))
-    assert place("bunch", 4, SMT_LAST).ranks == ((0,), (1,), (2,), (3,))
-
-
-def test_two_sockets_with_four_numa_nodes_each() -> None:
-    assert cpus(place("scatter", 8, NPS4)) == (0, 64, 16, 80, 32, 96, 48, 112)
-    # The next eight go to the second cache of each NUMA node, not beside the first eight.
-    assert cpus(place("scatter", 16, NPS4))[8:] == (8, 72, 24, 88, 40, 104, 56, 120)
-    assert cpus(place("nic_local", 2, NPS4, 5)) == (80, 81)
-    assert cpus(place("nic_local", 17, NPS4, 5))[16] == 64, (
-        "then the nearest NUMA node of the same socket"
-    )
-    assert cpus(place("nic_remote", 2, NPS4, 0)) == (112, 113)
-
-
-def test_scatter_deals_over_caches_before_it_shares_one() -> None:
-    six = Topology.from_processor(describe(1, 6, caches_per_socket=3))
-    assert cpus(place("scatter", 4, six)) == (0, 2, 4, 1)
-    assert cpus(place("scatter", 2, Topology.from_processor(describe(1, 6)))) == (0, 3), (
-        "apart where nothing divides them"
-    )
-
-
-def test_what_cannot_be_placed() -> None:
-    assert "room for 12" in reason(place("scatter", 13, WESTMERE))
-    with refused_as("unknown-name", match="pinning=compact is not one of default, none, bunch"):
-        place("compact", 1, WESTMERE)
-    # What is placed nowhere is like nothing else.
-    assert first_equal(("1", "nic_local"), COMBINATIONS, SINGLE) == ("1", "nic_local")
-    assert first_equal(("full", "scatter"), COMBINATIONS, SINGLE) == ("1", "bunch")
-
-
-def test_scatter_passes_over_a_full_socket() -> None:
-    assert cpus(place("scatter", 5, WESTMERE.usable([0, 2, 4, 6, 1]))) == (0, 1, 2, 4, 6)
-
-
-def test_the_same_socket_is_nearer_than_a_near_number() -> None:
-    interleaved = from_lscpu("0,0,0,0\n1,1,0,2\n2,2,1,1\n3,3,1,3\n")
-    assert cpus(place("nic_local", 4, interleaved, 0)) == (0, 1, 2, 3), (
-        "NUMA nodes 0 and 2 are on socket 0"
-    )
-    assert cpus(place("nic_remote", 4, interleaved, 0)) == (3, 2, 1, 0)
-
-
-def test_two_rails_are_dealt_in_turn() -> None:
-    """Intel's dual-rail Omni-Path article (2020): one rank on NUMA
-    node 0 and one on 1 use both adapters.
-    """
-    assert cpus(place("nic_local", 2, WESTMERE, (0, 1))) == (0, 1)
-    assert cpus(place("nic_local", 5, CONSECUTIVE, (0, 1))) == (0, 6, 1, 7, 2)
-    # A full NUMA node passes its rail's ranks on to the nearest one.
-    assert cpus(place("nic_local", 12, CONSECUTIVE, (0, 0))) == tuple(range(12))
-    assert cpus(place("nic_remote", 2, NPS4, (0, 4))) == (112, 113)
-
-
-@pytest.mark.parametrize(
-    ("policy", "topology", "nic", "why"),
-    [
-        (
-            "nic_local",
-            WESTMERE,
-            None,
-            "nic_local needs the NUMA node of the adapter, and the fabric names none",
-        ),
-        (
-            "nic_local",
-            NO_NUMA,
-            0,
-            "nic_local needs NUMA nodes, and the partition's topology names none",
-        ),
-        (
-            "nic_remote",
-            SINGLE,
-            0,
-            "nic_remote means nothing on one NUMA node: every core is local to the adapter",
-        ),
-        (
-            "nic_local",
-            NPS4.usable(range(16, 64)),
-            (1, 0),
-            "nic_local needs a core on NUMA node 0, where the adapter is, and none is usable there",
-        ),
-    ],
-)
-def test_where_near_and_far_mean_nothing(
-    policy: str, topology: Topology, nic: tuple[int, ...] | None, why: str
-) -> None:
-    assert reason(place(policy, 1, topology, nic)) == why
-
-
-def test_an_adapter_on_a_numa_node_that_is_not_there() -> None:
-    with refused_as(
-        "system-description",
-        match=r"on NUMA node 2 and the partition has 0, 1: correct the system's description\.",
-    ):
-        place("nic_local", 1, WESTMERE, (0, 2))
 
 
 def test_each_rank_by_its_gpu() -> None:
@@ -239,25 +95,6 @@ def test_each_rank_by_its_gpu() -> None:
     assert cpus(place("gpu_local", 8, lumi)) == (49, 57, 17, 25, 1, 9, 33, 41)
 
 
-@pytest.mark.parametrize(
-    ("topology", "sentence"),
-    [
-        (
-            replace(NPS4, gpu_numa=(0,)),
-            "gpu_local gives each rank a GPU, and the partition has 1 for 2 ranks of a node",
-        ),
-        (
-            replace(NPS4, gpu_numa=(0, None)),
-            "gpu_local needs the NUMA node of each GPU, and the partition does not name them all",
-        ),
-        (replace(TWO_CORES, gpu_numa=(0, 0)), "gpu_local means nothing on one NUMA node"),
-    ],
-)
-def test_ranks_that_have_no_place_by_their_gpus(topology: Topology, sentence: str) -> None:
-    with pytest.raises(NotMeasured, match=re.escape(sentence)):
-        placement.place("gpu_local", 2, topology)
-
-
 # ---- the same placement twice ----
 
 
@@ -271,19 +108,6 @@ def test_what_is_run_on_the_paper_s_server() -> None:
     assert {first for first in equal.values() if equal[first] != first} == set(), (
         "an earliest one is its own earliest"
     )
-
-
-def test_the_order_of_the_session_decides() -> None:
-    assert first_equal(("1", "bunch"), [("1", "scatter"), ("1", "bunch")], WESTMERE) == (
-        "1",
-        "scatter",
-    )
-    assert first_equal(("1", "bunch"), [], WESTMERE) == ("1", "bunch")
-    assert first_equal(
-        ("4", "bunch"), [("full", "bunch"), ("99", "bunch"), ("4", "bunch")], WESTMERE
-    ) == ("4", "bunch")
-    with refused_as("bad-option", match="ppn=99"):
-        first_equal(("99", "bunch"), COMBINATIONS, WESTMERE)
 
 
 # ---- on any node ----

@@ -10,43 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from listed_topologies import from_cpuinfo, from_lscpu
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from refusals import refused_as
-from topology_groups import cpus_by
-
-#: Cambridge white paper on Westmere and QDR InfiniBand (2011), section 3.3:
-#: Intel MPI's cpuinfo on a dual Westmere server.
-WESTMERE_LISTING = """
-Intel(R) Xeon(R) Processor (Intel64)
-===== Processor composition =====
-Processors(CPUs) : 12
-Packages(sockets) : 2
-Cores per package : 6
-Threads per core : 1
-===== Processor identification =====
-Processor      Thread Id.      Core Id. Package Id.
-0      0      0      1
-1      0      0      0
-2      0      1      1
-3      0      1      0
-4      0      2      1
-5      0      2      0
-6      0      8      1
-7      0      8      0
-8      0      9      1
-9      0      9      0
-10     0      10     1
-11     0      10     0
-===== Placement on packages =====
-Package Id.      Core Id. Processors
-1      0,1,2,8,9,10      0,2,4,6,8,10
-0      0,1,2,8,9,10      1,3,5,7,9,11
-"""
-EVEN = (0, 2, 4, 6, 8, 10)
-ODD = (1, 3, 5, 7, 9, 11)
+from synthetic_node import cpus_by, from_lscpu
 
 
 def processor(**changes: Any) -> dict[str, Any]:
@@ -55,38 +23,6 @@ def processor(**changes: Any) -> dict[str, Any]:
     for key, value in changes.items():
         (row if key.startswith("num_") else row["topology"])[key] = value
     return row
-
-
-def test_offline_cpus_that_reframe_still_counts() -> None:
-    assert Topology.from_processor(processor(num_cpus=8)).cpus == (0, 1, 2, 3)
-
-
-def test_a_numa_node_without_cpus_keeps_its_number() -> None:
-    topology = Topology.from_processor(processor(numa_nodes=["0x3", "0x0", "0xc"]))
-    assert topology.numa_nodes == (0, 2)
-    assert topology.numa_ids == (0, 1, 2)
-
-
-def test_missing_numa_nodes_sockets_and_caches() -> None:
-    topology = Topology.from_processor({"topology": {"cores": ["0x1", "0x2"]}})
-    assert (topology.sockets, topology.numa_nodes, topology.units[0].cache) == ((0,), (), None)
-
-
-def test_the_object_reframe_hands_out() -> None:
-    from reframe.core.systems import ProcessorInfo
-
-    row = describe(1, 4)
-    assert Topology.from_processor(ProcessorInfo(row)) == Topology.from_processor(row)
-
-
-def test_usable_cpus() -> None:
-    whole = Topology.from_processor(describe(2, 6, numbering="alternating"))
-    part = whole.usable([1, 3, 5, 99])
-    assert part.cpus == (1, 3, 5)
-    assert (part.sockets, part.numa_nodes, part.numa_ids, part.online) == ((1,), (1,), (0, 1), 12)
-    assert part.logical == {1: 0, 3: 1, 5: 2}
-    with refused_as("system-description"):
-        whole.usable([40])
 
 
 def test_the_share_of_this_process() -> None:
@@ -117,18 +53,6 @@ def test_logical_numbers_are_those_of_hwloc() -> None:
     assert tuple(sorted(logical, key=logical.__getitem__)) == shown_by_hwloc
 
 
-def test_hwloc_counts_the_socket_of_cpu_0_first() -> None:
-    logical = from_cpuinfo(WESTMERE_LISTING).logical
-    assert tuple(sorted(logical, key=logical.__getitem__)) == (*EVEN, *ODD), (
-        "although it is socket 1"
-    )
-
-
-def test_contradicting_caches_are_no_hint() -> None:
-    caches = [{"type": "L3", "cpusets": ["0x3", "0x6"]}]
-    assert Topology.from_processor(processor(caches=caches)).units[0].cache is None
-
-
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
@@ -150,20 +74,6 @@ def test_contradicting_caches_are_no_hint() -> None:
 def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> None:
     with refused_as("file-damaged", match=re.escape(sentence)):
         Topology.from_processor(row)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ({"sockets": 0}, "sockets=0 must be"),
-        ({"numa_per_socket": 4}, "numa_per_socket=4 does not divide 6"),
-        ({"numbering": "odd"}, "numbering='odd' is not one of"),
-        ({"smt": 2}, "say numbering='smt_last' or 'smt_adjacent'"),
-    ],
-)
-def test_descriptions_that_cannot_be(words: dict[str, Any], sentence: str) -> None:
-    with refused_as("system-description", match=re.escape(sentence)):
-        describe(**{"sockets": 2, "cores_per_socket": 6, **words})
 
 
 @given(

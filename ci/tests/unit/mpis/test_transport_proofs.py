@@ -11,30 +11,22 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from reframe_tests.harness.cases.job.transports import Setting, check_proofs, strip_debug
+from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks.stack import Stack
-from transport_cases import (
+from synthetic_stack import (
     EDR,
     ETH,
-    FORCED,
     GOLDEN,
     INTEL,
-    INTEL_401,
     LO,
     MPICH,
     MPICH_4,
     MPICH_UCX,
-    MVAPICH2,
     OPENMPI,
     OPENMPI_4,
     SHM,
-    attempt,
-    every_stack,
-    fabric_of,
-    golden,
     judge,
-    make_stack,
     setting_of,
 )
 
@@ -62,22 +54,6 @@ from transport_cases import (
 )
 def test_recorded_runs_are_proven(stack: Stack, fabric: Fabric, recording: str) -> None:
     assert judge(stack, fabric, recording) == []
-
-
-def test_the_ofi_mtl_says_its_provider() -> None:
-    efa = setting_of(OPENMPI, fabric_of("efa", "cluster"))
-    _, err = golden("openmpi-5.0.11-ofi-lo")
-    assert check_proofs(efa, err) == [
-        "asked for the_efa (rdmap0s6) over efa, but Open MPI reports libfabric provider "
-        f"'tcp;ofi_rxm' ({efa.choice})."
-    ]
-    assert (
-        check_proofs(efa, err.replace("mtl:ofi:provider: tcp;ofi_rxm", "mtl:ofi:provider: efa"))
-        == []
-    )
-    # Open MPI 4 prints the same with another word.
-    old = setting_of(OPENMPI_4, fabric_of("efa", "cluster"))
-    assert check_proofs(old, "[n1:7] mtl_ofi_component.c:366: mtl:ofi:prov: efa\n") == []
 
 
 # --- recorded runs that were something else
@@ -145,80 +121,8 @@ def test_a_device_name_is_no_regular_expression() -> None:
     assert len(check_proofs(setting, lines.format("eth1x5"))) == 1
 
 
-def test_intel_mpi_before_2019_says_its_data_transfer_mode() -> None:
-    setting = setting_of(INTEL_401, Fabric("qdr", "verbs", "cluster", (Rail("mlx4_0"),)))
-    said = (
-        "[{rank}] MPI startup(): DAPL provider ofa-v2-mlx4_0-1\n[{rank}] MPI startup(): {mode} "
-        "data transfer modes\n"
-    )
-    assert check_proofs(setting, said.format(rank=0, mode="shm and dapl")) == []
-    (sentence,) = check_proofs(
-        setting, said.format(rank=0, mode="shm and dapl") + said.format(rank=1, mode="shm and tcp")
-    )
-    assert "data transfer mode 'shm and tcp'" in sentence
-
-
-def test_intel_mpi_prints_nics_in_two_layouts() -> None:
-    setting = setting_of(INTEL, ETH)
-    said = "[0] MPI startup(): libfabric provider: tcp\n[0] MPI startup(): I_MPI_FABRICS=shm:ofi\n"
-    pinning = "[0] MPI startup(): 0       8912     vm         {0}\n"
-    for nic in ("0    0         {}    0", "0    {}    0", "0       0          {}"):
-        line = "[0] MPI startup(): " + nic + "\n"
-        assert check_proofs(setting, said + line.format("eth1") + pinning) == []
-        assert "NIC 'eth2'" in check_proofs(setting, said + line.format("eth2") + pinning)[0]
-
-
-def test_mvapich2_says_its_adapters() -> None:
-    setting = setting_of(MVAPICH2, Fabric("edr", "verbs", "cluster", (Rail("mlx5_0"),)))
-    said = "-------------HCA AFFINITY-------------\nProcess: 0 HCAs: mlx5_0\nProcess: 1 HCAs: {}\n"
-    assert check_proofs(setting, said.format("mlx5_0")) == []
-    assert "HCA 'mlx5_2'" in check_proofs(setting, said.format("mlx5_0 mlx5_2"))[0]
-    psm = setting_of(make_stack("mvapich2", "2.3.7", "ch3:psm"), fabric_of("psm2", "cluster"))
-    assert check_proofs(psm, "\tHCA NAME                       : MV2_HCA_INTEL_HFI1\n") == []
-    assert (
-        "'MV2_HCA_MLX_CX_EDR'"
-        in check_proofs(psm, "\tHCA NAME                       : MV2_HCA_MLX_CX_EDR\n")[0]
-    )
-
-
 # --- missing evidence
 # -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "stack", every_stack(), ids=lambda stack: f"{stack.mpi}-{stack.mpi_version}-{stack.device}"
-)
-def test_no_setting_is_proven_by_silence(stack: Stack) -> None:
-    for transport in FORCED:
-        setting = attempt(stack, fabric_of(transport, "node"))
-        if isinstance(setting, Setting):
-            for text in ("", "# Benchmarking PingPong\n       #bytes #repetitions      t[usec]\n"):
-                assert check_proofs(setting, text, []), setting.summary
-
-
-def test_evidence_an_older_version_does_not_print_is_not_missed() -> None:
-    out, _ = golden("intelmpi-2021.18.1-lo")
-    without = "".join(
-        line
-        for line in out.splitlines(keepends=True)
-        if not re.search(r"\): \d+ +\d+ +lo$", line.rstrip())
-    )
-    assert check_proofs(setting_of(INTEL, LO), without) == [
-        "Intel MPI printed no line naming its NIC (asked for by I_MPI_DEBUG=5); evidence missing."
-    ]
-    assert check_proofs(setting_of(make_stack("intelmpi", "2021.9.0"), LO), without) == []
-    # A NIC it does print still has to be the right one.
-    wrong = out.replace("0          lo", "0          eth0")
-    assert (
-        "NIC 'eth0'" in check_proofs(setting_of(make_stack("intelmpi", "2021.9.0"), LO), wrong)[0]
-    )
-
-
-def test_recordings_without_the_deciding_lines_are_refused() -> None:
-    assert judge(OPENMPI_4, fabric_of("psm2", "node"), "openmpi-4.1.4-psm2-without-adapter") == [
-        "Open MPI printed no line naming its MTL (asked for by OMPI_MCA_mtl_base_verbose=10); "
-        "evidence missing."
-    ]
 
 
 # --- mapped libraries
@@ -242,20 +146,6 @@ def test_loaded_providers_are_no_used_ones() -> None:
     )
     wheel = ("/opt/mpich/lib/libfabric/libefa-fi.so", "/opt/mpich/lib/libfabric/libverbs-fi.so")
     assert judge(MPICH, LO, "mpich-5.0.2-lo", wheel) == []
-
-
-def test_a_network_library_under_shared_memory_counts() -> None:
-    lib = "/opt/intelmpi/lib/"
-    assert judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libmpi.so.12",)) == []
-    (sentence,) = judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libfabric.so.1",))
-    assert "has mapped network library 'libfabric.so'" in sentence
-
-
-def test_a_build_that_prints_nothing_is_judged_by_its_libraries() -> None:
-    setting = setting_of(make_stack("mvapich2", "2.3.7", "ch3:nemesis"), LO)
-    assert check_proofs(setting, "", ["/opt/mpi/lib/libmpi.so.12"]) == []
-    assert "RDMA library 'ibverbs'" in check_proofs(setting, "", ["/usr/lib64/libibverbs.so.1"])[0]
-    assert "no mapped libraries were recorded" in check_proofs(setting, "")[0]
 
 
 # --- debug lines among the benchmark's
@@ -293,14 +183,3 @@ def test_benchmark_output_is_never_taken_for_debug_lines(stack: Stack) -> None:
     for path in outputs:
         text = path.read_text()
         assert strip_debug(stack, text) == (text, ""), path.name
-
-
-def test_a_stranger_among_the_debug_lines_stays_in_the_benchmarks_output() -> None:
-    for text in (
-        "[0] something else\n",
-        "Abort(271205519) on node 0\n",
-        "warning: eth0 is down\n",
-        "[0] MPI startup\n",
-    ):
-        assert strip_debug(INTEL, text) == (text, "")
-        assert strip_debug(MPICH, text) == (text, "")

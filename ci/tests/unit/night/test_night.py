@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import planned_sites
+import synthetic_site
 from mpibench.commands import nightly
 from mpibench.judge.plan.record import ListedCase
 from mpibench.night import progress, settings
+from synthetic_site import write_site
 from synthetic_verdicts import write_session
-from tiny_site import write_site
 
 #: As ReFrame 4.10 printed it in a night of this project's own.
 RUN = (
@@ -34,79 +34,6 @@ def ended(number: int, total: int, name: str, status: str = "      OK") -> str:
 
 def case(name: str) -> ListedCase:
     return ListedCase("default", "mpich-wheels", f"{name} %fabric=shm")
-
-
-class Reader:
-    """A night that is read line by line, with its clock."""
-
-    def __init__(self, seconds: Mapping[ListedCase, float]) -> None:
-        self.now = 1000.0
-        self.said = list[str]()
-        self.asked = list[str]()
-        self._progress = progress.Progress(self._seconds_of, self.said.append, lambda: self.now)
-        self._seconds = seconds
-
-    def _seconds_of(self, system: str) -> Mapping[ListedCase, float]:
-        self.asked.append(system)
-        return self._seconds
-
-    def after(self, seconds: float, line: str) -> None:
-        """Let time pass, and then a line come."""
-        for _ in range(round(seconds)):
-            self.now += 1
-            self._progress.tell()
-        self._progress.read(line)
-
-
-@pytest.mark.parametrize(
-    ("known", "line", "said"),
-    [
-        # A tenth of the cost is done in twice the time it took: the rest takes twice as long, too.
-        ({"A": 50.0, "B": 400.0, "C": 50.0}, ended(1, 3, "A"), "1 of 3 cases; about 15 min left"),
-        (
-            {},
-            ended(1, 6, "A"),
-            "1 of 6 cases; about 8 min left (no earlier night says what they cost)",
-        ),
-        # A new case is taken to cost what the others do.
-        ({"Old": 100.0}, ended(1, 3, "New"), "1 of 3 cases; about 3 min left"),
-        # Some of the cases of last night are not taken for all.
-        (dict.fromkeys("ABCDEFGH", 10.0), ended(1, 3, "A"), "1 of 3 cases; about 3 min left"),
-    ],
-    ids=["as last night", "by number", "a new case", "a part"],
-)
-def test_what_is_left_costs_what_it_took_last_night(
-    known: Mapping[str, float], line: str, said: str
-) -> None:
-    night = Reader({case(name): seconds for name, seconds in known.items()})
-    night.after(0, RUN)
-    night.after(100, line)
-    night.after(20, RUN)
-    assert night.said == ["no case has ended yet", said]
-
-
-def test_skipped_cases_take_nothing_and_what_is_left_is_right_from_the_first() -> None:
-    """Ten cases that take 2 min each, twice what was expected, and as many that are skipped."""
-    night = Reader({case(str(number)): 60.0 for number in range(10)})
-    night.after(0, RUN)
-    for number in range(10):
-        night.after(0, ended(2 * number + 1, 20, f"skipped {number}", "    SKIP"))
-        night.after(120, ended(2 * number + 2, 20, str(number)))
-    assert night.said[0] == "1 of 20 cases; an unknown time left"
-    left = [f"{(m - 1) // 2 * 2 + 1} of 20 cases; about {20 - m} min left" for m in range(3, 19)]
-    assert night.said[2:18] == left
-
-
-def test_a_minute_never_passes_without_a_sentence() -> None:
-    night = Reader({case("A"): 60.0, case("B"): 50.0})
-    night.after(61, RUN)
-    night.after(60, ended(1, 2, "A"))
-    night.after(190, "[  PASSED  ] Ran 30/30 test case(s)")
-    late = "1 of 2 cases; what runs now takes longer than expected"
-    assert night.said == ["no case has begun yet", "no case has ended yet", late, late, late]
-    night.after(0, ended(2, 2, "B"))
-    night.after(1000, "[       OK ] (x/y) a /b @c")
-    assert len(night.said) == 5
 
 
 def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
@@ -170,7 +97,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
 def test_the_budget_of_a_night(
     tmp_path: Path, scheduler: str, environ: Mapping[str, str], mode: str, options: str, budget: str
 ) -> None:
-    system = planned_sites.three_partitions()
+    system = synthetic_site.three_partitions()
     system["hostnames"] = [".*"]
     for partition in system["partitions"]:
         partition["scheduler"] = scheduler

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from instrument_output import SO_FAR, sealed
 from reframe_tests.harness.instruments import FOLDER, schedule
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import (
@@ -29,6 +28,7 @@ from reframe_tests.harness.machine.switches import SLURM, YAML, Switch, SwitchTr
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_evidence import SO_FAR, sealed
 
 
 def members(pairs: schedule.Round) -> list[int]:
@@ -48,23 +48,6 @@ def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
         )
     off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
     assert set(off.values()) <= {1}, "each in its turn"
-
-
-@pytest.mark.parametrize(("nodes", "rounds"), [(8, 1), (8, 3), (9, 2), (16, 4), (33, 5)])
-def test_nights_in_turn_measure_every_pair(nodes: int, rounds: int) -> None:
-    days = schedule.days_of_turn(nodes, rounds)
-    for begin in (739_214, 739_215):
-        seen = set()
-        for day in range(begin, begin + days):
-            design, tonight = schedule.make(
-                [()] * nodes, rounds, 1, schedule.turn(nodes, rounds, day)
-            )
-            assert design == "sampled" and len(tonight) == rounds
-            assert all(
-                len({node for pair in one for node in pair}) == 2 * len(one) for one in tonight
-            )
-            seen |= {frozenset(pair) for one in tonight for pair in one}
-        assert len(seen) == nodes * (nodes - 1) // 2
 
 
 SUITE = catalogue.SUITES["pair_map"]
@@ -140,27 +123,6 @@ def test_a_whole_output() -> None:
     assert output.read(f"a warning\n{others}goodbye\n", "map.1.out") == found
 
 
-def test_its_summary_is_records() -> None:
-    latency, bandwidth = SUITE.parse(made(4), "map.1.out")
-    assert (latency.benchmark, latency.message_bytes, latency.ranks) == ("Pair_latency", 8, 4)
-    assert latency.values["latency_p50_us"] == 10
-    assert bandwidth.values == {"bandwidth_p50_mb_per_s": 100.0, "bandwidth_slowest_mb_per_s": 50.0}
-    # 12 directions in 2 passes, each 3 messages of a rank and 100 round trips.
-    assert (bandwidth.repetitions, latency.repetitions) == (12 * 2 * 3 // 4, 12 * 2 * 2 * 100 // 4)
-    facts = SUITE.facts(made(4))
-    assert facts.hosts == {number: f"n{number}" for number in range(4)}
-
-
-def test_a_map_that_was_cut_off_is_kept_up_to_its_last_checksum() -> None:
-    text = made(4)
-    mark = text.index('{"so_far": "pair_map", "rows": 24')
-    for end, values in ((mark - 20, 12), (mark + 20, 12), (text.index("\n", mark) + 20, 24)):
-        found = output.read(text[:end], "map.1.out")
-        assert not found.whole and len(found.values) == values
-    with refused_as("output-cut", match="cut off"):
-        SUITE.parse(text[: text.rindex('{"end"')], "map.1.out")
-
-
 def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
     text = made(4, silent=2)
     found = output.read(text, "map.1.out")
@@ -171,15 +133,6 @@ def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
     }
     with refused_as("output-empty", match="n2"):
         SUITE.parse(text, "map.1.out")
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_value_that_nothing_can_have_is_refused_and_not_lost_among_the_quantiles(
-    value: float,
-) -> None:
-    head, row = (json.loads(line) for line in made().splitlines()[:2])
-    with refused_as("output-trouble"):
-        output.read(sealed(head, [{**row, "value": value}]), "map.1.out")
 
 
 class StoppedNow:
@@ -262,13 +215,6 @@ def stored(**changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def test_what_is_written_is_read() -> None:
-    assert read_pair_map(stored(), "case 1") == MAP
-    assert read_pair_map(stored(tree=None), "case 1") == PairMap(**{**vars(MAP), "tree": None})
-    assert read_pair_map(None, "case 1") is None
-    assert read_pair_map({}, "case 1") is None
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -314,34 +260,6 @@ def test_a_sample_is_perfect_matchings_that_know_the_switches(
     assert max(off.values()) - min(off.values()) <= 1, "rounds off are shared out"
 
 
-@given(some.integers(2, 20), some.integers(1, 6), some.integers(0, 99))
-def test_another_pass_has_the_same_pairs_in_another_order(
-    nodes: int, order: int, seed: int
-) -> None:
-    rounds = schedule.circle_rounds(nodes)
-    mixed = schedule.in_order(rounds, order, seed)
-
-    def undirected(one: Any) -> list[Any]:
-        return sorted(sorted(sorted(pair) for pair in pairs) for pairs in one)
-
-    assert undirected(mixed) == undirected(rounds)
-    assert order > 1 or mixed == rounds
-    # in even passes the other sends first
-    step = -1 if order % 2 == 0 else 1
-    assert set(chain(*mixed)) == {pair[::step] for pair in chain(*rounds)}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "asked", "rounds"),
-    [(16, 0, 15), (15, 0, 15), (16, 4, 4), (16, 99, 15), (1, 0, 0), (2, 5, 1)],
-)
-def test_how_many_rounds_are_known_in_advance(nodes: int, asked: int, rounds: int) -> None:
-    assert schedule.number_of_rounds(nodes, asked) == rounds
-    design, found = schedule.make(["x"] * nodes, asked, 1)
-    sampled = 0 < asked < schedule.number_of_rounds(nodes, 0)
-    assert (design, len(found)) == ("sampled" if sampled else "all", rounds)
-
-
 def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
     more: dict[str, Any] = {"transfer_s": 0.25, "pings": 100}
     cost = schedule.cost_s(16, 15, 2, **more)
@@ -351,16 +269,6 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
     assert pings == pytest.approx(cost + 2 * 15 * 2 * (0.05 - schedule.LATENCY_S))
     for nodes, sampled, orders in ((2, 0, 2), (3, 0, 14), (8, 0, 4), (16, 0, 2), (100, 4, 7)):
         assert schedule.usual_orders(nodes, sampled) == orders
-
-
-def test_the_instrument_takes_each_pair_both_ways_in_every_pass(program: Any) -> None:
-    steps = program.steps_of(schedule.circle_rounds(5), 2, 1, 0)
-    assert [step.quantity for step in steps[:3]] == [LATENCY, BANDWIDTH, BANDWIDTH]
-    assert steps[1].pairs == [pair[::-1] for pair in steps[2].pairs] == steps[0].pairs
-    assert max(step.round for step in steps) == 10
-    alone = program.steps_of(schedule.circle_rounds(4), 1, 1, 1)
-    # where cores are shared, one latency at a time
-    assert [len(step.pairs) for step in alone[:4]] == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

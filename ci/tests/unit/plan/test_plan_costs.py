@@ -17,8 +17,8 @@ from mpibench.judge.plan.making import Costs
 from mpibench.judge.plan.record import CaseHistory, EarlierNight, ListedCase, PastNights
 from mpibench.store.sessions import Session
 from mpibench.store.store import Store
-from planned_sites import NODE, large, newcomer
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_site import NODE, large, newcomer
 from synthetic_verdicts import FIRST, write_session
 
 DAY = date(2026, 11, 23)
@@ -41,27 +41,6 @@ def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]
         case(test): CaseHistory(DAY, DAY, False, took, "s") for test, took in seconds.items()
     }
     return Costs(PARTITIONS, {"compute": NODE}, PastNights(cases=histories), level, repeats)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "wanted"), [((10,), 10), ((10, 30, 11), 11), ((10, 10, 40), 40), ((40, 40, 10), 10)]
-)
-def test_the_newest_counts_where_costs_changed(seconds: tuple[float, ...], wanted: float) -> None:
-    assert known(ImbPointToPoint=seconds).of(case()) == (wanted, 2, 4, True)
-
-
-def test_the_model_knows_sizes_repetitions_rates_and_ranks() -> None:
-    def seconds(costs: Costs, *test: str, **asked: str) -> float:
-        return costs.estimate(case(*test, **asked)).seconds
-
-    pair = seconds(known())
-    many = seconds(known(), "ImbCollectives", ppn="full")
-    assert pair < seconds(known(), fabric="eth25g")
-    assert pair < many < seconds(known(), "ImbCollectives", ppn="full", nodes="64")
-    assert seconds(known("smoke")) < pair < seconds(known(repeats=5))
-    launches = known().estimate(case("ImbParallelTransfer")).launches
-    assert launches == 1 + 3 * 2, "a check, and two programs three times"
-    assert known().of(case("MyRing")).seconds == making.UNKNOWN_S
 
 
 def with_extras(**extras: Any) -> Costs:
@@ -174,36 +153,6 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
     assert (one.node_seconds, one.jobs) == (26.0, 1)
 
 
-def test_what_a_fault_made_of_a_run_is_a_cost_only_where_nothing_else_is_known(
-    tmp_path: Path,
-) -> None:
-    """Else a night of time-outs would make the core too large for its
-    budget, and no night would follow that showed better.
-    """
-    write(tmp_path, 0, 900.0, result="fail", evidence="missing")
-    assert past(tmp_path).cases[MINE].seconds == (900.0,)
-    write(tmp_path, 1, 10.0)
-    for number in (2, 3, 4):
-        write(tmp_path, number, 900.0, result="fail", evidence="missing")
-    assert past(tmp_path).cases[MINE].seconds == (10.0,)
-
-
-def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> None:
-    write(tmp_path, 0, 10.0)
-    for number, reason in ((1, "no such rail"), (2, "not planned tonight")):
-        write(tmp_path, number, None, result="skip", evidence="", where={"reason": reason})
-    write(tmp_path, 3, None, result="abort", evidence="missing")
-    nights = past(tmp_path)
-    wall = [one.seconds for one in nights.sessions]
-    assert wall == [None, 100.0, 100.0, 100.0], "the last was interrupted"
-    found = nights.cases[MINE]
-    first = FIRST.date()
-    tried = first + timedelta(days=1)
-    assert (found.tried, found.failed, found.seconds) == (tried, False, (10.0,))
-    assert {day for day, cases in nights.ran.items() if cases} == {first}
-    assert nights.skipped(3) == {MINE} and not nights.skipped(2), "after K nights it is tried again"
-
-
 def entry(
     uuid: str,
     took: float | None,
@@ -231,19 +180,3 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
     )
     found = Session({}, entries).job_seconds
     assert found == {"a": 10.0, "b": 20.0, "c": 5.0, "d": 30.0, "e": 7.0}
-
-
-@pytest.mark.parametrize(
-    ("started", "wanted"),
-    [
-        ("1970-01-01T01:01:40Z", 20.0),
-        ("1970-01-01T00:01:00Z", 3610.0),  # a clock that is behind: before the job was submitted
-        ("1970-01-01T01:02:01Z", 3610.0),  # and one that is ahead: after the end
-        ("", 3610.0),
-        ("today", 3610.0),
-    ],
-)
-def test_what_a_job_waited_in_the_queue_is_no_cost(started: str, wanted: float) -> None:
-    """An hour, and then it ran for 20 s."""
-    session = Session({}, (entry("a", 3610.0, 3720.0, "n1,n2", started=started),))
-    assert session.job_seconds == {"a": wanted}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,13 +104,6 @@ def test_each_node_of_the_job_must_answer(
     assert found == said
 
 
-def test_a_stranger_is_none_of_the_nodes_that_are_judged() -> None:
-    """Its name would be given to the scheduler as one to leave out."""
-    answered: dict[str, Any] = {"n1": {}, "n2.cluster": {}}
-    assert list(node_answers.of_job(answered, ["n1", "n2"])) == ["n1"]
-    assert list(node_answers.of_job(answered, [])) == ["n1", "n2.cluster"]
-
-
 def test_the_nodes_of_a_job_are_those_it_names_itself(tmp_path: Path) -> None:
     assert node_answers.job_nodes(tmp_path) == ()
     (tmp_path / node_answers.NODES_FILE).write_text("c1\nc2\n")
@@ -138,19 +130,6 @@ NODES = [
     node("n2", "DOWN+NOT_RESPONDING", "Reason=\x1b[31mNot responding\x07 [slurm@x] Comment=rack 7"),
     node("n1", "IDLE*"),
 ]
-
-
-def test_each_is_named_with_its_states_and_the_reason_beside_them() -> None:
-    """Without what a terminal would obey; those that the site misses are apart."""
-    found = node_answers.find_out_of_service(NODES, [])
-    first = "n1 (idle*)"
-    others = "n2 (down+not_responding: Not responding), n3 (drain+idle: bad DIMM in slot 4)"
-    assert ", ".join(map(str, found)) == f"{first}, {others}"
-    assert node_answers.missed(found) == []
-    found = node_answers.find_out_of_service(NODES, ["n[23]", "n4"])
-    assert node_answers.missed(found) == [f"not looked at though they must be in service: {others}"]
-    assert node_answers.others(found) == [f"not looked at because they are out of service: {first}"]
-    assert node_answers.read_out_of_service([asdict(node) for node in found]) == found
 
 
 @pytest.mark.parametrize(
@@ -190,9 +169,3 @@ def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> N
     assert node_answers.find_absent(names, ["n*", "n4"]) == []
     [said] = node_answers.find_absent(names, ["n*", "n9", "gpu*"])
     assert "has n9, gpu*, and the partition has no such node" in said
-
-
-def test_many_are_counted() -> None:
-    rows = [node(f"n{number:02}", "DOWN") for number in range(12)]
-    [said] = node_answers.missed(node_answers.find_out_of_service(rows, ["*"]))
-    assert said.endswith("n07 (down) and 4 more")

@@ -5,7 +5,6 @@ the site's own description of its rails.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -43,28 +42,6 @@ def rule(fact: str, *, same: bool = True, **more: Any) -> Rule:
     return Rule(fact, "w", "f", same=same, **more)
 
 
-def test_the_majority_decides_who_is_odd() -> None:
-    assert texts(nodes("kernel", "5.15", "5.15", "5.14", "5.15"), SAME) == [
-        "kernel is 5.14 on n3; 3 of 4 nodes have 5.15: kernels differ (to put it right: install "
-        "the same image)"
-    ]
-    assert texts(nodes("kernel", "5.15"), SAME) == []
-    (odd,) = judge(nodes("kernel", "a", "b", "b", "a"), SAME)
-    assert odd.nodes == ("n1", "n4", "n2", "n3") and "no value is that of most" in odd.text()
-
-
-def test_what_one_node_shows_all_must_show() -> None:
-    (odd,) = judge(nodes("kernel", "a", None, "a"), SAME)
-    assert odd.nodes == ("n2",) and "not to be read on n2" in odd.text()
-    (lone,) = judge(nodes("kernel", None, None, "a"), SAME)
-    assert lone.nodes == ("n3",), "a card that only one node has is odd, too"
-    least = rule("memory", same=False, at_least=80)
-    (odd,) = judge(nodes("memory", 90, None), least)
-    assert odd.nodes == ("n2",) and texts(nodes("memory", None, None), least) == []
-    (text,) = texts(nodes("memory", None, None), replace(least, required=True))
-    assert "not to be read on n1, n2; every node must show it" in text
-
-
 def test_what_is_required_of_some_cards_only_is_required() -> None:
     fact = "rate_gbit_per_s"
     optional = rule(fact, same=False, allowed=(400,), instances="mlx5_*")
@@ -87,16 +64,6 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
     assert text.startswith("pcie_width_of_card of eth0 is 16 where pcie_width is 4 on n1, n2; must")
     (text,) = texts({"n1": {"pcie_width_of_card": {"eth0": "16"}}}, equal)
     assert "16 where pcie_width is not to be read on n1" in text
-
-
-def test_what_the_site_states_of_a_rail_is_said_once() -> None:
-    facts = {f"n{mtu}": rail("up", 25, "eth0", mtu_bytes=mtu) for mtu in (8999, 9000, 1500)}
-    facts["n8999"] = facts["n9000"]
-    same = rule("mtu_bytes")
-    (text,) = texts(facts, same, fabrics=(ETH,))
-    assert text.startswith("mtu_bytes of eth0 is 1500 on n1500; the site says 9000 for eth")
-    (text,) = texts(facts, same)
-    assert text.startswith("mtu_bytes of eth0 is 1500 on n1500; 2 of 3 nodes have 9000")
 
 
 @pytest.mark.parametrize(
@@ -128,16 +95,6 @@ def test_numbers_may_be_near_each_other() -> None:
     assert "3700 on n3; 2 of 3 nodes do not show it" in text
     (text,) = texts(nodes("unix_s", "unlimited", "unlimited", 64), clock)
     assert "64 on n3; 2 of 3 nodes have unlimited" in text
-
-
-def test_rules_are_of_instances_and_partitions_and_notes_come_last() -> None:
-    facts = {name: {"mtu_bytes": {"ib0": name, "eth0": name}} for name in ("1", "2")}
-    some = rule("mtu_bytes", instances="ib*", partitions=("ndr",))
-    assert [odd.instance for odd in judge(facts, some, partition="ndr")] == ["ib0"]
-    assert judge(facts, some, partition="eth") == []
-    facts = {name: {"microcode": {"": name}, "kernel": {"": name}} for name in ("a", "b")}
-    found = judge(facts, rule("microcode", note=True), SAME)
-    assert [odd.note for odd in found] == [False, True]
 
 
 def rail(
@@ -194,45 +151,6 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     assert text.startswith("state of mlx5_0 is not to be read on n2")
 
 
-def test_one_sentence_for_the_same_on_many_ports() -> None:
-    ports = [f"mlx5_{number}:1" for number in range(10)]
-    card = {"firmware": dict.fromkeys(ports, "2")}
-    old = {"firmware": {**dict.fromkeys(ports, "1"), ports[9]: "0"}}
-    found = judge({"n1": card, "n2": old, "n3": card}, rule("firmware"))
-    assert [odd.instance for odd in found] == ports, "programs have each"
-    alike, other = node_judgement.texts(found)
-    assert alike.startswith(f"firmware of {', '.join(ports[:8])} and 1 more is 1 on n2; 2 of 3 ")
-    assert other.startswith("firmware of mlx5_9:1 is 0 on n2")
-
-
-@pytest.mark.parametrize(
-    ("fabric", "facts", "note"),
-    [
-        (IB, {"state": {"mlx5_0:1": "active"}}, False),
-        (IB, {"state": {"mlx5_0:1": "active"}, "rate_gbit_per_s": {"mlx5_0:1": "fast"}}, False),
-        (ETH, {"state": {"eth0": "up"}, "mtu_bytes": {"eth0": 9000}}, True),
-    ],
-)
-def test_a_described_rate_that_cannot_be_read_is_said(
-    fabric: Fabric, facts: dict[str, Any], note: bool
-) -> None:
-    (odd,) = judge({"n1": facts, "n2": facts}, fabrics=(fabric,))
-    assert (odd.fact, odd.nodes, odd.note) == ("rate_gbit_per_s", ("n1", "n2"), note)
-    assert "whether the port came up slower is not known" in odd.text()
-    undescribed = Fabric("x", fabric.transport, "cluster", (Rail(fabric.rails[0].device),))
-    assert judge({"n1": facts}, fabrics=(undescribed,)) == []
-
-
-def test_the_numa_node_of_a_rail_is_the_one_the_site_says() -> None:
-    described = replace(IB, rails=(Rail("mlx5_0", 400, numa_node=0),))
-    facts = {"n1": rail("active", numa_node=3), "n2": rail("active", numa_node=3)}
-    (text,) = texts(facts, fabrics=(described,))
-    assert text.startswith("numa_node of mlx5_0 is 3 on n1, n2; the site says 0 for ndr: nic_local")
-    known = {"n1": rail("active", numa_node=0), "n2": rail("active")}
-    assert texts(known, fabrics=(described,)) == [], "the kernel may not know"
-    assert texts(facts, fabrics=(IB,)) == [], "the site does not say"
-
-
 def test_an_address_belongs_to_one_node() -> None:
     def found(*addresses: str, name: str = "eth0", fabric: Fabric = ETH) -> list[OddNodes]:
         up = rail("up", 25, "eth0", mtu_bytes=9000)
@@ -279,24 +197,6 @@ def test_gpus_are_as_the_site_describes_them() -> None:
     ]
 
 
-def test_gpus_without_addresses_are_in_the_order_of_these() -> None:
-    described = (Gpu(numa_node=0), Gpu(numa_node=1))
-    assert gpu_texts({"n1": with_gpus(*GPUS)}, described) == []
-    (text,) = gpu_texts({"n1": with_gpus(*GPUS, numa=(0, 0))}, described)
-    assert text.startswith("numa_node of 0000:81:00.0 is 0 on n1; the site says 1")
-    (text,) = gpu_texts({"n1": with_gpus(*GPUS, device="1002:738c")}, described)
-    assert text.startswith("gpus is 0 on n1; the site says 2"), "those of AMD are none"
-
-
-def test_nothing_is_said_of_gpus_where_there_are_none() -> None:
-    rules = (rule("gpu"), rule("mig_mode"))
-    assert gpu_texts({"n1": {}, "n2": {}}, (), *rules) == []
-    unseen = partial(node_judgement.find_unseen, rules=rules, partition="batch")
-    assert unseen({"n1": {}}) == []
-    assert unseen({"n1": {}}, gpus=True)[0].startswith("no node shows gpu, mig_mode: nothing")
-    assert unseen({"n1": with_gpus(*GPUS)})[0].startswith("no node shows mig_mode: nothing")
-
-
 @pytest.mark.parametrize("names", ["n1", "n1, n2, n3"])
 def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -> None:
     other = ("0000:c1:00.0", "0000:e1:00.0")
@@ -319,9 +219,3 @@ def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -
     )
     unread = {"n1": {"gpu": kinds, "nvlinks": {}}} | dict.fromkeys(("n5", "n6", "n7"), good)
     assert f"{GPUS[0]} is not to be read on n1; 3 of 4" in gpu_texts(unread, (), among)[0]
-
-
-def test_a_gpu_that_the_site_does_not_describe_is_held_against_the_other_nodes() -> None:
-    facts = {"n1": with_gpus(*GPUS), "n2": with_gpus(*GPUS), "n3": with_gpus(GPUS[1], numa=(1,))}
-    (text,) = gpu_texts(facts, (), rule("gpu"), rule("numa_node"))
-    assert text.startswith("0000:41:00.0 is missing on n3; 2 of 3 nodes have it")

@@ -52,15 +52,6 @@ def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> N
     assert found.options == [last], "of several Slurm takes the last"
 
 
-@pytest.mark.parametrize(
-    ("option", "nodes"), [("exclude=n1,n2", "n1,n2"), ("--exclude=n1", "n1"), ("-x n1", "n1")]
-)
-def test_nodes_that_are_left_out_already_are_known(option: str, nodes: str) -> None:
-    found = preflight._EXCLUDE_OPTION.fullmatch(option)
-    assert found and found[1] == nodes
-    assert preflight._EXCLUDE_OPTION.fullmatch("--exclusive") is None
-
-
 def test_nodes_that_did_not_answer_are_left_out() -> None:
     """Two of the five that were asked; where half or more are odd or silent, nothing is
     known that would speak for the others.

@@ -10,8 +10,7 @@ import pytest
 from mpibench.night import preflight
 from mpibench.store.sessions import Session
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_report import changed, session_of
-from synthetic_session import case
+from synthetic_session import case, changed, session_of
 
 NIGHT = session_of(case(), uuid="night", time_start_unix=1_795_000_000.0)
 

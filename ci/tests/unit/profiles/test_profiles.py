@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import composed_profiles
-from composed_profiles import FILES, read, read_text, row, text_of
 from mpibench_tune import profiles
-from mpibench_tune.profiles import ProfiledCalls
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_tuning import PROFILE_FILES as FILES
+from synthetic_tuning import read, read_text, text_of
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -27,51 +26,6 @@ def test_every_form_gives_the_same_run(name: str) -> None:
     if name in ("mpip.txt", "ipm.xml", "darshan.txt", "plain.csv", "mpip_concise.txt"):
         assert found.wall_s == pytest.approx(4.0) and 0.05 < found.share_in_mpi < 0.3
         assert sum(one.seconds or 0 for one in found.calls) == pytest.approx(found.mpi_s, rel=0.01)
-
-
-def test_mpip_has_means_with_their_bounds_and_no_sizes_of_receives() -> None:
-    found = read("mpip.txt")
-    isend = row(found, "Isend")
-    assert (isend.smallest, isend.largest, isend.seconds) == (1024, 3072, pytest.approx(0.02))
-    assert row(found, "Irecv").message_bytes is None and row(found, "Waitall").message_bytes is None
-    assert found.imbalance == pytest.approx(1.0)
-
-
-def test_ipm_gives_shares_as_whole_vectors() -> None:
-    found = read("ipm.xml")
-    assert row(found, "Reduce_scatter").message_bytes == 1024
-    assert row(found, "Alltoall") == ProfiledCalls("Alltoall", 4096, 400, pytest.approx(0.6))
-    assert any("Reduce_scatter" in note for note in found.notes)
-
-
-def test_intel_statistics_give_communicators_and_leave_out_what_collectives_send() -> None:
-    found = read("intel_stats.txt")
-    assert row(found, "Alltoall") == ProfiledCalls("Alltoall", 4096, 400, None, 2)
-    assert "Csend" not in {one.call for one in found.calls}
-    assert found.mpi_s is None
-
-
-def test_aps_gives_means_and_nothing_where_the_volume_rounds_to_nothing() -> None:
-    found = read("aps.txt")
-    assert row(found, "Alltoall").message_bytes == pytest.approx(4096, rel=1e-3)
-    assert row(found, "Allreduce").message_bytes is None
-
-
-def test_spc_as_csv_are_the_same(tmp_path: Path) -> None:
-    lines = ["rank,counter,value"]
-    for rank in (0, 1):
-        lines += [
-            f"{rank},runtime_spc_OMPI_SPC_ISEND,500",
-            f"{rank},runtime_spc_OMPI_SPC_BYTES_SENT_USER,1024000",
-        ]
-    found = read_text(tmp_path, "open_mpi_spc.txt", "\n".join([*lines, ""]))
-    assert found.calls == (ProfiledCalls("Isend", 2048, 1000),)
-
-
-def test_darshan_has_bounds_from_its_ranges() -> None:
-    isend = row(read("darshan.txt"), "Isend")
-    assert (isend.smallest, isend.largest, isend.message_bytes) == (1024, 8192, 2048)
-    assert read("darshan.txt").calls == read("darshan.csv").calls
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ("open_mpi_spc.txt",)])
@@ -114,75 +68,3 @@ def test_a_count_that_is_no_number_is_refused_with_its_place(name: str, tmp_path
         read_text(tmp_path, name, text.replace(count, "1o00"))
     with refused_as("output-damaged", match="no text"):
         read_text(tmp_path, name, text.replace(count, "10\x0000"))
-
-
-def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
-    with refused_as("other-release"):
-        read_text(tmp_path, "plain.csv", "hello\n")
-    with refused_as("output-damaged"):
-        profiles.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("written", "call"),
-    [
-        ("mpi_allreduce_", "Allreduce"),
-        ("MPI_File_read_all", "File_read_all"),
-        ("PMPI_Isend", "Isend"),
-        ("Put", "Put"),
-    ],
-)
-def test_calls_have_one_name(written: str, call: str) -> None:
-    assert profiles.call_of(written) == call
-
-
-def test_equal_rows_are_added_and_unknown_times_stay_apart() -> None:
-    rows = [
-        ProfiledCalls("Bcast", 8, 2, 0.5),
-        ProfiledCalls("Bcast", 8, 3, 0.25),
-        ProfiledCalls("Bcast", 8, 1, None),
-        ProfiledCalls("Bcast", 16, 1, 0.1),
-    ]
-    assert profiles.gathered(rows) == (
-        ProfiledCalls("Bcast", 8, 5, 0.75),
-        ProfiledCalls("Bcast", 8, 1, None),
-        ProfiledCalls("Bcast", 16, 1, 0.1),
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "sentence"),
-    [
-        ("ipm.xml", 'ntasks="2"', 'ntasks="3"', "mixes ranks"),
-        ("ipm.xml", "?>", "?><!DOCTYPE x [<!ENTITY a 'b'>]>", "entities"),
-        ("intel_stats.txt", "Communication Activity by", "Something else", "no message sizes"),
-        ("intel_stats.txt", "Message size", "Message siz", "there is no Message size among"),
-        ("plain.csv", "0.1,2", "0.1,16", "mixes ranks"),
-        ("plain.csv", "call,bytes,", "call,size,", "no column 'bytes'"),
-        ("plain.csv", "0.1,2", "nan,2", "expected a number"),
-        ("plain.csv", "MPI_Isend", "M;PI", "not the name of an MPI call"),
-        ("mpip.txt", "@ MPI Task Assignment      : 1 n1\n", "", "task assignments"),
-        ("aps.txt", "Time(sec) ", "Zeit(sec) ", r"no column Time\(sec\)"),
-        ("open_mpi_spc.txt", "BYTES_SENT_USER -> 1024000", "BYTES_PUT -> 1", "without sizes"),
-        ("darshan.csv", "0,MPI_ISEND_CALL_COUNT,500", "0,MPI_ISEND_CALL_COUNT,600", "ranges of"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    name: str, old: str, new: str, sentence: str, tmp_path: Path
-) -> None:
-    text = text_of(name)
-    assert old in text
-    with pytest.raises(BadInput, match=sentence):
-        read_text(tmp_path, name, text.replace(old, new))
-
-
-def test_ranks_and_run_time_that_are_given() -> None:
-    """They fill what is missing, and contradict nothing."""
-    aps = composed_profiles.FOLDER / "aps.txt"
-    assert profiles.read(aps, 2, 250.0).share_in_mpi == pytest.approx(0.2)
-    with refused_as("output-mixed"):
-        profiles.read(aps, 2, 10.0)
-    with refused_as("nothing-measured"):
-        profiles.read(aps)
-    with refused_as("output-damaged"):
-        profiles.read(composed_profiles.FOLDER / "plain.csv", 4)

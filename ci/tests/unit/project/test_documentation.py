@@ -9,18 +9,17 @@ import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import typer
 from reframe.frontend import cli
 
-import documentation
+import synthetic_site
 from folders import OF_TOOLS, PRODUCT
 from mpibench.cli import app
 from reframe_tests.harness import command_line
-from reframe_tests.harness.sites import references
-from reframe_tests.harness.vocabulary import ROOT, Refusal
+from reframe_tests.harness.vocabulary import ROOT
 
 COMMAND = typer.main.get_command(app)
 
@@ -94,8 +93,8 @@ def fault_of(words: list[str]) -> str:
 
 
 SHOWN = [
-    (documentation.name_of(path), words)
-    for path in (*documentation.PAGES, *documentation.BESIDE)
+    (synthetic_site.name_of(path), words)
+    for path in (*synthetic_site.PAGES, *synthetic_site.BESIDE)
     for words in commands(path.read_text(), "mpibench")
 ]
 
@@ -105,15 +104,13 @@ def test_each_shown_command_exists_with_its_options() -> None:
     assert [(page, words) for page, words in SHOWN if fault_of(words)] == []
 
 
-def test_commands_are_read_and_one_that_does_not_exist_is_seen() -> None:
-    block = "    A=1 mpibench gait \\\n        --x SEL   # why\n"
-    text = f"Use `mpibench gate --jsn`.\n\n{block}\n```text\n$ mpibench locate [X]\n```\n"
-    shown = sorted(commands(text, "mpibench"))
-    assert shown == [["gait", "--x", "SEL"], ["gate", "--jsn"], ["locate", "X"]]
-    assert [bool(fault_of(words)) for words in shown] == [True, True, False]
+@cache
+def said(path: Path) -> tuple[str, ...]:
+    """Read once for both programs."""
+    return tuple(_said(path))
 
 
-def said(path: Path) -> Iterator[str]:
+def _said(path: Path) -> Iterator[str]:
     """Texts of a source file that may reach a user: all but docstrings,
     of which those of commands are their help.
 
@@ -131,14 +128,13 @@ def said(path: Path) -> Iterator[str]:
         )
         left_out |= {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
     for text in made:
-        parts = ((part, ast.unparse(part)) for part in text.values)
         yield "".join(
             str(part.value)
             if isinstance(part, ast.Constant)
             else command_line.REFRAME
-            if "REFRAME" in source
+            if "REFRAME" in ast.unparse(part)
             else " X "
-            for part, source in parts
+            for part in text.values
         )
     for node in ast.walk(tree):
         if (
@@ -186,30 +182,9 @@ def test_each_command_that_a_sentence_gives_to_be_pasted_is_one() -> None:
     assert faults == set()
 
 
-def test_each_shown_test_exists() -> None:
-    """``-n`` of ReFrame: some test has a name in which the part in
-    front of the parameters is to be found.
-    """
-    names = {*references.tests(), "NodePreflight", "MysuiteRing"}
-    wrong = []
-    for path in documentation.PAGES:
-        for words in commands(path.read_text(), "reframe"):
-            wanted = [
-                words[at + 1].partition("%")[0]
-                for at, word in enumerate(words[:-1])
-                if word == "-n"
-            ]
-            wrong += [
-                (path.name, one)
-                for one in wanted
-                if not any(re.search(one, name) for name in names) and one != "TEST"
-            ]
-    assert wrong == []
-
-
 def test_each_shown_script_and_study_exists() -> None:
     wrong = []
-    for path in (*documentation.PAGES, *documentation.BESIDE):
+    for path in (*synthetic_site.PAGES, *synthetic_site.BESIDE):
         text = path.read_text()
         scripts = {
             script
@@ -225,17 +200,3 @@ def test_each_shown_script_and_study_exists() -> None:
             if importlib.util.find_spec(f"studies.{name}") is None
         ]
     assert wrong == []
-
-
-def test_the_links_of_the_readme_lead_to_pages() -> None:
-    """Those of the pages themselves are checked when the site is built."""
-    text = documentation.README.read_text()
-    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
-    assert len(links) > 10 and all(Path(ROOT, link).is_file() for link in links)
-    assert len(text.splitlines()) <= 150, "a first page"
-
-
-def test_every_kind_of_refusal_has_a_row() -> None:
-    page = (ROOT / "docs/reference/commands.md").read_text()
-    [_, table, _] = re.split("## Refusals|## Selectors", page)
-    assert re.findall(r"(?m)^\| `([a-z-]+)` \|", table) == list(get_args(Refusal))

@@ -5,7 +5,6 @@ ReFrame that is too old or lacks our settings.
 from __future__ import annotations
 
 import ast
-import importlib
 import runpy
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-import typer
 
 import reframe_tests
 from mpibench import cli, exit_status
@@ -64,32 +62,6 @@ def test_no_accident_ends_as_an_answer_does(
     if status == 143:  # a step of a night that a signal ends ends the night
         with pytest.raises(exit_status.Interrupted):
             exit_status.run(run, ())
-
-
-def test_an_end_that_something_loaded_asks_for_is_no_answer(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``sys.exit()`` in a module that a command loads would print nothing and be "accepted"."""
-    (tmp_path / "it_ends.py").write_text("import sys\nsys.exit(0)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(
-        catalogue_command, "show", lambda group, **_: importlib.import_module("it_ends")
-    )
-    assert cli.main(["catalogue"]) == 70
-    assert "this is a defect of mpibench and no answer (SystemExit)" in capsys.readouterr().err
-
-
-def test_what_typer_and_the_program_end_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def end(group: str | None, **_: object) -> None:
-        raise typer.Exit(3)
-
-    monkeypatch.setattr(catalogue_command, "show", end)
-    assert [cli.main(words) for words in (["catalogue"], ["--help"], ["catalogue", "--none"])] == [
-        3,
-        0,
-        2,
-    ]
-    assert cli.main(["stacks", "build", "--jobs", "-1"]) == 2
 
 
 # ---- A centre's own ReFrame: too old is one sentence, and a start that our settings are not part

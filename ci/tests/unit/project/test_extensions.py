@@ -4,40 +4,33 @@ no file of the project is changed for them.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shutil
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from folders import PRODUCT
 from mpibench.stacks import probe, wheels
 from mpibench.stacks.spack import description
 from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.cases.job import transports
-from reframe_tests.harness.evidence import link_state, recorder, traffic
+from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.gpu import Memory
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.mpis.model import Mpi
-from reframe_tests.harness.sites import references, site, systems
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import provenance
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
-from synthetic_evidence import INTERFACE, exchange
-from synthetic_stack import made_stack, write_stack
-from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
+from synthetic_extensions import TORUS_MPI, torus_stack, write_extension
+from synthetic_stack import write_stack
 
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 
@@ -46,23 +39,6 @@ RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a site's own files, with the MPI in it."""
     return write_extension(tmp_path, monkeypatch)
-
-
-def test_its_metadata_and_fabric_are_accepted_and_without_the_folder_they_are_not(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = torus_stack(tmp_path / "stack")
-    assert metadata.read(stack).abi == "torus"
-    path = tmp_path / "site_configs" / "torus" / "system.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"system = {SYSTEM!r}\n")
-    [partition] = site.read_system(path)["partitions"]
-    assert site.fabrics_of(partition["extras"])["ring"].transport == "torus"
-    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with refused_as("configuration-unusable", match="'torus' is not one of"):
-        metadata.read(stack)
-    with refused_as("system-description", match="MPIBENCH_EXTENSIONS"):
-        site.read_system(path)
 
 
 def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> None:
@@ -91,52 +67,6 @@ DESCRIBED = TORUS_MPI.replace(
 ).replace(
     "import re\n", "import re\nfrom reframe_tests.harness.machine.transport import Transport\n"
 )
-
-
-def test_a_transport_by_its_name_alone_is_one_of_rdma_devices(folder: Path) -> None:
-    assert traffic.counter_names(RING) == ["link0/1"]
-    both = exchange({"lo": 0, "link0": 2e9, "link0/1": 2e9}, environment={})
-    [sentence] = traffic.check_traffic(both, RING, 2e9).sentences
-    assert "two networks were used at once" in sentence
-    assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1.0
-
-
-def test_its_transport_is_counted_as_it_is_described(folder: Path) -> None:
-    (folder / "mpis" / "torusmpi.py").write_text(DESCRIBED)
-    link = {"link0": {**INTERFACE, "addresses": ["10.0.0.1"]}}
-    own = exchange({"link0": 2e9}, [("10.0.0.1", "10.0.0.2", 5e8)], node__interfaces=link)
-    assert traffic.counter_names(RING) == ["link0"]
-    [sentence] = traffic.check_traffic(own, RING, 2e9).sentences
-    assert "the ranks themselves sent only 500 MB of at least 2.0 GB" in sentence
-    assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1000 / 1120
-    state = {"link0": {"mtu_bytes": 1500, "state": "up"}}
-    states = exchange({"link0": 0}, node__interfaces=link, init__links=state, finalize__links=state)
-    [sentence] = link_state.check_links(states, replace(RING, mtu_bytes=1100)).sentences
-    assert "MTU of 1500, the site says 1100" in sentence
-
-
-def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path) -> None:
-    (folder / "mpis" / "torusmpi.py").write_text(DESCRIBED)
-    stack = metadata.read(torus_stack(tmp_path / "stack"))
-    numbered = replace(RING, rails=(Rail("link_0"),))
-    assert transports.resolve_transport(stack, numbered).env["TORUS_LINK"] == "link_0"
-    for wrong in (RING, Fabric("dark", "cave", "cluster", (Rail("link0"),))):
-        with refused_as("system-description"):
-            transports.resolve_transport(stack, wrong)
-    path = tmp_path / "site_configs" / "torus" / "system.py"
-    path.parent.mkdir(parents=True)
-    for further in ({}, {"rails": [{"device": "link0"}]}, {"scope": "cluster"}):
-        fabric = {"transport": "cave", "scope": "node", **further}
-        partition = {**SYSTEM["partitions"][0], "extras": {"fabrics": {"dark": fabric}}}
-        path.write_text(f"system = { ({**SYSTEM, 'partitions': [partition]})!r}\n")
-        with refused_as("system-description") if further else contextlib.nullcontext():
-            site.read_system(path)
-
-
-def test_two_mpis_describe_a_transport_alike(folder: Path) -> None:
-    (folder / "mpis" / "other.py").write_text(DESCRIBED.replace('"torusmpi"', '"othermpi"'))
-    with refused_as("configuration-unusable", match="describe transport 'torus' differently"):
-        registry.transports()
 
 
 def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
@@ -194,18 +124,6 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
 )
 
 
-def test_an_mpi_of_a_folder_sends_memory_of_gpus(folder: Path) -> None:
-    (folder / "mpis" / "torusmpi.py").write_text(GPU_TORUS)
-    cuda, rocm = (
-        (made_stack("torusmpi", "2.1", gpu=gpu), replace(RING, memory=Memory("device", gpu)))
-        for gpu in ("cuda", "rocm")
-    )
-    setting = transports.resolve_transport(*cuda)
-    assert setting.env["TORUS_GPU"] == "link0!" and setting.proofs == ()
-    with pytest.raises(NotMeasured, match="nothing is known about ROCm memory"):
-        transports.resolve_transport(*rocm)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -248,12 +166,6 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
     with pytest.raises(BadInput, match=re.escape(words)) as caught:
         launchers.known()
     assert "torusmpi" in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_an_interrupt_while_a_file_is_read_remains_one(folder: Path) -> None:
-    (folder / "mpis" / "torusmpi.py").write_text("raise KeyboardInterrupt\n")
-    with pytest.raises(KeyboardInterrupt):
-        registry.known()
 
 
 @pytest.mark.parametrize("fault", ["none", "mpis", "misspelt", "link", "file", "rights"])
@@ -301,73 +213,4 @@ def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
     assert len(rows) > 15 and all(records._find_mistyped(row) == "" for row in rows)
 
 
-#: Which benchmark times a call of an application; how each suite
-#: that has release tarballs is built.
-NAMING = ("advice.py", "suite_builds.py")
 ROOMS = {"mpis": Path(registry.__file__).parent, "suites": Path(preamble.__file__).parent}
-
-
-@pytest.mark.parametrize(
-    ("literal", "rooms", "naming"),
-    [
-        (rf"""["'](?:{"|".join(registry.names())})["']""", ("mpis",), ()),
-        (r"""transport\s*(?:==|!=|in)\s*[("']""", ("mpis", "suites"), ()),
-        # One that is also the name of a group is what the test of that group has to say.
-        (
-            rf"""["'](?:{"|".join(catalogue.SUITES.keys() - catalogue.GROUPS.keys())})["']""",
-            ("suites",),
-            NAMING,
-        ),
-    ],
-    ids=["MPIs", "transports", "suites"],
-)
-def test_the_project_names_none_outside_its_folder(
-    literal: str, rooms: tuple[str, ...], naming: tuple[str, ...]
-) -> None:
-    """A literal name elsewhere is a table that a new MPI,
-    transport or suite would have to be added to.
-    """
-    own = {ROOMS[room] for room in rooms}
-    outside = [
-        path
-        for top in PRODUCT
-        for path in top.rglob("*.py")
-        if not own & {*path.parents} and path.name not in naming
-    ]
-    assert len(outside) > 100
-    assert not [
-        path
-        for path in outside
-        if path.parent.name != "instruments" and re.search(literal, path.read_text())
-    ]
-
-
-def test_the_recorder_names_no_mpi_and_no_launcher() -> None:
-    """What it must know of them stands in their records, and is
-    given to it by the compiler or the job.
-    """
-    mpis = registry.known().values()
-    families = launchers.known().values()
-    words = {word for row in (*mpis, *families) for word in (row.name, row.title, *row.settings)}
-    words |= {mpi.world for mpi in mpis if mpi.world}
-    words |= {word for row in families for of in vars(row.identity).values() for word in of}
-    text = recorder.SOURCE.read_text().replace("mpirun ... env", "")
-    assert {"ompi_mpi_comm_world", "SLURM_PROCID"} <= words
-    said = {word for word in words if re.search(rf"(?i)\b{re.escape(word)}", text)}
-    assert {word for word in said if len(word) > 3} == set()
-
-
-@pytest.mark.parametrize("name", ["lammpi.py", "lammpi/__init__.py"])
-def test_a_file_of_the_room_without_a_record_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    path = tmp_path / "a_room" / name
-    path.parent.mkdir(parents=True)
-    (tmp_path / "a_room" / "__init__.py").write_text('SHARED = ("model",)\n')
-    (tmp_path / "a_room" / "model.py").touch()
-    path.write_text("MPIS = ()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in [name for name in sys.modules if name.partition(".")[0] == "a_room"]:
-        monkeypatch.delitem(sys.modules, module)
-    with refused_as("file-missing", match=name):
-        records.load("a_room", "MPI", Mpi)

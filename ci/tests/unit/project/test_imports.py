@@ -21,11 +21,13 @@ FILES = {
     for path in sorted(folder.rglob("*.py"))
 }
 
+TREES = {module: ast.parse(path.read_text()) for module, path in FILES.items()}
+
 
 def imports(module: str) -> Iterator[str]:
     """Project modules that a module imports anywhere in its file."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(FILES[module].read_text())):
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom):
@@ -87,9 +89,9 @@ def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
 def test_tools_import_what_is_public() -> None:
     names = [
         f"{module}: {alias.name}"
-        for module, path in FILES.items()
+        for module, tree in TREES.items()
         if module.partition(".")[0] in OF_TOOLS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in CORE
         for alias in node.names
     ]
@@ -99,8 +101,8 @@ def test_tools_import_what_is_public() -> None:
 def test_a_name_means_one_class() -> None:
     """Whoever reads ``Record`` need not ask which one."""
     places: dict[str, list[str]] = {}
-    for module, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

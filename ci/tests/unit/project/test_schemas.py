@@ -49,19 +49,6 @@ FOUND = [
 ANCHORED = sorted({text for _, text in FOUND if text.endswith(("$", END))})
 
 
-def test_all_schemas_and_their_patterns_are_found() -> None:
-    names = {path.name for path in SCHEMAS}
-    assert names >= {
-        "system.schema.json",
-        "policy.schema.json",
-        "stack.schema.json",
-        "stacks.schema.json",
-        "spack.schema.json",
-    }
-    assert len(FOUND) > 25
-    assert len(ANCHORED) > 10
-
-
 @pytest.mark.parametrize("pattern", ANCHORED)
 def test_no_pattern_lets_a_newline_in_at_the_end(pattern: str) -> None:
     accepts = jsonschema.Draft202012Validator({"pattern": pattern}).is_valid

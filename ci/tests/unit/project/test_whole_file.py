@@ -59,27 +59,6 @@ def test_what_has_no_room_is_said_of_the_file_that_was_meant(
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_be_taken_is_said_of_the_file_that_was_meant(tmp_path: Path) -> None:
-    """As where a file is a mount of its own, or a folder has its name."""
-    (tmp_path / "page" / "x").mkdir(parents=True)
-    with (
-        pytest.raises(OSError, match="Is a directory") as refused,
-        replacing(tmp_path / "page") as partial,
-    ):
-        partial.write_text("new")
-    assert refused.value.filename == str(tmp_path / "page") and [
-        path.name for path in tmp_path.iterdir()
-    ] == ["page"]
-
-
-def test_a_page_half_of_which_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
-    path = tmp_path / "pages" / "compare.html"
-    whole_file.write_text(path, "before")
-    with pytest.raises(UnicodeEncodeError):
-        whole_file.write_text(path, "half \ud800")
-    assert path.read_text() == "before" and list(path.parent.iterdir()) == [path]
-
-
 def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("page")
     whole_file.write_text(tmp_path / "link", "text")

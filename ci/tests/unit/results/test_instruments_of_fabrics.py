@@ -13,20 +13,16 @@ from typing import Any
 
 import pytest
 
-from catalogue_launches import launches
-from instrument_output import resealed
 from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.benchmark import growing_node_counts
 from reframe_tests.harness.suites.instruments import bisection_facts
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
-from synthetic_stack import DOCUMENT
+from synthetic_stack import DOCUMENT, launches
 
 GROUP = "bisection"
 PLAIN = "bisection-mpich-n2.txt"
@@ -94,64 +90,7 @@ LOADED = "loaded_latency"
 NAME = "loaded_latency-mpich-n4.txt"
 
 
-def test_the_rows_are_those_of_one_run() -> None:
-    with refused_as("output-damaged"):
-        reader.parse(resealed(golden(NAME), 0, state="loaded"), source="job.out")
-
-
 # ---- Everything above as it is planned and read ----
-
-
-@pytest.mark.parametrize(
-    ("group", "ranks", "nodes", "words"),
-    [
-        ("bisection", 6, 3, "runs on 6 ranks of 3 nodes"),
-        ("growth", 8, 1, "runs on 8 ranks of 1 node"),
-        ("loaded_latency", 4, 4, "needs two ranks a node or more"),
-        ("loaded_latency", 6, 3, "runs on 6 ranks of 3 nodes"),
-    ],
-)
-def test_what_cannot_be_measured_says_why(group: str, ranks: int, nodes: int, words: str) -> None:
-    with pytest.raises(NotMeasured, match=words):
-        launches(group, ranks, nodes=nodes)
-
-
-def test_what_is_planned() -> None:
-    (halves,) = launches(GROUP, 8, level="smoke", nodes=4)
-    words = "--ppn 2 --repetitions 10 Bisection:1048576 Bisection_both_ways:1048576"
-    assert halves.args == tuple(words.split())
-    planned = launch(6, ppn=4, level="nightly")
-    words = "--nodes 2,4,6 --ppn 4 --repetitions 1000 Barrier Allreduce:8 Alltoall:8,64"
-    assert planned.args == tuple(words.split())
-    assert [item.sizes for item in planned.expected] == [(None,), (8,), (8, 64)]
-    variants = ("nodes=2", "nodes=4", "nodes=6")
-    assert {(item.ranks, item.variants) for item in planned.expected} == {(24, variants)}
-    (load,) = launches(LOADED, 8, level="smoke", nodes=4)
-    assert load.args == ("--ppn", "2", "--repetitions", "200")
-    names = {metric.name for metric in catalogue.metrics([planned, load])}
-    assert {"Barrier.nodes6.latency_p99", "Victim.alone.latency_p99.0000000008"} <= names
-    assert {"Victim_impact.impact_p99.0000000008", "Load.bandwidth.0000131072"} <= names
-    assert "Barrier.nodes*.latency_p50" in catalogue.planned_metrics(GROWTH)
-
-
-def test_node_counts_double_up_to_all() -> None:
-    for nodes, counts in {2: (2,), 3: (2, 3), 6: (2, 4, 6), 8: (2, 4, 8)}.items():
-        assert growing_node_counts(nodes) == counts
-
-
-@pytest.mark.parametrize(
-    ("group", "name", "ways"),
-    [
-        (GROUP, "Bisection.bandwidth.0001048576", {2: 1, 4: 2, 6: 3}),
-        (GROUP, "Bisection_both_ways.bandwidth.0001048576", {2: 2, 4: 4}),
-        ("transfer", "Uniband.bandwidth.0001048576", {1: 1, 2: 1, 16: 8}),
-        ("p2p", "PingPong.bandwidth.0004194304", {2: 1, 16: 1}),
-    ],
-)
-def test_its_sum_is_held_against_half_of_the_nodes(group: str, name: str, ways: Any) -> None:
-    for nodes, wanted in ways.items():
-        metrics = catalogue.metrics(launches(group, 2 * nodes, nodes=nodes))
-        assert [one.directions for one in metrics if one.name == name] == [wanted]
 
 
 @pytest.mark.parametrize(("name", "nodes", "across"), [(PLAIN, 2, 0.0), (CROSSING, 4, 1.0)])
@@ -241,24 +180,3 @@ def test_pairs_are_on_different_switches_where_that_can_be(
     found = paired(program, switches)
     assert found.pairs == pairs
     assert split in found.split
-
-
-def test_ranks_of_a_node_have_partners_on_the_other(program: Any) -> None:
-    found = paired(program, ["a", "b", "a", "b"], ppn=2)
-    assert found.pairs == [(0, 2), (4, 6)]
-    first = {0: (2, True), 1: (3, True), 4: (6, True), 5: (7, True)}
-    assert found.partner == first | {to: (rank, False) for rank, (to, _) in first.items()}
-
-
-@pytest.mark.parametrize(
-    ("samples", "ppn", "ratios"),
-    [
-        # Two nodes of 4 ranks take 3 rounds, six of them 5.
-        ([sample(2, 30.0), sample(6, 50.0)], 4, [pytest.approx(1.0)]),
-        ([sample(2, 10.0)], 1, []),
-        ([sample(2, 10.0), sample(4, None)], 1, []),
-        ([sample(2, 10.0), sample(4, 20.0, quantity="t_max_us")], 1, []),
-    ],
-)
-def test_growth_counts_the_rounds_of_all_ranks(samples: list[Sample], ppn: int, ratios) -> None:
-    assert [found.ratio for found in derived.compare_nodes(samples, ppn=ppn)] == ratios

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mpibench.judge import drift
-from mpibench.store.store import Store
 from reframe_tests.harness.sites.site import ROOT
-from refusals import refused_as
 from synthetic_verdicts import write_session
 
 
@@ -25,15 +22,3 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
     assert {stack for _, stack, _ in rows} == {"openmpi-spack"}
     assert sorted(system for system, *_ in rows) == ["system0", "system1", "system2"]
     assert all(900 < value < 1100 for *_, value in rows)
-
-
-def test_other_systems_files_are_not_looked_at(tmp_path: Path) -> None:
-    """What is damaged on one system stops nobody else."""
-    for number in range(2):
-        write_session(tmp_path, number, system=f"system{number}")
-    for path in tmp_path.glob("*/system=system1/*/*.parquet"):
-        path.write_bytes(path.read_bytes()[:-40])
-    assert Store(tmp_path).select("system0", "latest").values.height
-    assert drift.read(Store(tmp_path), "system0").nights.height == 1
-    with refused_as("file-unreadable", match="cut off"):
-        Store(tmp_path).select("system1", "latest")

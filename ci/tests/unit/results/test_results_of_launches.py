@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import pytest
 
-from catalogue_launches import launches
-from hpcc_outputs import on_grid
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.cases.results.measurement import (
-    fill_launch_time,
     least_bytes,
     name_uncounted,
 )
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.catalogue import ROWS, Launch
-from reframe_tests.harness.suites.gpcnet import GROUP, LOADED_GROUP, bound_of, nodes_tested
-from refusals import refused_as
+from reframe_tests.harness.suites.catalogue import ROWS
+from reframe_tests.harness.suites.gpcnet import LOADED_GROUP, bound_of, nodes_tested
 from studies.output_damage import golden
-from synthetic_conditions import simple_condition
+from synthetic_evidence import on_grid, simple_condition
+from synthetic_stack import launches
 
 #: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
 LINK_DOWN = """\
@@ -28,20 +25,6 @@ LINK_DOWN = """\
 [1795272961.100037] [c2:208  :0]     ucp_context.c:1381 UCX  WARN  network device 'eth1g' is not available, please use 'lo'(tcp)
 [1795272961.145571] [c2:208  :0]       rdmacm_cm.c:953  UCX  DIAG  rdma_create_event_channel failed: No such device
 Abort(473056527) on node 0: Fatal error in internal_Init_thread: Other MPI error, error stack:
-"""
-#: MVAPICH2 2.3.7, shortened: two settings that exclude each other.
-STACK = """\
-Fatal error in PMPI_Init_thread: Other MPI error, error stack:
-MPIR_Init_thread(493)..............: 
-MPID_Init(419).....................: channel initialization failed
-MPID_nem_tcp_get_business_card(436): 
-MPID_nem_tcp_init(314).............: Only one of A and B environment variables are allowed, but both were set.
-"""
-#: Slurm 22.05: slurmd of one node is dead.
-NO_SLURMD = """\
-srun: error: Task launch for StepId=5.1 failed on node c2: Communication connection failure
-srun: error: Application launch failed: Communication connection failure
-srun: Job step aborted
 """
 
 
@@ -52,106 +35,7 @@ def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted()
     )
 
 
-def test_the_end_that_lost_its_device_is_quoted_and_not_the_one_that_could_not_reach_it() -> None:
-    other = (
-        "[1795272961.090000] [c1:29  :0]          select.c:639  UCX  ERROR no active messages "
-        "transport to <peer>: "
-    )
-    other += "self/memory - iface id differs (1 vs 2), tcp/eth1g - not available\n"
-    for text in (other + LINK_DOWN, LINK_DOWN + other):
-        assert excerpt(text) == excerpt(LINK_DOWN)
-
-
-def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
-    said = (
-        "Fatal error in PMPI_Init_thread: Only one of A and B environment variables are "
-        "allowed, but both were set."
-    )
-    assert excerpt(STACK + STACK) == said
-    assert excerpt(STACK + "MPI_Finalize failed\n") == said
-    assert excerpt(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
-
-
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        (
-            "[n1:26686] *** Process received signal ***\n[n1:26686] Signal: Segmentation fault "
-            "(11)\n[n1:26686] Signal code: Invalid permissions (2)\n",
-            "the CPU touched memory that is not its own",
-        ),
-        (
-            "MPICH ERROR [Rank 0] [job id 7.0] [Sat Nov 28 07:00:00 2026] [n1] - Abort(-1) "
-            "(rank 0 in comm 0): MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL "
-            "library is not linked\n (Other MPI error)",
-            "the program is not linked with libmpi_gtl_cuda",
-        ),
-        (
-            "The user requested CUDA support with the --mca mpi_cuda_support 1 flag\nbut the "
-            "library was not compiled with any support.",
-            "this Open MPI was built without CUDA",
-        ),
-        (
-            "[osu_util_mpi.c:3119] CUDA call 'cudaSetDevice(dev_id)' failed with 35: CUDA "
-            "driver version is insufficient for CUDA runtime version ",
-            "the node's NVIDIA driver is older than the program's CUDA",
-        ),
-        (
-            "n1: Test CUDA failure all_reduce.cu:40 'an illegal memory access was "
-            "encountered'\nsrun: error: n1: task 0: Exited with exit code 3",
-            "NCCL says more in the job's files *.debug.*",
-        ),
-        ("hipErrorNoDevice: no ROCm-capable device is detected", "the rank sees no GPU"),
-    ],
-)
-def test_a_launch_that_failed_for_its_gpus_says_why(text: str, remedy: str) -> None:
-    """Lines as the sources of error_excerpt.py have them."""
-    assert f"({remedy}" in excerpt(text)
-
-
-OURS = "mpibench: n1: local rank 3 gets no GPU: CUDA_VISIBLE_DEVICES=0,1 has no entry 3."
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("\n \n", ""),
-        ("bye\n", "bye"),
-        ("warm\nFatal error in MPI_Init\nbye\n", "Fatal error in MPI_Init"),
-        ("error: first\nsh: /x: No such file or directory\n", "sh: /x: No such file or directory"),
-        ("x" * 1000, "x" * 300),
-        (f"{NO_SLURMD}{OURS}\nsrun: error: n1: task 3: Exited", OURS),
-        (NO_SLURMD, NO_SLURMD.splitlines()[0]),
-    ],
-)
-def test_what_else_may_be_there(text: str, wanted: str) -> None:
-    assert excerpt(text) == wanted
-
-
-def test_a_launch_that_slurm_did_not_understand_says_what_to_do() -> None:
-    """Slurm 22.05 and MPICH 5.0.2 with UCX 1.20: the ranks wait until they are ended."""
-    said = "slurmstepd-c1: error: mpi/pmi2: invalid client request"
-    assert excerpt(f"{said}\n{NO_SLURMD}").startswith(f"{said} (MPICH 5.0 with UCX can send ")
-
-
 # ---- The time of a whole launch, where that is what is measured ----
-
-
-def test_a_program_that_prints_no_time_has_that_of_its_launch() -> None:
-    init, hello = launches("startup_osu", nodes=2)
-
-    def records(launch: Launch, name: str) -> list[reader.Record]:
-        text = golden(f"osu/osu-7.5-mpich-n2-{name}.txt")
-        return reader.complete(reader.parse(text), launch.expected)
-
-    printed = records(init, "init")
-    assert fill_launch_time(init, printed, 1.25) == fill_launch_time(init, printed, None) == printed
-    (record,) = fill_launch_time(hello, records(hello, "hello"), 1.25)
-    assert (record.benchmark, record.variant, record.ranks) == ("osu_hello", "nodes=2", 2)
-    assert record.values == {"time_s": 1.25}
-    for seconds in (None, 0.0):
-        with refused_as("session-missing", match="no time of launch osu_hello"):
-            fill_launch_time(hello, records(hello, "hello"), seconds)
 
 
 # ---- What a launch must have sent, of what it printed; and that nothing
@@ -183,33 +67,12 @@ def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:
     assert judged("nas_s", "npb-3.4-ep-n2.txt", 2, fabric=SHM) == (0.0, [])
 
 
-def test_what_hpccs_ranks_do_by_themselves_is_named() -> None:
-    least, [note] = judged("hpcc", "hpcc-1.5.0-n2.txt", 2, level="smoke")
-    # HPL, PTRANS, MPIRandomAccess, MPIFFT, two rings of 2 MB and of 8
-    # bytes, as test_hpcc_volume counts them.
-    assert least == 691_200 + 2_048_000 + 2_097_152 + 524_288 + 2 * 4 * 2_000_000 + 2 * 4 * 8
-    names = note.partition("lo carried: ")[2].partition(" (")[0].split(", ")
-    single = {"SingleDGEMM", "StarDGEMM", "StarRandomAccess", "StarFFT"}
-    assert {*names} == single | {f"StarSTREAM_{each}" for each in ("Copy", "Scale", "Add", "Triad")}
-
-
 def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
     """Of a square grid with two ranks a node; with one a node it leaves them."""
     two, notes = judged("hpcc", on_grid(2, 2), 4, 2, ETH, level="smoke")
     assert [note for note in notes if "PTRANS (its grid of ranks is drawn by chance" in note]
     four, notes = judged("hpcc", on_grid(2, 2), 4, 4, ETH, level="smoke")
     assert not [note for note in notes if "PTRANS" in note] and four > two > 0
-
-
-def test_the_first_measurement_of_gpcnet() -> None:
-    """By hand, on two nodes of a rank each: 30 rings, 200 x 2
-    messages of 8 bytes or 8 x 8 x 2 of 128 KiB.
-    """
-    least, notes = judged(GROUP, "gpcnet-1.3-network_test-n2-mpich.txt", 2, 2, ETH)
-    latency = 2 * 30 * 200 * 2 * 8
-    bandwidth = 2 * 30 * 8 * 8 * 2 * 131072
-    assert least == 2 * latency + 4 * bandwidth + 2 * 200 * 8 + 2 * 64 * 4096
-    assert not notes
 
 
 def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:

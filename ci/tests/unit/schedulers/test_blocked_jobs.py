@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from reframe.core.exceptions import JobBlockedError
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
 from reframe_tests.harness.launchers.schedulers import slurm_shared
@@ -83,41 +82,3 @@ def test_a_job_whose_nodes_are_in_use_waits(
     queue.slurm._cancel_if_blocked(queue.jobs)
     queue.slurm._cancel_if_blocked(queue.jobs, {"7": [BUSY], "8": ["Priority", BUSY]})
     assert not queue.cancelled and all(job._exception is None for job in queue.jobs)
-
-
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize(
-    ("reason", "states"),
-    [
-        (BUSY, ("DOWN",)),
-        (BUSY, ("ALLOCATED+DRAIN",)),
-        (BUSY, ("ALLOCATED", "DOWN+NOT_RESPONDING")),
-        (BUSY, ()),
-        ("ReqNodeNotAvail", ("ALLOCATED",)),
-    ],
-)
-def test_a_job_whose_nodes_are_out_of_service_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch, scheduler: Any, reason: str, states: tuple[str, ...]
-) -> None:
-    queue = Queue(monkeypatch, scheduler, reason, *states)
-    queue.slurm._cancel_if_blocked(queue.jobs)
-    assert queue.cancelled == ["7", "8"]
-    assert all(
-        isinstance(job._exception, JobBlockedError) and reason in str(job._exception)
-        for job in queue.jobs
-    )
-
-
-def test_nothing_is_asked_where_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
-    for job in queue.jobs:
-        job.state = "RUNNING"
-    queue.slurm._cancel_if_blocked(queue.jobs)
-    assert not queue.asked and not queue.cancelled
-
-
-def test_registered_twice_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
-    slurm_shared.register()
-    queue.slurm._cancel_if_blocked(queue.jobs)
-    assert queue.asked == ["squeue", "scontrol", "scontrol"], "one question for each job"

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
 from reframe_tests.harness.launchers.schedulers import slurm_shared
@@ -238,32 +237,6 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
     assert "started none of its cases" in str(job._exception)
 
 
-def test_an_end_in_order_without_the_end_of_a_case_that_was_started_is_a_loss(slurm: Slurm) -> None:
-    jobs = [slurm.case(), slurm.case()]
-    run(slurm.spool(), 1)
-    run(slurm.spool(), 2, "")
-    (slurm.spool() / "ended").touch()
-    slurm.states["101"] = "COMPLETED"
-    slurm.scheduler.poll(*jobs)
-    assert jobs[1].state == "CANCELLED" and jobs[1].exitcode
-
-
-def test_a_spool_that_cannot_be_used_fails_its_cases_and_no_session(slurm: Slurm) -> None:
-    """A full disk or a file server that is away for a while: what comes
-    fails with a sentence, what is there goes on.
-    """
-    first = slurm.case()
-    for name in (".alive", ".000002.limit"):
-        (slurm.spool() / name).mkdir()
-    with pytest.raises(JobSchedulerError, match="cannot be put into an allocation"):
-        slurm.case()
-    slurm.clock += slurm_shared.BEAT_S
-    slurm.scheduler.poll(first)
-    run(slurm.spool(), 1)
-    slurm.scheduler.poll(first)
-    assert first.state == "COMPLETED"
-
-
 def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:
     jobs = [slurm.case(), slurm.case()]
     run(slurm.spool(), 1, "")
@@ -278,46 +251,3 @@ def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slur
     (slurm.spool() / "000001.done").write_text("143 0 5\n")
     slurm.scheduler.poll(*jobs)
     assert jobs[0].state == "CANCELLED" and jobs[0].exitcode == 143
-
-
-def test_an_allocation_that_nobody_waits_for_is_cancelled_while_it_is_pending(slurm: Slurm) -> None:
-    job = slurm.case()
-    slurm.states["101"] = "PENDING"
-    slurm.scheduler.poll(job)
-    assert job.state == "PENDING"
-    slurm.scheduler.cancel_many([job])
-    assert job.state == "CANCELLED" and slurm.cancelled == ["101"]
-
-
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["same partition", "another partition"])
-def test_nodes_that_nothing_runs_on_are_given_back_to_a_case_that_waits_for_nodes(
-    slurm: Slurm, elsewhere: bool
-) -> None:
-    first = slurm.case(2, 1)
-    mine = slurm.scheduler
-    slurm.scheduler = SlurmShared() if elsewhere else mine
-    slurm.states["102"] = "PENDING"
-    second = slurm.case(1, 1)
-    closed = slurm.spool() / "closed"
-
-    def look(seconds: float = 0.0) -> bool:
-        slurm.clock += seconds
-        mine.poll(first)
-        slurm.scheduler.poll(second)
-        return closed.exists()
-
-    assert not look(slurm_shared.PENDING_S), "it runs a case"
-    run(slurm.spool(), 1)
-    assert not look(), "the next case may come"
-    assert look(slurm_shared.GIVE_WAY_S)
-    assert not (slurm.spool(1) / "closed").exists()
-
-
-def test_idle_nodes_are_kept_while_nobody_waits_for_nodes(slurm: Slurm) -> None:
-    first = slurm.case(2, 1)
-    second = slurm.case(1, 1)
-    run(slurm.spool(), 1)
-    for _ in range(3):
-        slurm.clock += 60
-        slurm.scheduler.poll(first, second)
-    assert not (slurm.spool() / "closed").exists(), "the other allocation has its nodes"

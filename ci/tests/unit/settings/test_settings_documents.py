@@ -19,9 +19,8 @@ from mpibench_tune import documents
 from mpibench_tune.choice import Recommendation, recommend
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
-from synthetic_settings import ALL, ENVIRONMENT, INTEL, measured, registered, variables_of
+from synthetic_tuning import ALL, ENVIRONMENT, INTEL, measured, registered, variables_of
 
 PLACE = {"pinning": "bunch", "ppn": 2, "mpi": "intelmpi", "lock_hash": None}
 NOT_SET_UP = {"evidence": "missing", "result": "fail", "fail_phase": "setup", "condition": "{}"}
@@ -36,10 +35,6 @@ def only(folder: Path) -> Recommendation:
     found = recommend(Store(folder), "testbed", INTEL.name, ALL)
     (row,) = found.rows
     return row
-
-
-def said(row: Recommendation) -> str:
-    return "\n".join([*row.reasons, *(one.text for _, one in row.gains)])
 
 
 def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: Path) -> None:
@@ -57,68 +52,6 @@ def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: P
     gains = dict(row.gains)
     assert gains["fabric"].times == pytest.approx(4.0, rel=0.02) and gains["fabric"].low > 3.5
     assert gains["pinning"].times == pytest.approx(1.3, rel=0.02)
-
-
-def test_noise_of_single_sizes_hides_no_large_difference(tmp_path: Path) -> None:
-    """Sizes that vary by a factor of two each, as on a busy
-    machine, and a fabric ten times as slow.
-    """
-    measured(tmp_path, 1, noise=0.7, repeats=3)
-    measured(tmp_path, 2, fabric="eth1g", factor=10.0, noise=0.7, repeats=3)
-    row = only(tmp_path)
-    assert row.fabric == "eth10g", said(row)
-
-
-def test_a_fabric_that_is_slower_for_some_sizes_is_not_set(tmp_path: Path) -> None:
-    measured(tmp_path, 1, change=lambda benchmark, size, stack: 2.0 if size <= 1024 else 0.2)
-    measured(tmp_path, 2, fabric="eth1g")
-    row = only(tmp_path)
-    assert row.fabric == "" and "but slower for small messages" in said(row)
-
-
-@pytest.mark.parametrize("slow", [1.005, 3.0])
-def test_a_fabric_the_mpi_takes_by_itself_is_not_set(slow: float, tmp_path: Path) -> None:
-    """Only where forcing helps by more than noise."""
-    own = {"fabric": "shipped", "transport": "as_shipped", "environment": {}, "factor": slow}
-    measured(tmp_path, 1, pinning="default", noise=0.02)
-    measured(tmp_path, 2, pinning="default", noise=0.02, **own)
-    assert only(tmp_path).fabric == ("eth10g" if slow > 2 else "")
-
-
-def test_no_pinning_is_better_than_one_that_was_not_compared(tmp_path: Path) -> None:
-    measured(tmp_path, 1)
-    row = only(tmp_path)
-    assert row.pinning == "default" and "I_MPI_PIN" not in variables_of(row)
-    measured(tmp_path, 2, pinning="default", noise=0.02)
-    assert only(tmp_path).pinning == "default"
-
-
-def test_fabrics_inside_a_node_are_not_set_where_jobs_use_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shm = {"transport": "shm", "scope": "node"}
-    measured(tmp_path, 1, fabric="shm", environment={"I_MPI_FABRICS": "shm"}, **shm)
-    assert variables_of(only(tmp_path)) == {"I_MPI_FABRICS": "shm"}
-    site_of(monkeypatch, fabrics={"shm": shm, "eth": {"transport": "tcp", "scope": "cluster"}})
-    assert only(tmp_path).variables == ()
-
-
-def test_what_the_site_sets_anyway_is_part_of_what_was_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured(tmp_path, 1, environment={**ENVIRONMENT, "I_MPI_EXTRA": "$(touch made)"})
-    site_of(monkeypatch, recommended=[{"stacks": ["*"], "env_vars": {"I_MPI_EXTRA": "other"}}])
-    (one,) = [one for one in only(tmp_path).variables if one.purpose == "site"]
-    assert (one.name, one.value) == ("I_MPI_EXTRA", "$(touch made)")
-
-
-def test_nothing_proven_is_refused(tmp_path: Path) -> None:
-    measured(tmp_path, 1, evidence="contradicted", result="fail")
-    with pytest.raises(NotMeasured):
-        only(tmp_path)
-    measured(tmp_path, 2)
-    with pytest.raises(NotMeasured, match="proven is intelmpi-wheels"):
-        recommend(Store(tmp_path), "testbed", "mpich-wheels", ALL)
 
 
 def test_measurements_of_another_version_prove_nothing(
@@ -222,12 +155,6 @@ def test_memory_of_gpus_is_no_other_fabric(
     measured(tmp_path, 1, pinning="default")
     measured(tmp_path, 2, where={**PLACE, "fabric": "eth10g_device", "pinning": "default", **how})
     assert only(tmp_path).fabric == "eth10g"
-
-
-def test_a_fabric_that_was_skipped_was_not_measured(tmp_path: Path) -> None:
-    measured(tmp_path, 1, result="skip", evidence="")
-    measured(tmp_path, 2, fabric="eth1g", pinning="default")
-    assert only(tmp_path).fabric == "eth1g"
 
 
 def site_of(monkeypatch: pytest.MonkeyPatch, **extras: Any) -> None:

@@ -21,7 +21,7 @@ from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_settings import ALL, INTEL, measured, registered, variables_of
+from synthetic_tuning import ALL, INTEL, measured, registered, variables_of
 
 
 @pytest.fixture(autouse=True)
@@ -67,13 +67,6 @@ def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     assert variables_of(row)["I_MPI_ADJUST_ALLTOALL"] == "2:512-2048@4-4"
     said = "\n".join(documents.facts(found, row))
     assert "MPI_Alltoall is up to 2.00 (1.60 to 2.50) times as fast" in said
-
-
-@pytest.mark.parametrize("other", [{"fabric": "eth1g"}, {"pinning": "bunch"}])
-def test_what_is_for_another_condition_is_not_set(tmp_path: Path, other: dict[str, str]) -> None:
-    install(**other)  # type: ignore[arg-type]
-    [row] = recommended(tmp_path / "data").rows
-    assert row.tuned is None
 
 
 def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from monitoring_servers import RULES
+from servers import RULES
 
 pytest.importorskip("grafana_foundation_sdk", reason="[python] Grafana's models need Python 3.11")
 
@@ -46,12 +45,3 @@ def as_grafana_reads(board: Any) -> Any:
 
 def test_the_board_is_what_grafana_reads_and_nothing_else() -> None:
     assert list(unknown(BOARD, as_grafana_reads(BOARD))) == []
-
-
-def test_panels_do_not_overlap() -> None:
-    cells: set[tuple[int, int]] = set()
-    for panel in BOARD["panels"]:
-        x, y, width, height = (panel["gridPos"][key] for key in "xywh")
-        own = set(itertools.product(range(x, x + width), range(y, y + height)))
-        assert not own & cells and x + width <= 24, panel["title"]
-        cells |= own

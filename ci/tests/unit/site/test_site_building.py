@@ -4,9 +4,7 @@ further night writes, and what is never written.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,13 +14,20 @@ import pytest
 from mpibench.store import records
 from mpibench.store.store import Store
 from mpibench_site import site as building
-from mpibench_site.site import SiteWriter, references_title
+from mpibench_site.site import SiteWriter
 from page_reader import Reader
-from reframe_tests.harness.samples import NO_REFERENCE, PASS
-from refusals import refused_as
-from site_nights import GAPS, NIGHTS, RED, SLOWER_FROM, TWICE, write_night, write_nights
-from synthetic_report import HOSTILE
-from synthetic_verdicts import FIRST, write_session
+from synthetic_session import HOSTILE
+from synthetic_verdicts import (
+    FIRST,
+    GAPS,
+    NIGHTS,
+    RED,
+    SLOWER_FROM,
+    TWICE,
+    write_night,
+    write_nights,
+    write_session,
+)
 
 NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 
@@ -47,19 +52,6 @@ def text_of(page: Path) -> str:
 def date(number: int) -> str:
     day = FIRST + timedelta(days=number)
     return f"{day.day} {day:%b %Y}"
-
-
-def night_page(top: Path, session: str) -> Path:
-    (found,) = top.glob(f"site/*/nights/*-{building.digest(session)}.html")
-    return found
-
-
-def test_a_metric_without_reference_is_not_counted_as_one() -> None:
-    held = {"outcome": PASS}
-    without = {"outcome": NO_REFERENCE}
-    assert references_title([held]) == "1 reference"
-    assert references_title([held, held, without]) == "2 references, 1 metric without"
-    assert references_title([without] * 15) == "0 references, 15 metrics without"
 
 
 def test_every_link_between_pages_leads_somewhere(year: tuple[Path, dict[int, str]]) -> None:
@@ -117,74 +109,6 @@ def test_the_calendar_is_green_for_nothing_that_was_not_measured(
     assert counted["red"] == NIGHTS - SLOWER_FROM
     assert counted["green"] == SLOWER_FROM - len(GAPS) - 1
     assert any(date(TWICE) in said and "(2 sessions)" in said for _, said in cells)
-
-
-def test_the_red_night_names_case_output_and_what_changed(
-    year: tuple[Path, dict[int, str]],
-) -> None:
-    top, ids = year
-    page = night_page(top, ids[RED])
-    text = text_of(page)
-    assert "asked for eth1g, 2.1 GB went over lo" in text and "1 skipped: no cores left" in text
-    assert text.index("no cores left") > text.index("Key figures"), "what was skipped comes last"
-    proof = page.with_name(f"{page.stem}-proof.html").read_text()
-    assert "libfabric: no such device: eth1" in proof and "&lt;b&gt;not markup&lt;/b&gt;" in proof
-    links = [one["href"] or "" for one in Reader(proof).named("a")]
-    assert any(link.endswith("/jobs/43/rfm_job.out") for link in links)
-    slower = text_of(night_page(top, ids[SLOWER_FROM]))
-    assert "kernel release" in slower and "6.1.0-21" in slower and "Uniband" in slower
-
-
-def test_values_of_a_family_have_bounds_and_line_rate(year: tuple[Path, dict[int, str]]) -> None:
-    text = min(year[0].glob("site/*/metrics/data/uniband-*.2026-01.js")).read_text()
-    found = re.fullmatch(r"mpibenchValues\((\{.*?\}),(\{.*\})\);\n", text)
-    header, values = map(json.loads, found.groups())
-    assert len(header["days"]) == len(header["pages"])
-    assert [0, 900.0, None, 1250.0] in [step for row in values.values() for step in row[3]]
-    median, low, high, _ = next(iter(values.values()))
-    assert all(a <= b <= c for a, b, c in zip(low, median, high, strict=True) if b is not None)
-
-
-def test_a_further_night_writes_only_what_is_new(tmp_path: Path) -> None:
-    """And what another program kept is not trusted."""
-    ids = write_nights(tmp_path / "dataset", 16)
-    day = FIRST + timedelta(days=15, hours=9)
-    first = build(tmp_path, day)
-    again = build(tmp_path, day)
-    assert again.written == 0 and again.unchanged == first.written
-    for text in ("", '{"files": 1, "program": 2}'):
-        (tmp_path / ".site-kept" / "manifest.json").write_text(text)
-        assert build(tmp_path, day).written == first.written
-    shutil.rmtree(tmp_path / ".site-kept")
-    assert build(tmp_path, day).written == first.written
-    paths = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
-    old = {path: path.stat().st_mtime_ns for path in paths}
-    write_night(tmp_path / "dataset", 16)
-    build(tmp_path, FIRST + timedelta(days=16, hours=9))
-    changed = {path.parent.name for path, when in old.items() if path.stat().st_mtime_ns != when}
-    assert "nights" not in changed and "assets" not in changed
-    assert {"site", "metrics", "data", "cases"} <= changed
-    # What is withdrawn later is shown, and no part of the curves.
-    Store(tmp_path / "dataset").withdraw(ids[3], "wrong cable")
-    build(tmp_path)
-    page = night_page(tmp_path, ids[3])
-    assert "wrong cable" in page.read_text()
-    curves = tmp_path.glob("site/*/metrics/data/*.2026-*.js")
-    assert not [one for one in curves if page.stem in one.read_text()]
-    (changes,) = tmp_path.glob("site/*/metrics/data/changes.js")
-    assert "wrong cable" in changes.read_text()
-
-
-def test_pages_of_sessions_that_are_gone_go_and_nothing_else(tmp_path: Path) -> None:
-    ids = write_nights(tmp_path / "dataset", 3)
-    build(tmp_path)
-    page = night_page(tmp_path, ids[1])
-    kept = tmp_path / "site" / "CNAME"
-    kept.write_text("of the centre")
-    for path in (tmp_path / "dataset").rglob(f"{ids[1]}*"):
-        path.unlink()
-    build(tmp_path)
-    assert not page.exists() and kept.read_text() == "of the centre"
 
 
 def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
@@ -252,20 +176,6 @@ def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
     assert f"A night stored no session: {said[0]}" in page.read_text()
     cells = re.findall(r'<td class="day (\w+)"', page.read_text())
     assert cells.count("red") == 1 and cells.count("none") == 1
-
-
-def test_bad_input_is_refused(tmp_path: Path) -> None:
-    write_nights(tmp_path / "dataset", 1)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("x")
-    (tmp_path / "file").write_text("x")
-    for code, dataset, site in (
-        ("session-missing", "none", "site"),
-        ("not-ours", "dataset", "mine"),
-        ("cannot-write", "dataset", "file/site"),
-    ):
-        with refused_as(code):
-            building.build(Store(tmp_path / dataset), tmp_path / site)
 
 
 def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(

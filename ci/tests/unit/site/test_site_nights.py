@@ -18,8 +18,7 @@ from mpibench.store.store import Store
 from mpibench_site import site
 from mpibench_site.site import SiteNight
 from refusals import refused_as
-from site_nights import gate
-from synthetic_verdicts import FIRST, by, write_session
+from synthetic_verdicts import FIRST, by, gate, write_session
 
 HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
 MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
@@ -84,14 +83,6 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
         only(tmp_path)
 
 
-def test_a_night_that_the_gate_passed_for_its_history_is_green(tmp_path: Path) -> None:
-    session = write_session(tmp_path, 0)
-    for judged, state in ((0, "unjudged"), (21, "green")):
-        records.answer(tmp_path, session, records.GATE, "nightly", [], judged=judged)
-        assert only(tmp_path).state.name == state
-    assert "21 metrics as in the nights before" in only(tmp_path).finding
-
-
 def test_a_night_that_the_gate_did_not_judge_is_not_green(tmp_path: Path) -> None:
     for number in range(8):
         noisy = by((1.0, 3.0, 9.0, 2.0)[number % 4])
@@ -115,41 +106,6 @@ def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Pa
     green, red = judged(tmp_path)
     assert (green.state.name, red.state.name, red.run) == ("green", "red", "nightly")
     assert "cannot be read" in red.finding
-
-
-def confirmed(folder: Path, cases: Any, again: Any) -> list[SiteNight]:
-    """A night that failed, and what was measured again an hour later."""
-    session = write_session(folder, 0, where=cases, result="fail")
-    labels = {"run": "confirmation", "confirms": session}
-    write_session(folder, 1, where=again, labels=labels, started=FIRST + timedelta(hours=1))
-    return judged(folder)
-
-
-def test_a_missed_reference_that_is_not_missed_again_is_no_failure(tmp_path: Path) -> None:
-    again = {"gates": [{**HELD["gates"][0], "layer": "learned"}]}
-    first, second = confirmed(tmp_path, MISSED, again)
-    assert site.is_confirming(second) and not site.is_confirming(first)
-    assert first.problems == () and any("not seen again" in note for note in first.notes)
-
-
-def test_a_case_is_excused_whatever_the_stack_of_another_is_called(tmp_path: Path) -> None:
-    """``mpich on`` is in ``cray-mpich on``, too."""
-    stacks = ("cray-mpich", "mpich")
-    cases = [{**MISSED, "stack": stack, "name": f"Uniband %stack={stack}"} for stack in stacks]
-    first, _ = confirmed(tmp_path, cases, [cases[0], {**cases[1], **HELD}])
-    assert not any("of mpich on" in problem for problem in first.problems)
-    assert any("of cray-mpich on" in problem for problem in first.problems)
-    assert "1 of 2 cases failed" in first.finding
-
-
-def test_what_a_nights_own_cases_say_is_not_said_again_by_the_gate(tmp_path: Path) -> None:
-    """By the question of each problem, however its sentence begins."""
-    session = write_session(tmp_path, 0, where=MISSED)
-    said = ["slow by the gate", "gone by the gate"]
-    kinds = ["reference", "missing"]
-    records.answer(tmp_path, session, records.GATE, "nightly", said, kinds=kinds)
-    problems = only(tmp_path).problems
-    assert "gone by the gate" in problems and "slow by the gate" not in problems
 
 
 def test_the_finding_is_the_worst_problem_in_whatever_order_it_was_stored(tmp_path: Path) -> None:
@@ -178,44 +134,6 @@ def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
     assert judged(tmp_path, **{session: spoiled})[0].state.name == "red"
 
 
-def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> None:
-    """What the check of that night held the median against; the reference
-    is the larger of both bounds.
-    """
-    fraction = gate("Uniband.line_rate_fraction.0004194304", 0.5, 0.4, layer="physics", unit="1")
-    where = {"gates": [*HELD["gates"], fraction]}
-    rate = {"line_rate_gbit_per_s": 10.0}
-    session = write_session(tmp_path, 0, where=where, condition=rate, repeats=7)
-    table, _, _ = site.compute(Store(tmp_path), "testbed", session)
-    large = table.filter(benchmark="Uniband", message_bytes=4194304).row(0, named=True)
-    assert large["n"] == 7 and large["low"] < large["median"] < large["high"]
-    assert large["line_rate"] == pytest.approx(large["median"] / 0.5)
-    assert large["lower"] == pytest.approx(max(100.0, 0.4 * large["line_rate"]))
-    small = table.filter(benchmark="Uniband", message_bytes=8).row(0, named=True)
-    assert small["line_rate"] == 1250.0 and small["lower"] is None
-    assert set(table.filter(benchmark="PingPong")["line_rate"]) == {None}
-
-
-@pytest.mark.parametrize(("repeats", "place"), [(1, 1), (5, 1), (6, 1), (9, 2), (20, 6)])
-def test_the_interval_of_a_median_holds_it_with_95_percent_from_six_repeats_on(
-    tmp_path: Path, repeats: int, place: int
-) -> None:
-    """Ranks of the textbook's table for 95 %: 6 of 20, 2 of 9."""
-
-    def number(row: dict[str, Any]) -> dict[str, Any]:
-        return {**row, "value": float(row["repeat"])}
-
-    session = write_session(tmp_path, 0, repeats=repeats, edit=number, sizes=(8,))
-    values, _, _ = site.compute(Store(tmp_path), "testbed", session)
-    assert set(values["low"]) == {place} and set(values["high"]) == {repeats + 1 - place}
-
-
-def test_ranks_that_share_cores_are_another_metric_and_not_watched(tmp_path: Path) -> None:
-    session = write_session(tmp_path, 0, condition={"oversubscribed": "2 ranks on 1 core"})
-    table, _, _ = site.compute(Store(tmp_path), "testbed", session)
-    assert set(table["variant"]) == {"oversubscribed"} and not table["judged"].any()
-
-
 def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
@@ -228,14 +146,6 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     assert job_files.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
     assert job_files.find({**row, "outputdir": None}, tmp_path).path == ""
     assert job_files.excerpts({**row, "outputdir": "a\0b"}) == {}
-
-
-def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
-    skipped = {"result": "skip", "evidence": None}
-    again = {"result": "fail", "superseded": True}
-    write_session(tmp_path, 0, where=[HELD, MISSED, skipped, {"samples": 0, "run": 1}, again])
-    cases = site.light_cases(Store(tmp_path), "testbed")
-    assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
 
 
 def test_a_link_at_60_percent_has_lost_40_on_the_site() -> None:

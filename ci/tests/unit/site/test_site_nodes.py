@@ -10,13 +10,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from mpibench.store.store import Store
 from mpibench_site import site as building
-from synthetic_pair_map import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
-from synthetic_report import HOSTILE
-from synthetic_verdicts import write_session
+from synthetic_fabric import MAPS_BEGAN, export_map, late, pair_map, sends_slowly
+from synthetic_session import HOSTILE
 
 NOW = MAPS_BEGAN + timedelta(days=9)
 
@@ -76,19 +73,6 @@ def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
     assert latency > 200 < mean and sends > 90
 
 
-def test_nothing_new_writes_nothing_and_reads_no_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    export_map(tmp_path / "dataset", 0, pair_map(8))
-    build(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.delattr(building, "read_shares")
-        assert build(tmp_path).unchanged >= 9
-    export_map(tmp_path / "dataset", 1, pair_map(8, sends_slowly("c5", 2.0), seed=1))
-    build(tmp_path)
-    assert percents(nodes_of(tmp_path), "c5")[0] < 60
-
-
 def test_hostile_names_of_nodes_are_text(tmp_path: Path) -> None:
     measured = pair_map(4)
     evil = []
@@ -102,10 +86,3 @@ def test_hostile_names_of_nodes_are_text(tmp_path: Path) -> None:
     for page in pages:
         assert "<script>hacked" not in page.read_text() and "<img src=x" not in page.read_text()
     assert HOSTILE in rows(nodes_of(tmp_path))
-
-
-def test_without_a_map_there_is_no_page(tmp_path: Path) -> None:
-    write_session(tmp_path / "dataset", 0)
-    build(tmp_path)
-    (page,) = tmp_path.glob("site/*/index.html")
-    assert not (page.parent / "nodes").exists() and "nodes/index.html" not in page.read_text()

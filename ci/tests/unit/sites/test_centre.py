@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,14 @@ import pytest
 import yaml
 from reframe.core import backends
 
-from centre_styles import FABRICS, STYLES, CentreSite
 from mpibench.judge import expected
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, site, systems
-from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
+from synthetic_site import CENTRE_FABRICS as FABRICS
+from synthetic_site import STYLES, CentreSite
 from synthetic_stack import write_stack
-from tiny_site import SETTINGS
 
 Make = Callable[..., CentreSite]
 GENERIC = site.ROOT / "site_configs/generic/system.py"
@@ -80,14 +78,6 @@ def test_the_centres_systems_match_host_names_first_and_generic_last(make: Make)
     assert systems.select("generic", beside.root)["name"] == "generic"
 
 
-def test_a_generic_of_the_centre_replaces_ours(make: Make) -> None:
-    beside = make("modules")
-    beside.change('"name": "default", "descr"', '"name": "generic", "descr"')
-    (beside.folder.parent / "generic").mkdir()
-    (beside.folder.parent / "generic" / "system.py").write_text(GENERIC.read_text())
-    assert [row.get("descr") for row in systems.read_all(beside.root)] == ["by module", "any other"]
-
-
 def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,37 +102,6 @@ def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(
     assert reef["level"] == "undefined", "its file is to get all messages"
 
 
-def test_settings_of_the_centre_stay(make: Make) -> None:
-    beside = make("features")
-    described = centre.read(beside.root)
-    kept, own = site.general_settings(beside.root / "results", ["generic"], described)
-    assert not {"report_file", "generate_file_reports", "topology_prefix"} & kept.keys()
-    assert own["target_systems"] == ["generic"]
-    assert own["topology_prefix"].startswith(str(beside.root))
-    [alone] = site.general_settings(beside.root / "results", [], None)
-    assert {"report_file", "topology_prefix"} <= alone.keys()
-
-
-def test_what_a_centres_file_prints_is_no_output_of_ours(
-    make: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
-    centre.read(make("features").root)
-    said = capsys.readouterr()
-    assert said.out == "" and "a centre's file that prints" in said.err
-
-
-def test_without_a_centre_nothing_is_read(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A settings.py of ours is none of a centre's, that of another checkout neither."""
-    other = tmp_path / "other" / "settings.py"
-    other.parent.mkdir()
-    other.write_text(SETTINGS + "1 / 0\n")
-    for text in ("", f"{other}:<builtin>", f"{tmp_path}/site_configs/settings.py"):
-        monkeypatch.setenv("RFM_CONFIG_FILES", text)
-        assert centre.files(tmp_path) == () and centre.read(tmp_path) is None
-
-
 def test_files_are_those_that_reframe_was_given(make: Make) -> None:
     """Options replace the variable (frontend/argparse.py); its path is searched for settings.py."""
     beside = make("yaml")
@@ -158,15 +117,6 @@ def test_files_are_those_that_reframe_was_given(make: Make) -> None:
         assert centre.files(beside.root) == found
     with refused_as("configuration-unusable", match=f"RFM_CONFIG_FILES={beside.variable} or -C "):
         centre.take([], beside.root, {"RFM_CONFIG_FILES": f"{settings}:{beside.file}"})
-
-
-def test_names_of_files_are_made_those_of_the_same_files_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    environ = {"RFM_CONFIG_FILES": ":../a.yaml:<builtin>:/x/settings.py"}
-    centre.make_absolute(environ)
-    assert environ["RFM_CONFIG_FILES"] == f":{tmp_path.parent}/a.yaml:<builtin>:/x/settings.py"
 
 
 @pytest.mark.parametrize(
@@ -188,25 +138,6 @@ def test_a_configuration_with_errors_is_one_sentence(
             centre.read(beside.root)
         said = str(caught.value)
         assert words in said and str(beside.file) in said and "\n" not in said
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"node_counts": [2]', '"node_counts": 2', "key 'node_counts': 2 is not"),
-        (FABRICS[FABRICS.index('"fab') :], '"fabrics": None', "key 'fabrics': None is not of type"),
-        (
-            '"shm": {',
-            '"plain": {"transport": "as_shipped", "scope": "cluster", "expect": "edr"}, "shm": {',
-            "expects 'edr', which is not one of its other fabrics",
-        ),
-    ],
-)
-def test_bad_extras_are_one_sentence(make: Make, old: str, new: str, words: str) -> None:
-    beside = make("modules", FABRICS.replace(old, new))
-    with pytest.raises(BadInput, match=words) as caught:
-        systems.find("lagoon", beside.root)
-    assert str(caught.value).startswith(str(beside.file))
 
 
 def test_what_keeps_cases_from_being_measured_is_said(
@@ -241,37 +172,6 @@ def test_a_topology_that_reframe_detects_is_enough(
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(describe(2, 4)))
     assert systems.shortcomings("cove", beside.root) == []
-
-
-def test_a_machine_of_both_is_to_be_chosen(make: Make) -> None:
-    beside = make("features")
-    own = beside.folder.parent / "pier"
-    own.mkdir()
-    text = GENERIC.read_text().replace('"generic"', '"pier"')
-    (own / "system.py").write_text(text.replace('".*"', repr(socket.gethostname())))
-    with refused_as("ambiguous-name", match="choose one with --system"):
-        systems.select(None, beside.root)
-    assert systems.select("pier", beside.root)["name"] == "pier"
-    (own / "system.py").write_text(text.replace('".*"', '"another"'))
-    assert systems.select(None, beside.root)["name"] == "atoll"
-
-
-def test_a_system_that_is_described_twice_is_refused(make: Make) -> None:
-    beside = make("yaml")
-    (beside.folder / "system.py").write_text(GENERIC.read_text().replace('"generic"', '"cove"'))
-    with refused_as("name-taken", match=r"site\.yaml and in .*/cove/system\.py"):
-        systems.read_all(beside.root)
-
-
-def test_the_centres_own_detection_is_asked(make: Make) -> None:
-    beside = make("images")
-    assert centre.matching(centre.read(beside.root)) == ()
-    beside = make("images")
-    beside.file.write_text(
-        f"{beside.file.read_text()}\ndef name_of_host():\n    return 'alps-reef-7'\n\n\n"
-        'site_configuration["autodetect_methods"] = ["py::name_of_host"]\n'
-    )
-    assert centre.matching(centre.read(beside.root)) == ("reef",)
 
 
 def test_every_reader_finds_such_a_system(make: Make) -> None:

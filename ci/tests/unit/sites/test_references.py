@@ -13,7 +13,7 @@ import yaml
 from mpibench.commands import nightly
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.gpu import Gpu, Memory
+from reframe_tests.harness.machine.gpu import Gpu
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -100,25 +100,6 @@ def test_an_efficiency_may_be_that_of_a_pinning_policy() -> None:
     assert references.physics_reference(bunch, pinning="nic_remote") is None
 
 
-@pytest.mark.parametrize(("level", "slowest"), [("smoke", 0.372), ("nightly", 0.93)])
-def test_a_few_messages_tell_a_broken_link_only(level: str, slowest: float) -> None:
-    """Above the line rate another network must have helped; that is as wrong as too little."""
-    reference = references.physics_reference(ETH1G, catalogue.LEVELS[level].link_share)
-    values = (0.235, slowest - 0.01, slowest + 0.01, 1.0, 1.02)
-    assert outcomes(reference, *values) == ["fail", "fail", "pass", "pass", "fail"]
-    assert reference[1] == round(slowest - 1.0, 3), "printed in failures"
-
-
-def test_payload_limits() -> None:
-    """117.69 MB/s of TCP payload on 1 Gbit/s Ethernet at an MTU of
-    1500; RDMA transports are not framed that way.
-    """
-    assert references.payload_limit(ETH1G) * 125 == pytest.approx(117.69, abs=0.005)
-    assert references.payload_limit(replace(ETH1G, mtu_bytes=9000)) == pytest.approx(0.99, abs=1e-4)
-    assert references.payload_limit(DUAL_OPA) == 1.0
-    assert references.payload_limit(replace(ETH1G, mtu_bytes=None)) == 1.0
-
-
 @pytest.mark.parametrize(
     ("mb_per_s", "fabric", "directions", "times"),
     [
@@ -136,24 +117,6 @@ def test_a_bandwidth_no_link_can_carry_is_named(
     assert times in sentence and bool(times) == bool(sentence)
 
 
-def test_gpus_of_a_node_have_links_of_their_own() -> None:
-    """What an MPI takes between nodes is not known, so that nothing is its line rate."""
-    memory = Memory("device", "cuda")
-    inside = Fabric("nvlink", "gpu_ipc", "node", memory=memory, peer_rate_gbit_per_s=1200)
-    assert inside.line_rate_gbit_per_s == 1200
-    assert replace(inside, scope="cluster").line_rate_gbit_per_s is None
-    row = catalogue.find("osu_mbw_mr", "osu_mbw_mr")
-    assert [row.links(4, 1), row.links(16, 2), row.links(16, 4)] == [2, 1, 2]
-
-
-def test_bounds_are_reframes_and_without_them_nothing_passes() -> None:
-    gate = references.judge("m", "learned", 11.0, (10.0, -0.05, 0.2, "us"), "us")
-    assert (gate.lower, gate.upper, gate.outcome) == (9.5, 12.0, "pass")
-    assert outcomes((0.0, -0.1, 0.2, "us"), 0.3) == ["fail"]
-    for reference in (None, (0.0, None, None, "us"), (3.0, None, None, "us")):
-        assert outcomes(reference, 1.0) == ["no reference"]
-
-
 METRIC = "PingPong.latency.0000000008"
 PATH = ("ImbPointToPoint", "mysystem:compute", "openmpi-spack", "hdr200", 2, 1, "bunch", METRIC)
 LATENCY = [1.12, None, 0.1, "us"]
@@ -169,19 +132,6 @@ def a_file(path: tuple = PATH, value: object = LATENCY, origin: object = ORIGIN)
         origin = {key: origin}
     entry = {"$index": list(references.INDEX), **value}
     return {path[0]: entry, "provenance": {path[0]: origin}}
-
-
-def test_a_good_file_is_good() -> None:
-    check(a_file())
-    check(None)
-    check(a_file((*PATH[:3], "shm", 1, *PATH[5:])))
-    for metric, value in (
-        (BANDWIDTH, [12000, -0.1, 0.01, "MB/s"]),
-        (METRIC, [1.12, -0.5, 0, "us"]),
-        ("PingPong.bandwidth.0000000000", [0.0, None, None, "MB/s"]),
-        (METRIC, ["$xfail", "slow cable", LATENCY]),
-    ):
-        check(a_file((*PATH[:-1], metric), value))
 
 
 @pytest.mark.parametrize(
@@ -270,16 +220,6 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_read_checked_and_read_again_when_it_changes(file: Path, tmp_path: Path) -> None:
-    content = site.read_references("mysystem", tmp_path)
-    assert references.stacks_of(content) == {"openmpi-spack": 1}
-    file.write_text(file.read_text().replace("hdr200", "hdr100"))
-    with refused_as("system-description", match="has no fabric 'hdr100'"):
-        site.read_references("mysystem", tmp_path)
-    file.unlink()
-    assert site.read_references("mysystem", tmp_path) == {}
-
-
 def test_a_fault_is_that_of_the_cases_it_is_for(file: Path, tmp_path: Path) -> None:
     """One stale entry says nothing of the other cases; what is
     wrong with the file is wrong for all.
@@ -313,40 +253,3 @@ def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(
     assert (found().state, found().detail) == (doctor.OK, "1 for openmpi-spack")
     file.write_text("PointToPiont: {}\n")
     assert found().state == doctor.MISSING and "PointToPiont" in found().detail
-
-
-@pytest.mark.parametrize("system", [path.parent.name for path in site.system_files()])
-def test_references_of_every_bundled_system_can_be_looked_up(system: str) -> None:
-    site.read_references(system)
-
-
-@pytest.mark.parametrize(
-    ("content", "wanted"),
-    [
-        ({**a_file(), "ImbPointToPoint": {"$index": ["fabric"]}}, r"ImbPointToPoint.\$index"),
-        (a_file(origin={"session": "4f2a", "n": 25, "spread": 0.03}), "date, n, session, spread"),
-        ({**a_file(), "provenance": []}, "'provenance' must be a mapping"),
-    ],
-)
-def test_an_entry_without_index_or_origin_is_an_error(content: dict, wanted: str) -> None:
-    with refused_as("configuration-unusable", match=wanted):
-        check(content)
-
-
-def test_only_sizes_that_show_the_line_rate_are_held_against_it(require_stack) -> None:
-    """A single message in flight still waits for its latency at 1 MiB; a
-    window of 64 does not (measured on 1 Gbit/s).
-    """
-    stack = require_stack("mpich-wheels")
-    judged = {
-        (metric.benchmark, metric.message_bytes)
-        for group in ("p2p", "transfer", "collectives")
-        for metric in catalogue.metrics(catalogue.launches(group, stack, 2, "nightly", 2))
-        if metric.directions
-    }
-    assert judged == {
-        ("PingPong", 4 << 20),
-        ("PingPing", 4 << 20),
-        ("Uniband", 1 << 20),
-        ("Biband", 1 << 20),
-    }

@@ -99,19 +99,6 @@ def test_an_option_that_fits_no_test_is_refused_with_what_there_is(words: str) -
     selected_tests.check(words.split(), ())
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "-r -t prod -t shm -n PointToPoint -n ^Placement%fabric=shm -n /1a2b3c4d -n Placement@0",
-        "-E fabric=='shm' -P fabric=shm,eth1g -P pinning=nic_local -P ppn=half,7 -P nodes=16",
-        "-P limit_s=60 -P ppn=1:full --param-values-delim=:",
-        "-P Placement.limit_s=60 -n",
-    ],
-)
-def test_what_fits_a_test_or_is_for_reframe_to_refuse_is_taken(words: str) -> None:
-    selected_tests.check(words.split(), TESTS)
-
-
 def test_a_setting_that_sets_nothing_is_refused_however_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,7 +4,6 @@ folders are refused with file, key and line.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +13,9 @@ from folders import PRODUCT
 from mpibench.judge import expected, policy
 from mpibench.stacks import wheels
 from mpibench.stacks.spack import scope
-from reframe_tests.harness import schema, yaml_file
-from reframe_tests.harness.sites import site, systems
-from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_site import GOOD, write_system
 
 FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
@@ -93,56 +89,6 @@ def test_what_is_not_yaml(tmp_path: Path, content: bytes, words: str) -> None:
     assert words in refused(tmp_path, FOLDER / "references.yaml", content)
 
 
-@pytest.mark.parametrize("path", list(READERS)[:2], ids=lambda path: path.name)
-def test_what_is_no_mapping(tmp_path: Path, path: Path) -> None:
-    for content, words in (
-        (b"\n  \n", "is empty"),
-        (b"--- \n", "is null at its top"),
-        (b"- a: 1\n", "is a list at its top"),
-        (b"0\n", "is a single value at its top"),
-        (b"1: {}\n", "key 1 is not text"),
-    ):
-        assert words in refused(tmp_path, path, content)
-    for nothing in (b"\xef\xbb\xbf# nothing yet\n\n", b"{}\n"):
-        (tmp_path / path).write_bytes(nothing)
-        READERS[path](tmp_path)
-    (tmp_path / path).unlink()
-    READERS[path](tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("x: &x {a: 1, b: 2}\ny: {<<: *x, a: 3}\nz: {<<: *x, a: 4}", {"a": 3, "b": 2}),
-        ("y: {1: x, '1': y}", {1: "x", "1": "y"}),
-        ("x: &x [1]\ny: [*x, *x]", [[1], [1]]),
-    ],
-)
-def test_what_is_allowed_is_read(text: str, wanted: object) -> None:
-    assert yaml_file.parse(text, "x")["y"] == wanted
-
-
-def test_keys_that_are_no_text_are_no_matter_for_a_pattern(tmp_path: Path) -> None:
-    """A key that YAML takes for a number or a truth value."""
-    said = refused(tmp_path, FOLDER / "policy.yaml", b"margins_percent: {1: 3}\n")
-    assert "margins_percent: key 1 is not text" in said
-    fault = schema.find_fault(
-        systems.SYSTEM_SCHEMA, {"partitions": [{"extras": {"fabrics": {1: {}}}}]}
-    )
-    assert fault is not None and fault.key == "partitions.0.extras.fabrics"
-
-
-def test_every_bundled_file_is_read() -> None:
-    files = [
-        path
-        for top in ("site_configs", "environments", "repo", "ci/pipelines")
-        for path in (ROOT / top).rglob("*.y*ml")
-    ]
-    assert len(files) > 15
-    for path in files:
-        yaml_file.read(path)
-
-
 def test_nothing_reads_such_files_another_way() -> None:
     """PyYAML itself is asked in one place."""
     readers = {
@@ -154,34 +100,3 @@ def test_nothing_reads_such_files_another_way() -> None:
         )
     }
     assert readers == {"reframe_tests/harness/yaml_file.py"}
-
-
-def test_aliases_of_usual_files_are_read() -> None:
-    usual = "x: &x [1, 2]\n" + "".join(f"k{number}: *x\n" for number in range(10_000))
-    assert yaml_file.parse(usual, "x")["k9999"] == [1, 2]
-    large = "".join(f"k{number}: [1, 2, 3]\n" for number in range(30_000))
-    assert len(yaml_file.parse(large, "x")) == 30_000, "without aliases a file may have any size"
-
-
-@pytest.mark.parametrize("path", [FOLDER / "system.py", *list(READERS)[:3]])
-def test_a_link_to_nothing_is_unreadable(tmp_path: Path, path: Path) -> None:
-    """Nobody goes on as if there were no such file, or no such folder."""
-    reader = READERS.get(path, site.configuration)
-    link = write_system(tmp_path, GOOD).with_name(path.name)
-    link.unlink(missing_ok=True)
-    link.symlink_to(path.name)
-    with pytest.raises(BadInput, match=rf"{path.name} cannot be read"):
-        reader(tmp_path)
-    shutil.rmtree(link.parent)
-    link.parent.symlink_to("/not/mounted/here")
-    with pytest.raises(BadInput, match=rf"mysystem/{path.name} cannot be read"):
-        reader(tmp_path)
-
-
-@pytest.mark.parametrize("link", ["b/stack.json", "b"])
-def test_metadata_of_a_stack(tmp_path: Path, link: str) -> None:
-    path = tmp_path / "environments" / link
-    path.parent.mkdir(parents=True)
-    path.symlink_to("/not/mounted/here")
-    [problem] = metadata.discover(tmp_path, {})[1]
-    assert "b/stack.json cannot be read (No such file or directory)" in problem

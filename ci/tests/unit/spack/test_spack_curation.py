@@ -51,47 +51,6 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_what_a_distribution_has_is_kept_as_it_was_found(machine: Machine) -> None:
-    machine.have("cmake@3.25.1", "usr", "bin/cmake")
-    machine.have("openssl@3.0.17", "usr", "include/openssl/ssl.h")
-    machine.have("curl@7.88.1", "usr", "include/x86_64-linux-gnu/curl/curl.h")
-    machine.have("python@3.11.2", "usr", "include/python3.11/Python.h")
-    machine.have("slurm@22.05.8", "usr")
-    kept, dropped = machine.curate()
-    assert set(kept) == {"cmake", "openssl", "curl", "python", "slurm"} and not dropped
-    assert all("buildable" not in settings for settings in machine.kept.values()), (
-        "Spack may build another where one does not fit"
-    )
-
-
-@pytest.mark.parametrize(
-    ("prefix", "mark"),
-    [
-        ("root/.pyenv", ""),
-        ("opt/pyenv/shims", ""),
-        ("opt/tools", "pyvenv.cfg"),
-        ("opt/forge", "conda-meta/history"),
-        ("srv/mpibench/environments/wheels/mpich", ""),
-    ],
-)
-def test_what_chooses_comes_and_goes_or_is_the_projects_own_is_left_out(
-    machine: Machine, prefix: str, mark: str
-) -> None:
-    machine.have("python@3.11.7", prefix, "include/python3.11/Python.h", *filter(None, [mark]))
-    compilers = {"c": str(machine.root / prefix / "bin/gcc")}
-    machine.have("gcc@13.1.0", "usr", extra_attributes={"compilers": compilers})
-    kept, dropped = machine.curate()
-    assert not kept and set(dropped) == {"python@3.11.7", "gcc@13.1.0"}
-
-
-def test_a_link_into_the_checkout_is_the_projects_own_as_well(machine: Machine) -> None:
-    machine.have("mpich@4.3.2", "srv/mpibench/mpich", "bin/mpicc")
-    (machine.root / "opt").mkdir()
-    (machine.root / "opt" / "mpich").symlink_to(machine.root / "srv/mpibench/mpich")
-    machine.found["mpich"]["externals"][0]["prefix"] = str(machine.root / "opt/mpich")
-    assert "it belongs to this project" in machine.curate()[1]["mpich@4.3.2"]
-
-
 def test_a_library_without_its_headers_is_left_out(machine: Machine) -> None:
     for package, header in scope.SITE_SOFTWARE.items():
         if header:
@@ -115,24 +74,6 @@ def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> Non
     machine.have("mpich@4.0.2", "usr")
     kept, dropped = machine.curate()
     assert not kept and set(dropped) == {"openmpi@4.1.4", "mpich@4.0.2"}
-
-
-def test_a_prefix_that_is_gone_and_an_mpi_without_its_compiler_are_left_out(
-    machine: Machine,
-) -> None:
-    machine.have("mpich@4.0.2", "usr", "bin/mpirun")
-    machine.have("cmake@3.25.1", "usr")
-    machine.found["cmake"]["externals"][0]["prefix"] = "/nowhere"
-    kept, dropped = machine.curate()
-    assert not kept and set(dropped) == {"mpich@4.0.2", "cmake@3.25.1"}
-
-
-def test_one_installation_by_two_names_is_one_entry_and_a_module_one_too(machine: Machine) -> None:
-    machine.have("cmake@3.25.1", "usr", "bin/cmake")
-    (machine.root / "bin").symlink_to("usr/bin")
-    machine.have("cmake@3.25.1", "")
-    machine.found["perl"] = {"externals": [{"spec": "perl@5", "modules": ["perl/5"]}]}
-    assert machine.curate()[0] == {"cmake": ["cmake@3.25.1"], "perl": ["perl@5"]}
 
 
 # ---- the example scopes of site_configs/template/spack ----
@@ -162,36 +103,3 @@ def test_an_example_fits_the_schema_and_is_read(name: str) -> None:
     assert mpis and "mpi" not in rows
     for mpi in mpis:
         assert "externals" not in rows[mpi] or rows[mpi]["buildable"] is False, mpi
-
-
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [
-        (("openmpi", "externals", 0, "spec"), "openmpi"),
-        (("openmpi", "externals", 0, "prefix"), "opt/mpi"),
-        (("openmpi",), {"buildable": False}),
-        (("mpi",), {"buildable": False}),
-        (("gcc", "externals", 0, "extra_attributes", "compilers"), {"c": "/usr/bin/gcc"}),
-        (("slurm", "externals", 0), {"spec": "slurm@22.05.8"}),
-    ],
-)
-def test_what_spack_would_refuse_or_misread_is_refused(keys: tuple[Any, ...], value: Any) -> None:
-    document = load("debian12")
-    place = document["packages"]
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = value
-    assert not SCHEMA.is_valid(document)
-
-
-def test_what_spack_fails_to_look_at_is_read_from_what_it_prints() -> None:
-    """Builtin's recipe of Open MPI where another MPI's programs lie
-    beside it, and what Spack says next.
-    """
-    printed = """==> Warning: error detecting "openmpi" from prefix /usr: [AttributeError: 'NoneType' object has no 'group']
-==> The following specs have been detected on this system and added to /tmp/user/packages.yaml
-mpich@4.0.2
-"""
-    assert scope._FAILED.findall(" ".join(printed.split())) == [
-        ("openmpi", "/usr", "AttributeError: 'NoneType' object has no 'group'")
-    ]

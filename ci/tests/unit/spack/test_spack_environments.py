@@ -7,12 +7,10 @@ from __future__ import annotations
 import copy
 import json
 import re
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -25,15 +23,11 @@ from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 
 ENVIRONMENTS = metadata.ROOT / "environments"
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((ENVIRONMENTS / "spack.schema.json").read_text())
-)
 STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
 #: Environments for device memory -> the MPI, and the folder with what they need beyond the others.
 DEVICES = {"openmpi-cuda": ("openmpi", "common-cuda"), "openmpi-rocm": ("openmpi", "common-rocm")}
 #: MPIs that Spack does not build.
 VENDORS = ("cray-mpich", "hpcx-mpi", "mvapich-plus", "parastationmpi")
-FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common*/*.yaml")])
 
 
 def load(name: str) -> dict[str, Any]:
@@ -45,14 +39,6 @@ def test_there_is_an_environment_for_each_mpi() -> None:
     assert set(build.list_environments()) == {*STACKS, *DEVICES, *VENDORS}
     assert {description.providers()[name][0].name for name in STACKS} <= set(registry.names())
     assert set(description.providers()) == {*STACKS, *VENDORS}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ENVIRONMENTS)))
-def test_every_file_fits_the_schema_and_no_absolute_path_stands_in_it(path: Path) -> None:
-    SCHEMA.validate(yaml.safe_load(path.read_text()))
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        words = [word.strip("\"',:()") for word in line.split("#")[0].split()]
-        assert not [word for word in words if word.startswith(("/", "~/"))], f"{path.name}:{number}"
 
 
 @pytest.mark.parametrize("name", [*STACKS, *VENDORS])
@@ -69,47 +55,7 @@ def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
     assert document == other
 
 
-@pytest.mark.parametrize("name", DEVICES)
-def test_a_stack_for_devices_is_that_of_its_mpi_with_a_variant(name: str) -> None:
-    mpi, folder = DEVICES[name]
-    document = load(f"{name}/spack.yaml")["spack"]
-    other = load(f"{mpi}/spack.yaml")["spack"]
-    assert document["include"][1:] == [f"../{folder}", "../common"]
-    document["include"].remove(f"../{folder}")
-    assert document == other
-    device = name.split("-")[1]
-    packages = load(f"{folder}/packages.yaml")["packages"]
-    [suite] = packages["mpibench-suite"]["require"]
-    assert suite.split()[0] == f"+{device}" and packages["ucx"]["require"] == [f"+{device}"]
-    assert {"cuda": "cuda", "rocm": "rccl"}[device] in project.list_of_site(metadata.ROOT, name)
-
-
-STACK = "openmpi/spack.yaml"
 COMMON = "common/packages.yaml"
-
-
-@pytest.mark.parametrize(
-    ("file", "keys", "value"),
-    [
-        (STACK, ("spack", "packages"), {"ucx": {"require": ["@1.18"]}}),
-        (STACK, ("spack", "include"), ["/opt/site", "../common"]),
-        (STACK, ("spack", "specs"), ["mpibench-suite ^[virtuals=mpi] openmpi cflags=-O3"]),
-        (STACK, ("spack", "config"), {"install_tree": {"root": "/opt/spack"}}),
-        (COMMON, ("packages", "openmpi", "externals"), [{"spec": "openmpi@4.1.4"}]),
-        (COMMON, ("packages", "ucx", "require"), ["cflags=-I/opt/include"]),
-        ("common/concretizer.yaml", ("concretizer", "reuse"), True),
-        ("common/repos.yaml", ("repos", "mpibench"), "/opt/mpibench/repo"),
-    ],
-)
-def test_what_belongs_to_a_site_or_would_make_stacks_differ_is_refused(
-    file: str, keys: tuple[str, ...], value: Any
-) -> None:
-    document = load(file)
-    place = document
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = value
-    assert not SCHEMA.is_valid(document)
 
 
 def test_common_settings_pin_what_stacks_must_agree_in() -> None:
@@ -223,27 +169,6 @@ def test_it_is_known_by_what_its_library_says(
             check_vendors(monkeypatch, package, *other)
 
 
-@pytest.mark.parametrize(
-    ("device", "said"),
-    [("ch4:ucx,ofi", ""), ("", ""), ("ch4:ucx", "netmod"), ("ch3:nemesis", "device")],
-)
-def test_an_external_that_the_lock_takes_for_another_netmod_is_refused(
-    device: str, said: str
-) -> None:
-    """Spack's recipe prefers one where the entry says none."""
-    recorded = lock.read(DATA / "golden" / "spack" / "mpich.lock.json")
-    mpi = recorded.mpi
-    taken = replace(
-        mpi,
-        external="/opt/mpi",
-        variants={**mpi.variants, "device": "device=ch4", "netmod": "netmod=ofi"},
-    )
-    solved = replace(recorded, nodes={**recorded.nodes, mpi.hash: taken})
-    assert "netmod" in lock.things(lock.described(recorded), lock.described(solved))
-    with refused_as("changed-since", match=f"write {said}=") if said else nullcontext():
-        description._agree(solved, installation("mpich", mpi.version, device))
-
-
 # ---- memory of GPUs ----
 
 
@@ -279,21 +204,6 @@ def test_a_stack_says_for_which_gpus_its_suites_were_built(kind: str) -> None:
     suites = [description._suite(found, node) for node in found.benchmarks]
     assert [suite.get("gpu") for suite in suites].count(kind) == 2 < len(suites)
     assert found.device == kind
-
-
-@pytest.mark.parametrize(
-    ("says", "external", "gpu"), [("cuda", "", "cuda"), ("cuda", "/usr", "cuda"), ("", "/usr", "")]
-)
-def test_an_mpi_of_the_site_takes_the_memory_that_it_says_itself(
-    says: str, external: str, gpu: str
-) -> None:
-    found = of_gpus(**({"path": external} if external else {}))
-    assert description._gpu(found, installation("openmpi", "5.0.10"), says) == gpu
-
-
-def test_an_mpi_that_was_built_without_what_its_lock_says_is_refused() -> None:
-    with refused_as("changed-since"):
-        description._gpu(of_gpus(), installation("openmpi", "5.0.10"), "")
 
 
 def test_the_longest_end_of_a_name_is_meant(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from mpibench.stacks.spack import lock
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-from refusals import refused_as
 from synthetic_stack import sealed, write_stack
 
 RECORDED = DATA / "golden" / "spack"
@@ -65,13 +64,6 @@ def test_a_recorded_lock_tells_the_stack(name: str, mpi: str, external: str) -> 
         assert {"+p2p", "~check"} <= set(imb.options.split())
 
 
-def test_the_order_of_the_packages_does_not_matter() -> None:
-    found = document()
-    before = parsed(found)
-    found["concrete_specs"] = dict(reversed(found["concrete_specs"].items()))
-    assert (parsed(found).digest, lock.facts(parsed(found))) == (before.digest, lock.facts(before))
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -90,33 +82,7 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_or_cut_lock_is_refused(tmp_path: Path) -> None:
-    with refused_as("file-missing"):
-        lock.read(tmp_path / "spack.lock")
-    (tmp_path / "spack.lock").write_text('{"roots": [')
-    with refused_as("configuration-unusable"):
-        lock.read(tmp_path / "spack.lock")
-
-
-def test_an_environment_of_another_making_is_refused() -> None:
-    found = document()
-    found["roots"].append({"hash": node(found, OSU)["hash"], "spec": OSU})
-    with refused_as("configuration-unusable"):
-        _ = parsed(found).suite
-    found = document()
-    for edge in node(found, "mpibench-suite")["dependencies"]:
-        edge["parameters"]["virtuals"] = []
-    with refused_as("configuration-unusable"):
-        _ = parsed(found).mpi
-
-
 # ---- what differs ----
-
-
-def test_the_recorded_stacks_differ_in_their_mpi_only() -> None:
-    facts = {name: lock.facts(parsed(document(name), name)) for name in NAMES}
-    assert lock.table(facts) == {}
-    assert all(facts[name]["imb compiler"] == "gcc@12.2.0" for name in NAMES)
 
 
 def setting(name: str, *keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
@@ -233,31 +199,6 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "ucx prefix",
     ),
 }
-#: The same for the MPI itself: of two builds of it the second,
-#: the aspect that tells, and the first.
-WAYS_OF_ONE_MPI: dict[
-    str, tuple[Callable[[dict[str, Any]], object], str, Callable[[dict[str, Any]], object]]
-] = {
-    "without a variant the other has": (
-        nothing,
-        "mpich vci",
-        setting(MPI, "parameters", "vci", to=True),
-    ),
-    "compilers exchanged": (
-        with_two_compilers(MPI, "llvm", "gcc"),
-        "mpi compiler",
-        with_two_compilers(MPI, "gcc", "llvm"),
-    ),
-    "a library more": (adding("xpmem", MPI), "libraries under mpich@4.0.2", nothing),
-    "the site's own": (external(), "mpich prefix", nothing),
-    "the site's at another place": (external(path="/opt/mine"), "mpich prefix", external()),
-    "the site's by another module": (
-        external(module=["mpich/2"]),
-        "mpich prefix",
-        external(module=["mpich/1"]),
-    ),
-    "another release": (setting(MPI, "version", to="4.3.2"), "MPI", nothing),
-}
 #: What may be another of any package that runs; the second half of what Spack builds.
 FIELDS: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("version",), "0.1"),
@@ -314,26 +255,6 @@ def test_every_field_of_every_package_is_seen(first: str) -> None:
             if keys[-1] not in left_out:
                 changed = of_built_mpi(MPI, setting(name, *keys, to=to))
                 assert set(lock.things(left, changed)) - alike, f"{name} {keys}"
-
-
-@pytest.mark.parametrize(
-    ("edit", "aspect", "before"), WAYS_OF_ONE_MPI.values(), ids=WAYS_OF_ONE_MPI
-)
-def test_two_builds_of_one_mpi_are_never_the_same(
-    edit: Callable[[dict[str, Any]], object],
-    aspect: str,
-    before: Callable[[dict[str, Any]], object],
-) -> None:
-    described = [of_built_mpi(MPI, before), of_built_mpi(MPI, edit)]
-    assert aspect in lock.table(dict(zip("ab", described, strict=True))) and lock.things(*described)
-
-
-def test_a_library_under_one_mpi_is_a_difference_to_the_same_mpi_only() -> None:
-    other = of_built_mpi(MPI)
-    same = of_built_mpi("openmpi")
-    more = of_built_mpi("openmpi", adding("xpmem", "openmpi"))
-    assert set(lock.things(other, more)) == {"MPI"}
-    assert set(lock.table({"o": same, "p": more})) == {"libraries under openmpi@4.1.4"}
 
 
 #: Ways to let a lock file say something else than was built.
@@ -400,17 +321,6 @@ def test_what_is_not_as_released_is_noted() -> None:
     assert any(IMB in note and "00000000" in note for note in notes)
 
 
-def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None:
-    """Another version has another recipe, as Spack counts it; a recipe
-    changed between two builds shows nowhere else.
-    """
-    right = document("mpich")
-    setting(IMB, "version", to="2021.10")(right)
-    setting(IMB, "package_hash", to="abcdefghijkl====")(right)
-    facts = {"o": lock.facts(parsed(document())), "m": lock.facts(parsed(right))}
-    assert set(lock.table(facts)) == {"imb version"}
-
-
 # ---- of stacks as built ----
 
 
@@ -439,16 +349,6 @@ def check(root: Path, ask: Callable[[Stack, str], dict[str, str]] | None = None)
     return listing.check(
         root, Console(file=stream, width=200, highlight=False), ask=ask
     ), stream.getvalue()
-
-
-def test_check_says_what_is_the_same(tmp_path: Path) -> None:
-    built(tmp_path, "openmpi")
-    built(tmp_path, "mpich")
-    write_stack(tmp_path / "environments" / "wheels" / "x", name="x-wheels", origin="wheels")
-    status, text = check(tmp_path)
-    assert status == 0
-    assert "mpich-spack, openmpi-spack differ in their MPI and in nothing else" in text
-    assert "x-wheels has no lock file (wheels) and is not compared." in text
 
 
 def test_check_fails_on_a_difference_and_names_it(tmp_path: Path) -> None:
@@ -492,18 +392,6 @@ def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> 
     assert status == 0, "the variant for device memory is no difference between those without it"
     assert "mpich-spack, openmpi-spack differ in their MPI and in nothing else" in text
     assert "intel-oneapi-mpi-spack is the only stack for cuda device memory" in text
-
-
-def test_a_single_stack_is_looked_at_and_compared_with_nothing(tmp_path: Path) -> None:
-    with refused_as("nothing-measured"):
-        check(tmp_path)
-    built(tmp_path, "openmpi")
-    assert check(tmp_path)[0] == 0
-
-
-def test_a_suite_that_only_one_has_is_no_difference_for_whoever_compares() -> None:
-    found = lock.described(parsed(document()))
-    assert lock.things(found, {**found, "hpcc version": "1.5.0"}) == {} == lock.things(found, found)
 
 
 def edit_document(path: Path, keys: tuple[str | int, ...], to: Any) -> None:

@@ -9,19 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
 import pytest
 
 from mpibench.stacks import modules
-from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import LoadedModules, ModuleState, find_changes
 from reframe_tests.harness.stacks.stack import Stack, judge_modules, parse_log
 from reframe_tests.harness.vocabulary import BadInput
-from refusals import refused_as
 from synthetic_stack import change, write_stack
-from test_stacks import environment_schema
 
 SUM = "a" * 64
 OTHER_SUM = "b" * 64
@@ -66,43 +62,6 @@ STATE = ModuleState(
 
 
 # ---- metadata ----
-
-
-def test_the_record_comes_back_as_it_was_written() -> None:
-    assert LoadedModules.of(RECORD).as_dict() == RECORD
-    assert [each.written() for each in stack().modules] == document()["modules"]
-    assert (
-        LoadedModules.of(None)
-        == LoadedModules()
-        == metadata.parse(change("name", "x"), "/x").loaded
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"modules": ["openmpi;reboot"]}, "key 'modules.0'"),
-        ({"modules": ["-openmpi"]}, "key 'modules.0'"),
-        ({"modules": [{"name": "openmpi", "path": "$(reboot)"}]}, "key 'modules.0.path'"),
-        ({"build": {"lock_hash": "0123abcd"}}, "'modules' is a required property"),
-        (
-            {"build": {"lock_hash": "0123abcd", "modules": {**RECORD, "loaded": []}}},
-            "key 'build.modules.loaded'",
-        ),
-    ],
-)
-def test_modules_that_cannot_be_are_refused_with_the_key(words: dict[str, Any], said: str) -> None:
-    with refused_as("configuration-unusable", match=said):
-        stack(**words)
-
-
-def test_reframe_loads_them_before_the_stacks_own_variables() -> None:
-    environment = metadata.environment_of(stack())
-    jsonschema.Draft7Validator(environment_schema()).validate([environment])
-    assert environment["modules"] == document()["modules"]
-    [line] = environment["prepare_cmds"]
-    assert line.startswith("type module ") and line.endswith(". /usr/share/lmod/lmod/init/bash")
-    assert "modules" not in metadata.environment_of(metadata.parse(change("name", "x"), "/x"))
 
 
 def test_entering_is_what_the_modules_did_and_the_stacks_own_in_front() -> None:
@@ -169,12 +128,6 @@ def test_what_is_not_as_it_was_is_a_sentence_that_names_the_module(
     assert re.search(said, find_changes(LoadedModules.of(RECORD), altered(**now))[0])
 
 
-def test_what_the_stack_sets_itself_is_not_the_modules_business() -> None:
-    now = altered(values={"MPI_HOME": "/mine"})
-    record = LoadedModules.of(RECORD)
-    assert find_changes(record, now, own=("MPI_HOME",)) == [] != find_changes(record, now)
-
-
 # ---- what a job says ----
 
 LOG = [
@@ -212,13 +165,6 @@ def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path: Path) -> No
     status, sentences = judge_modules(stack(), tmp_path)
     assert status == CONTRADICTED and len(sentences) == 2
     assert judge_modules(metadata.parse(change("name", "x"), "/x"), tmp_path) == (MISSING, [])
-
-
-def test_a_system_without_modules_is_refused() -> None:
-    job_modules.require_system(stack(), "lmod")
-    job_modules.require_system(metadata.parse(change("name", "x"), "/x"), "nomod")
-    with refused_as("not-comparable"):
-        job_modules.require_system(stack(), "nomod")
 
 
 def test_what_the_sites_configuration_lacks_is_not_blamed_on_modules(

@@ -47,15 +47,6 @@ def server() -> Iterator[str]:
     there.server_close()
 
 
-def test_the_sources_folder_is_in_the_users_cache_or_where_the_variable_says() -> None:
-    for environ, folder in (
-        ({"XDG_CACHE_HOME": "/x"}, Path("/x/mpibench/sources")),
-        ({"MPIBENCH_SOURCES": "/y", "XDG_CACHE_HOME": "/x"}, Path("/y")),
-        ({}, Path.home() / ".cache/mpibench/sources"),
-    ):
-        assert suite_builds.sources_folder(environ) == folder
-
-
 def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
     recipe = (
         root / "repo/spack_repo/mpibench/packages/intel_mpi_benchmarks/package.py"
@@ -73,27 +64,6 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        ("npb=3.4", "configuration-unusable"),
-        ("osu=", "configuration-unusable"),
-        ("osu=9.9", "other-release"),
-        ("osu=/usr", "configuration-unusable"),
-        ("osu=~nosuchuser/x.tgz", "configuration-unusable"),
-        (f"osu=http://[bad/x.tgz#sha256={DIGEST}", "tool-failed"),
-        ("osu=https://example.org/x.tar.gz", "checksum-differs"),
-        (f"osu=file:///etc/passwd#sha256={DIGEST}", "checksum-differs"),
-        (f"osu=http://127.0.0.1:9/x.tar.gz#sha256={DIGEST}", "tool-failed"),
-    ],
-)
-def test_a_word_that_means_no_tarball_is_refused(
-    word: str, code: str, environ: dict[str, str]
-) -> None:
-    with refused_as(code):
-        suite_builds.find(word, environ, lambda text: None)
-
-
 def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,14 +76,6 @@ def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
     monkeypatch.setattr(suite_builds, "CHECKSUMS", {"osu": {"7.5": DIGEST}, "imb": {}})
     found = suite_builds.find("osu=7.5", environ)
     assert (found.path, found.origin) == (path, suite_builds.url_of("osu", "7.5"))
-
-
-def test_what_is_fetched_is_kept_once_it_is_right(environ: dict[str, str], server: str) -> None:
-    said: list[str] = []
-    word = f"osu={server}/osu-x.tar.gz#sha256={DIGEST}"
-    found = suite_builds.find(word, environ, said.append)
-    assert found.path.read_bytes() == CONTENT
-    assert suite_builds.find(word, environ, said.append) == found and len(said) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,20 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-import reframe
 from rich.console import Console
 
 from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import probe, writer
-from reframe_tests.harness import schema as schemas
-from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata, selection
 from reframe_tests.harness.stacks.metadata import StackError
 from reframe_tests.harness.stacks.stack import Stack
 from refusals import refused_as
-from synthetic_stack import DELETED, DOCUMENT, change, describe, write_stack
+from synthetic_stack import DOCUMENT, change, describe, write_stack
 
 
 def test_valid_metadata_becomes_a_stack() -> None:
@@ -40,28 +35,6 @@ def test_valid_metadata_becomes_a_stack() -> None:
     assert (stack.lock_hash, stack.source) == ("0123abcd", "/opt/mpich/stack.json")
 
 
-@pytest.mark.parametrize(
-    ("keys", "value", "said"),
-    [
-        ("schema_version", 2, "key 'schema_version'"),
-        ("name", DELETED, "'name' is a required property"),
-        ("mpi/name", "lam", "key 'mpi.name': 'lam' is not one of"),
-        ("mpi/vendor", "x", "'vendor' was unexpected"),
-        ("prefix", "/opt/$(reboot)", "key 'prefix'"),
-        ("library_version_pattern", "5.0(", "is not a regular expression"),
-        ("env_vars/A", "`reboot`", "key 'env_vars.A'"),
-        ("env_vars/A", "two\nlines", "key 'env_vars.A'"),
-        ("env_vars/NOT-A-NAME", "x", "'NOT-A-NAME'"),
-        ("prepend_path/PATH", ["/a:/b"], "key 'prepend_path.PATH.0'"),
-    ],
-)
-def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: str) -> None:
-    with refused_as("configuration-unusable", match=said) as refused:
-        metadata.parse(change(keys, value), "/opt/mpich/stack.json")
-    sentence = str(refused.value)
-    assert sentence.startswith("/opt/mpich/stack.json: ") and "\n" not in sentence
-
-
 @pytest.mark.parametrize("keys", ["mpi/name", "abi", "launcher_family"])
 def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(
     tmp_path: Path, keys: str
@@ -74,76 +47,6 @@ def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(
         selection.check(["-p", "mpich-system"], [], [problem])
 
 
-@pytest.mark.parametrize("text", [None, '{"name": ', "[]", "[" * 100000, '{"a":' * 100000])
-def test_unreadable_metadata_are_refused_and_hide_no_good_stack(
-    tmp_path: Path, text: str | None
-) -> None:
-    write_stack(tmp_path / "environments" / "b", name="b")
-    path = tmp_path / "a.json"
-    if text is not None:
-        path.write_text(text)
-    stacks, [problem] = metadata.discover(tmp_path, {"MPIBENCH_STACKS": str(path)})
-    assert [stack.name for stack in stacks] == ["b"] and str(path) in problem
-    with refused_as("configuration-unusable" if text == "[]" else "file-unreadable"):
-        metadata.read(path)
-
-
-def test_schema_knows_the_vocabulary_and_every_field() -> None:
-    schema = schemas.read(metadata.SCHEMA)
-    keys = schema["properties"]
-    assert keys["mpi"]["properties"]["name"]["enum"] == list(registry.names())
-    assert {"hydra-intel", "hydra", "prrte", "mpirun_rsh"} < set(keys["launcher_family"]["enum"])
-    # of stacks of modules, and of GPU-aware MPIs
-    assert sorted({*keys} - {"modules", "gpu"}) == sorted(schema["required"])
-
-
-def test_discovery_finds_both_depths_and_named_places_once(tmp_path: Path) -> None:
-    write_stack(tmp_path / "environments" / "one", name="one")
-    write_stack(tmp_path / "environments" / "wheels" / "two", name="two")
-    file = write_stack(tmp_path / "elsewhere" / "three", name="three")
-    write_stack(tmp_path / "elsewhere" / "four", name="four")
-    (tmp_path / "link").symlink_to(file)
-    named = f"{file}:{tmp_path / 'elsewhere' / 'four'}::{tmp_path / 'link'}"
-    stacks, problems = metadata.discover(tmp_path, {"MPIBENCH_STACKS": named})
-    assert ([stack.name for stack in stacks], problems) == (["one", "two", "three", "four"], [])
-    # A folder of stacks, one of them in it itself; and a folder of nothing, which is said.
-    write_stack(tmp_path / "elsewhere", name="five")
-    (tmp_path / "empty").mkdir()
-    named = f"{tmp_path / 'elsewhere'}:{tmp_path / 'empty'}"
-    stacks, [problem] = metadata.discover(tmp_path, {"MPIBENCH_STACKS": named})
-    assert {stack.name for stack in stacks} == {"one", "two", "three", "four", "five"}
-    assert str(tmp_path / "empty") in problem
-
-
-@pytest.mark.parametrize(
-    ("gone", "key"),
-    [
-        (".", "prefix"),
-        ("lib/libmpi.so.12", "library"),
-        ("bin/IMB-MPI1", "binaries.IMB-MPI1"),
-        ("python", "prepend_path.LD_LIBRARY_PATH"),
-    ],
-)
-def test_a_stack_that_lost_a_part_is_left_out_with_the_reason(
-    tmp_path: Path, gone: str, key: str
-) -> None:
-    prefix = tmp_path / "built"
-    moved = write_stack(prefix).rename(tmp_path / "stack.json")
-    named = {"MPIBENCH_STACKS": str(moved)}
-    assert len(metadata.discover(tmp_path, named)[0]) == 1
-    part = prefix / gone
-    shutil.rmtree(part) if part.is_dir() else part.unlink()
-    stacks, [problem] = metadata.discover(tmp_path, named)
-    assert stacks == [] and f"key '{key}' of {moved}" in problem
-
-
-def test_two_stacks_of_one_name_are_refused(tmp_path: Path) -> None:
-    first = write_stack(tmp_path / "environments" / "a")
-    second = write_stack(tmp_path / "environments" / "b")
-    with refused_as("name-taken", match=f"(?s){first}.*{second}"):
-        metadata.discover(tmp_path, {})
-
-
 def test_listing_shows_stacks_and_problems_and_fails_on_problems(tmp_path: Path) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=60, highlight=False)
@@ -153,25 +56,6 @@ def test_listing_shows_stacks_and_problems_and_fails_on_problems(tmp_path: Path)
     write_stack(tmp_path / "environments" / "b", name="b", abi="lam")
     assert listing.show(tmp_path, console) == 1
     assert "mpich 5.0.2" in stream.getvalue() and "key 'abi': 'lam'" in stream.getvalue()
-
-
-def environment_schema() -> dict[str, Any]:
-    """What ReFrame's own configuration schema demands of the list of environments."""
-    schema = json.loads((Path(reframe.__file__).parent / "schemas" / "config.json").read_text())
-    return {
-        "$schema": schema["$schema"],
-        "defs": schema["defs"],
-        **schema["properties"]["environments"],
-    }
-
-
-def test_environment_fits_reframes_schema_and_tells_abi_from_mpi() -> None:
-    document = change("mpi", {"name": "intelmpi", "version": "2021.18.1", "device": ""})
-    environment = metadata.environment_of(metadata.parse(document, "/opt/mpich/stack.json"))
-    jsonschema.Draft7Validator(environment_schema()).validate([environment])
-    assert environment["features"] == ["abi_mpich", "imb", "intelmpi"]
-    assert environment["extras"]["mpi_version"] == "2021.18.1"
-    assert [name for name, _ in environment["env_vars"]] == ["ROOT", "PATH", "LD_LIBRARY_PATH"]
 
 
 # ---- registering a stack: all or nothing, whatever goes wrong ----
@@ -202,16 +86,6 @@ def register(
         ask=lambda stack: {"optimisation": "not known"},
         linked=linked,
     )
-
-
-def test_a_stack_is_registered_when_its_programs_agree(tmp_path: Path) -> None:
-    document, path = place(tmp_path)
-    stack = register(document, path)
-    assert metadata.read(path) == stack and stack.build["compiled"]
-    assert json.loads(path.read_text()) == metadata.seal(document | {"build": stack.build}, path)
-    assert path.stat().st_mode & 0o777 == 0o644
-    register(document, path)  # replaces itself, and leaves no file beside it
-    assert [each.name for each in path.parent.glob("stack.json*")] == ["stack.json"]
 
 
 def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path: Path) -> None:
@@ -333,13 +207,3 @@ def test_a_program_that_refuses_one_node_runs(prove):
     assert set(found.left_out) == {"osu_bw", "osu_bibw"}
     with refused_as("stack-unusable"):
         prove("osu_bw_fan_in")
-
-
-def test_a_suite_that_never_says_its_version_is_registered_without(prove):
-    """GPCNeT's programs take no argument, and refuse one node."""
-    found = prove("network_test")
-    assert (set(found.binaries), found.suites, found.left_out) == (
-        {"network_test"},
-        {"gpcnet": "unknown"},
-        {},
-    )

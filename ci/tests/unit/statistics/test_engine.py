@@ -121,17 +121,6 @@ def test_no_history_holds_a_doubled_night_or_a_tenfold_metric() -> None:
         assert engine.tonight(values, rows).outcome[one] not in (RowOutcome.HELD, RowOutcome.FASTER)
 
 
-def test_a_gap_is_a_night_that_is_not_there() -> None:
-    """All that changes is how many nights there are."""
-    for rng, values, rows in draws(gaps=False):
-        missing = rng.random(values.shape[1]) < 0.3
-        missing[-1] = False
-        gappy = values.copy()
-        gappy[:, missing] = np.nan
-        for asked in (engine.tonight, engine.lasting):
-            assert same(asked(gappy, rows), asked(values[:, ~missing], rows))
-
-
 def test_several_sessions_are_judged_whatever_their_order() -> None:
     for rng, values, rows in draws(least=9, gaps=False):
         before = values[:, :-3]
@@ -141,43 +130,3 @@ def test_several_sessions_are_judged_whatever_their_order() -> None:
         second = engine.hold(before - 3.0, after[:, rng.permutation(3)] - 3.0, rows, least)
         assert same(first, second) and np.allclose(first.upper, second.upper)
         assert np.allclose(first.p, second.p)
-
-
-def test_what_is_called_lies_beyond_its_margin() -> None:
-    for _, values, rows in draws(least=5):
-        for found in (
-            engine.tonight(values, rows),
-            engine.hold(values[:, :-1], values[:, -1:], rows, np.full(len(values), 0.01)),
-        ):
-            called = found.of(RowOutcome.SLOWER) | found.of(RowOutcome.FASTER)
-            assert (np.abs(found.effect[called]) > rows.all_margins[called]).all()
-            assert (found.limit >= rows.all_margins).all()
-
-
-@pytest.mark.parametrize("nights", [1, 2, 5, 6, 40])
-@pytest.mark.parametrize("kind", ["equal", "gaps", "nothing", "gone"])
-def test_bad_input_is_an_answer(nights: int, kind: str) -> None:
-    """One night, all equal, nothing at all, sizes that go: an outcome for
-    each row, and none is held for nothing.
-    """
-    rng = np.random.default_rng(nights)
-    for metrics in (1, 6):
-        values = rng.normal(0, 0 if kind == "equal" else 0.01, (metrics, nights))
-        lacks = {"gaps": rng.random(values.shape) < 0.4, "nothing": ..., "gone": np.s_[0, -1:]}
-        if kind in lacks:
-            values[lacks[kind]] = np.nan
-        rows = rows_of(metrics)
-        least = np.full(metrics, 0.01)
-        known = (~np.isnan(values)).sum(axis=1)
-        tonight = engine.tonight(values, rows)
-        for found in (
-            tonight,
-            engine.lasting(values, rows),
-            engine.hold(values, values[:, -1:], rows, least),
-            engine.hold(values[:, :1], values, rows, least),
-        ):
-            assert len(found.outcome) == len(rows.kinds) == len(found.effect)
-            assert not found.of(RowOutcome.HELD)[:metrics][known < 2].any()
-            assert not found.of(RowOutcome.SLOWER).any()
-        assert tonight.of(RowOutcome.ABSENT)[:metrics][np.isnan(values[:, -1])].all()
-        assert not tonight.of(RowOutcome.HELD)[:metrics][known <= engine.FEWEST].any()

@@ -16,7 +16,6 @@ from mpibench import cli
 from mpibench.judge import switches
 from mpibench.judge.engine import Array
 from mpibench.judge.switches import Move
-from studies import error_rates, moved_switches
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
@@ -54,52 +53,6 @@ def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(
     assert (SIZES[move.first], SIZES[move.last + 1]) == (min(old, new) * KIB, max(old, new) * KIB)
     assert move.upwards == (new > old)
     assert min(move.support) >= switches.SUPPORT
-
-
-@pytest.mark.parametrize("slower", [0.7, 1.2, 1.3, 2.0])
-@pytest.mark.parametrize("switch", [1, 16 * KIB, 1e9])
-def test_slower_sizes_of_another_cause_are_no_moved_switch(slower: float, switch: float) -> None:
-    """Also beside a switch, which is then at one end of what changed."""
-    curve = times(switch)
-    named = 0
-    for first in range(len(SIZES)):
-        for last in range(first + 1, len(SIZES)):
-            candidate = curve.copy()
-            candidate[first:last] *= slower
-            named += (
-                find(measured(curve, seed=first), measured(candidate, seed=100 + last)) is not None
-            )
-    assert named == 0
-
-
-def test_what_else_changed_is_no_moved_switch() -> None:
-    old = measured(times(16 * KIB))
-    new = measured(times(64 * KIB), seed=2)
-    assert find(old, old) is None, "nothing changed"
-    assert find(old, old + 0.3) is None
-    beside = new.copy()
-    beside[-2:] += 0.2
-    assert find(old, beside) == find(old, new), "what changed elsewhere has causes of its own"
-    near = new.copy()
-    near[13] += 0.2
-    assert find(old, near) is None, "the sizes beside it say how each curve goes on"
-
-
-def test_gaps_single_units_and_sizes_at_an_end() -> None:
-    old = measured(times(16 * KIB))
-    new = measured(times(64 * KIB), seed=2)
-    gapped = old.copy()
-    gapped[3] = np.nan
-    gapped[10, 1:4] = np.nan
-    for move in (find(old[:, :1], new[:, :1]), find(gapped, new)):
-        assert move is not None and SIZES[move.first] == 16 * KIB
-    at_end = find(measured(times(32)), measured(times(256), seed=2))
-    assert at_end is None, "nothing below it to say how it goes on"
-    every = np.ones(len(SIZES), dtype=bool)
-    margin = np.full(len(SIZES), 0.05)
-    assert switches.find_move(SIZES, np.full(old.shape, np.nan), new, every, margin) is None
-    few = slice(9, 12)
-    assert switches.find_move(SIZES[few], old[few], new[few], every[few], margin[few]) is None
 
 
 def moved(switch: float) -> Change:
@@ -193,11 +146,3 @@ def test_a_recorded_move_of_an_eager_limit_is_found() -> None:
         move = switches.find_move(sizes, old, new, apart | (sizes == 128 * KIB), margin)
         assert move is not None and (sizes[move.first], sizes[move.last]) == (4 * KIB, 8 * KIB)
         assert move.upwards == (old is low) and min(move.support) > 7
-
-
-def test_of_recorded_curves_slower_bands_are_no_moved_switch() -> None:
-    recording = next(
-        one for one in error_rates.read_file(moved_switches.NOISE) if one.name == "shm"
-    )
-    found = moved_switches.measure(recording, 0.01, 30)
-    assert (found.wrong, found.tried) == (0, 60)

@@ -20,30 +20,6 @@ def test_location_and_error_are_yuens() -> None:
     assert (one.location - two.location) / error == pytest.approx(theirs.statistic)
 
 
-def test_single_units_decide_nothing() -> None:
-    effects = engine.compare(np.zeros((4, 1)), np.ones((4, 1)))
-    assert (effects.p_values() == 1).all()
-
-
-def test_equal_repeats_are_rounded_values_and_no_certainty() -> None:
-    effects = engine.compare(np.zeros((4, 5)), np.full((4, 5), 0.0005))
-    low, high = effects.interval(0.95)
-    assert (high - low > 0.001).all()
-    assert (effects.p_values() > 0.01).all()
-
-
-def test_spreads_are_moderated_towards_the_common_one() -> None:
-    rng = np.random.default_rng(5)
-    alike = engine.describe(0.01 * rng.standard_normal((400, 7)))
-    [drawn] = engine.moderate(alike)
-    assert np.std(np.log(drawn.variance)) < 0.8 * np.std(np.log(alike.variance))
-    assert (drawn.df > alike.df).all()
-    few = engine.SideValues(
-        *(column[:2] for column in (alike.location, alike.variance, alike.df, alike.count))
-    )
-    assert engine.moderate(few)[0].df == pytest.approx(few.df), "of two nothing is borrowed"
-
-
 @pytest.mark.parametrize("heavy", [False, True])
 def test_intervals_hold_what_they_promise(heavy: bool) -> None:
     rng = np.random.default_rng(6)
@@ -65,12 +41,3 @@ def test_few_false_discoveries_and_real_ones_are_found() -> None:
         false += called[20:].sum()
     assert found >= 0.97 * 20 * 50
     assert false <= 0.03 * found
-
-
-def test_pairs_cancel_what_both_share() -> None:
-    rng = np.random.default_rng(8)
-    shared = 0.5 * rng.standard_normal((10, 5))
-    a = shared + 0.005 * rng.standard_normal((10, 5))
-    b = shared + 0.03 + 0.005 * rng.standard_normal((10, 5))
-    assert (engine.compare_pairs(b - a).p_values() < 0.01).all()
-    assert (engine.compare(a, b).p_values() > 0.5).all()

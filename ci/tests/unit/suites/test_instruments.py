@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from instrument_output import lines_of, resealed, sealed
 from reframe_tests.harness.instruments import FOLDER
 from reframe_tests.harness.suites import catalogue, instruments, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from studies.output_damage import GOLDEN, golden
+from synthetic_evidence import lines_of, sealed
 
 NAMES = [suite.name for suite in instruments.SUITE]
 RECORDED = sorted(
@@ -19,10 +19,6 @@ RECORDED = sorted(
     for path in GOLDEN.glob("*.txt")
     if path.name.startswith(tuple(f"{name}-" for name in NAMES))
 )
-
-
-#: Those without lines of others in between.
-STRICT = [name for name in RECORDED if not name.startswith("pair_map")]
 
 
 def refuse(text: str, words: str | None = None) -> None:
@@ -44,24 +40,6 @@ def test_a_changed_digit_is_seen(name: str) -> None:
     text = golden(name)
     for found in list(re.finditer(r"[0-9](?=[0-9]*[,}])", text))[:200]:
         refuse(f"{text[: found.start()]}{(int(found[0]) + 1) % 10}{text[found.end() :]}")
-
-
-@pytest.mark.parametrize("name", STRICT)
-def test_what_is_no_output_of_the_instrument(name: str) -> None:
-    text = golden(name)
-    head, rows = lines_of(text)
-    field = next(field for field, number in rows[0].items() if isinstance(number, float))
-    for damaged in (
-        sealed(head, []),
-        sealed(head, rows, rows=len(rows) + 1),
-        text + text,
-        text[: text.index('{"end"')],
-        text.replace("\n", "\nsomebody else\n", 1),
-        resealed(text, format=2),
-        resealed(text, 0, **{field: 0.0}),
-        resealed(text, 0, repetitions=0),
-    ):
-        refuse(damaged)
 
 
 def _parsed(module: str) -> list[ast.stmt]:
@@ -90,16 +68,3 @@ def test_the_instruments_know_every_row() -> None:
         assert call in common
         known = mockup in ("larger", "parts")
         assert known or f"{call}_by_{mockup.replace('-', '_')}" in guidelines
-
-
-def test_the_instrument_of_latency_under_load_sends_what_the_rows_say() -> None:
-    constants = {
-        ast.unparse(node.targets[0]): node.value
-        for node in _parsed("loaded_latency")
-        if isinstance(node, ast.Assign)
-    }
-    names = ("PING", "STREAM", "WINDOW")
-    ping, stream, window = (ast.literal_eval(constants[name]) for name in names)
-    assert (ping, stream) == (instruments.PING, instruments.STREAM)
-    load = catalogue.find("loaded_latency", instruments.LOAD)
-    assert load.traffic(stream, 4) == 2 * window * stream

@@ -11,19 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from catalogue_launches import launches, memory_of, stack_of
 from reframe_tests.harness.cases.job import condition, script, transports
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
-from reframe_tests.harness.samples import NO_REFERENCE
-from reframe_tests.harness.sites import references
-from reframe_tests.harness.suites import catalogue, nccl_tests, reader
+from reframe_tests.harness.suites import nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
 from refusals import refused_as
 from studies.output_damage import GOLDEN, golden
+from synthetic_stack import launches, memory_of, stack_of
 
 #: Each with its source, and rows counted by eye, those of 0 bytes among them.
 SOURCES = {
@@ -74,26 +72,10 @@ def test_an_output_is_held_against_its_launch() -> None:
             reader.complete(records, [item])
 
 
-def test_memory_of_the_host_is_not_measured() -> None:
-    with pytest.raises(catalogue.NotMeasured, match="NCCL moves memory of GPUs only"):
-        launches("nccl", 2, memory=catalogue.OF_HOST)
-    assert memory_of("nccl").on_gpu
-
-
 @pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.notes"))])
 def test_what_nccl_says_of_its_network(name: str) -> None:
     notes = (LOGS / f"{name}.notes").read_text().splitlines()
     assert list(network_notes((LOGS / f"{name}.txt").read_text())) == notes
-
-
-@pytest.mark.parametrize("name", [name for name in SOURCES if name not in READ])
-def test_what_is_refused(name: str) -> None:
-    with refused_as(SOURCES[name]["read as"]):
-        reader.read(golden(f"nccl/{name}"), source=name)
-
-
-def test_each_output_has_a_source() -> None:
-    assert set(SOURCES) == {path.name for path in (GOLDEN / "nccl").glob("*.txt")}
 
 
 def test_units_and_variants() -> None:
@@ -134,33 +116,6 @@ def test_damage(code: str, old: str, new: str) -> None:
         reader.parse(ALL_REDUCE.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "variant"),
-    [
-        (UNALIGNED, "unalign: 16", "unalign=16"),
-        (UNALIGNED, f"{UNALIGNED}\n# Blocking Enabled: wait and barrier after each", "blocking"),
-        ("graph: 0", "graph: 1", "graph=1"),
-    ],
-)
-def test_another_way_to_measure_is_another_variant(old: str, new: str, variant: str) -> None:
-    first, *_ = reader.parse(ALL_REDUCE.replace(old, new))
-    assert first.variant == f"out_of_place,{variant},memory=device"
-
-
-@pytest.mark.parametrize("ranks", [2, 12])
-def test_a_launch_expects_what_its_program_prints(ranks: int) -> None:
-    made = {launch.name: launch for launch in launches("nccl", ranks, nodes=2)}
-    assert list(made) == ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast"]
-    assert " ".join(made["all_reduce"].args).startswith("-b 1024 -e 134217728 -f 2 -g 1 -n 20")
-    assert made["all_reduce"].env == {"NCCL_TESTS_DEVICE": "0"}
-    (gathered,) = made["all_gather"].expected
-    # whole blocks of 16 bytes for each rank
-    assert not any(size % (16 * ranks) for size in gathered.sizes)
-    assert gathered.validated
-    shares = [metric.share_name for metric in catalogue.metrics(made.values()) if metric.directions]
-    assert len(set(shares)) == len(shares) == 2 * len(made), "out of place and in place"
-
-
 def _where(fabric: Fabric) -> condition.Condition:
     asked = condition.Asked(fabric, 2, "1", "none", library=nccl_tests.LIBRARY)
     partition = condition.Partition(topology.describe(1, 2), {}, launcher="srun")
@@ -191,51 +146,6 @@ def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ranks", "nodes", "gb_per_s", "rails", "share", "outcome"),
-    [
-        # nccl-allreduce-v2.17.1-gh200-2node.txt
-        ("all_reduce", 8, 2, 122.57, (4, 200), 1.226, "pass"),
-        ("all_reduce", 8, 2, 5.4, (4, 200), 0.054, "fail"),  # the page's next output, over sockets
-        # rccl-alltoall-multinode-v2.17.9.txt
-        ("alltoall", 16, 2, 86.83, (8, 400), 1.737, NO_REFERENCE),
-        ("sendrecv", 80, 10, 49.0, (8, 400), 0.98, "pass"),
-        # the most that is possible: 79/80 over 9/10
-        ("all_reduce", 80, 10, 1.09 * 400, (8, 400), 1.09, "pass"),
-        ("all_reduce", 80, 10, 1.15 * 400, (8, 400), 1.15, "fail"),
-        ("all_reduce", 80, 10, 400 / 4, (8, 400), 0.25, "fail"),  # 2 of 8 NICs
-        ("all_reduce", 4, 1, 340.0, (0, 1200), 2.267, "pass"),
-    ],
-)
-def test_recorded_bandwidths_are_shares_of_a_node_s_links(
-    name, ranks, nodes, gb_per_s, rails, share, outcome
-) -> None:
-    count, rate = rails
-    per_node = ranks // nodes
-    fabric = replace(
-        _fabric("ucx", ""),
-        # as they are assumed: no output names them
-        rails=tuple(Rail(f"n{number}", rate, number // 4) for number in range(count)),
-        gpus=(Gpu(),) * per_node,
-        min_efficiency=0.9,
-        peer_rate_gbit_per_s=rate,
-        scope="cluster" if nodes > 1 else "node",
-    )
-    group = "nccl_pairs" if name == "sendrecv" else "nccl"
-    metric = next(
-        row
-        for row in catalogue.metrics(launches(group, ranks, nodes=nodes))
-        if row.directions and row.benchmark == name and row.message_bytes > 127 << 20
-    )
-    value = references.line_rate_fraction(gb_per_s * 1e3, fabric, metric.directions)
-    assert value == pytest.approx(share, abs=1e-3)
-    least = fabric.share_used((None,) * per_node) * metric.link_share
-    reference = (
-        references.physics_reference(fabric, least, most=metric.most) if metric.link_share else None
-    )
-    assert references.judge("m", "physics", value, reference, "1").outcome == outcome
-
-
-@pytest.mark.parametrize(
     ("log", "fabric", "sentence"),
     [
         ("nccl-2.20.5-polaris-cxi-ofi1.9", ("cxi", "cxi0"), ""),
@@ -250,44 +160,3 @@ def test_the_network_is_proven_by_nccl_s_own_lines(log, fabric, sentence) -> Non
     setting = transports.resolve_transport(stack_of(), _fabric(*fabric), nccl_tests.LIBRARY)
     wrong = transports.check_proofs(setting, (LOGS / f"{log}.txt").read_text())
     assert sentence in wrong[0] if sentence else wrong == []
-
-
-def test_both_ports_of_a_device_are_proven() -> None:
-    ports = (Rail("mlx4_0"), Rail("mlx4_0", port=2))
-    fabric = replace(_fabric("ucx", "mlx4_0"), rails=ports)
-    setting = transports.resolve_transport(stack_of(), fabric, nccl_tests.LIBRARY)
-    said = (LOGS / "nccl-2.16.2-mlx4-ib-tagged.txt").read_text()
-    assert transports.check_proofs(setting, said) == []
-
-
-def test_channels_inside_a_node() -> None:
-    inside = replace(
-        _fabric("gpu_ipc", ""),
-        scope="node",
-        rails=(),
-        gpus=(Gpu(), Gpu()),
-        peer_rate_gbit_per_s=2400,
-    )
-    line = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {} comm 0x1 nRanks 02"
-    using = "NCCL INFO NET/IB : Using [0]={[0] mlx5_0:1/IB, [1] mlx5_0:1/IB} [RO]\n"
-    using += "NCCL INFO Using network IB\n"
-    shared = "SHM/direct/direct"
-    network = "NET/IB/0(32)/GDRDMA/Shared"
-    for fabric, before, right, other in (
-        (inside, "", ("P2P/CUMEM",), shared),
-        (_fabric("ucx", "mlx5_0"), using, ("P2P/CUMEM", shared, network), "NET/Socket/0"),
-    ):
-        setting = transports.resolve_transport(stack_of(), fabric, nccl_tests.LIBRARY)
-        for way in right:
-            assert transports.check_proofs(setting, before + line.format(way)) == []
-        (wrong,) = transports.check_proofs(setting, before + line.format(other))
-        assert f"NCCL reports transport of channels '{other}'" in wrong
-        assert fabric is not inside or setting.env["NCCL_SHM_DISABLE"] == "1"
-
-
-@pytest.mark.parametrize("transport", ["shm", "psm2"])
-def test_networks_that_nccl_does_not_know(transport: str) -> None:
-    rails = () if transport == "shm" else (Rail("hfi1_0"),)
-    fabric = replace(_fabric(transport, ""), rails=rails, scope="node")
-    with pytest.raises(catalogue.NotMeasured, match="NCCL has no network of its own over"):
-        transports.resolve_transport(stack_of(), fabric, nccl_tests.LIBRARY)

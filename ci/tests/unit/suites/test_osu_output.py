@@ -9,11 +9,10 @@ import re
 import pytest
 import yaml
 
-from reframe_tests.harness.machine.gpu import UNSAID
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.benchmark import OutputError, Record
 from reframe_tests.harness.suites.catalogue import Expected
-from reframe_tests.harness.suites.osu import OVERLAP, ROWS, facts_of_output
+from reframe_tests.harness.suites.osu import OVERLAP, ROWS
 from refusals import refused_as
 from studies.output_damage import GOLDEN, expectation, golden
 
@@ -43,8 +42,6 @@ RATE = osu("7.5-mpich-n4-mbw_mr")
 PUT = osu("7.5-mpich-n2-put_bw")
 REDUCTION = osu("7.5-mpich-n2-allreduce")
 CHECKED = osu("7.5-mpich-n2-allreduce-validated")
-TAIL = osu("7.5-mpich-n2-latency-tail")
-INIT, HELLO = (osu(f"7.5-mpich-n2-{what}") for what in ("init", "hello"))
 
 
 def parse(text: str) -> list[Record]:
@@ -111,19 +108,6 @@ def test_every_benchmark_has_a_recorded_output():
     assert newest | {f"osu_{name}" for name in TITLES} == {row.name for row in ROWS}
 
 
-def test_a_title_as_printed_is_that_of_the_benchmark() -> None:
-    for name, (like, title) in TITLES.items():
-        other = osu(f"7.5-mpich-{like}")
-        text = change(other, r"^# OSU .* v7\.5$", f"# {title} v7.5")
-        records = as_started(f"osu-7.5-mpich-{like[:2]}-{name}.txt", text)
-        assert {record.benchmark for record in records} == {f"osu_{name}"}
-        assert [record.values for record in records] == [record.values for record in parse(other)]
-
-
-def test_outputs_that_are_not_read():
-    refuse(*(golden(f"osu/{name}") for name in REFUSED))
-
-
 def test_barriers_of_7_1_print_no_head():
     """Their columns are told by their number and by where they end
     (``print_stats`` and ``print_stats_nbc`` of 7.1).
@@ -149,18 +133,6 @@ def test_barriers_of_7_1_print_no_head():
 # What is in the records.
 
 
-def test_the_window_and_the_type_are_part_of_what_was_measured():
-    assert variants(PUT) == {"allocate,flush"}
-    assert variants(osu("7.5-mpich-n2-put_bw-dynamic-pscw")) == {"dynamic,pscw"}
-    assert variants(RATE) == {"window=64"}
-    assert variants(REDUCTION) == {"type=MPI_INT"}  # its own choice in 7.5
-    assert variants(change(REDUCTION, "MPI_INT", "MPI_FLOAT")) == {""}
-    assert variants(change(LATENCY, "MPI_CHAR", "MPI_FLOAT")) == {"type=MPI_FLOAT"}
-    # Cut or lost, its line would make it another measurement.
-    line = "# Datatype: MPI_INT.\n"
-    refuse(REDUCTION.replace(line, "# Datatype: MPI_I.\n"), REDUCTION.replace(line, ""))
-
-
 def test_a_head_that_says_latency_above_a_bandwidth():
     """Fan-in and fan-out of 7.5 name their column wrongly; who
     started which is known only to the launch.
@@ -176,90 +148,7 @@ def test_a_head_that_says_latency_above_a_bandwidth():
     assert {r.benchmark for r in parse(BANDWIDTH)} == {"osu_bw"}
 
 
-def test_a_neighbourhood_is_told_by_the_lines_above_its_title():
-    ring = osu("7.5-mpich-n4-neighbor_alltoallw")
-    assert {(r.benchmark, r.ranks) for r in parse(ring)} == {("osu_neighbor_alltoallw", 4)}
-    alone = parse(osu("7.5-mpich-n2-alltoallw"))
-    assert {(r.benchmark, r.ranks) for r in alone} == {("osu_alltoallw", None)}
-    refuse(ring.replace("Time took to create topology graph", "Time"))
-    refuse(re.sub("Time took.*\n", "", ring))
-
-
-def test_percentiles_are_over_repetitions():
-    assert parse(TAIL)[0].values == {
-        "latency_us": 825.91,
-        "latency_p50_us": 0.18,
-        "latency_p90_us": 654.29,
-        "latency_p99_us": 6201.81,
-    }
-    refuse(change(TAIL, "P90 Tail", "P95 Tail"), words="percentile P95")
-    refuse(change(TAIL, "6201.81", "  54.29"), words="a percentile is below")
-
-
-def test_threads_and_processes_are_part_of_what_was_measured():
-    two = "sender_processes=2,receiver_processes=2"
-    assert variants(osu("5.7-mpich-n2-latency_mp")) == {two}
-    text = osu("7.5-mpich-n2-latency_mt")
-    assert variants(text) == {"sender_threads=1,receiver_threads=2"}
-    refuse(change(text, "# Number of Receiver.*\n", ""), words="receiver_threads is missing")
-
-
-def test_the_time_in_mpi_init_is_in_whole_milliseconds():
-    (record,) = parse(INIT)
-    assert record.values == {"t_min_us": 194e3, "t_max_us": 198e3, "t_avg_us": 196e3}
-    assert (record.ranks, record.message_bytes, record.repetitions) == (2, None, 1)
-    refuse(change(INIT, "avg: 196", "avg: 199"), words="not between minimum and maximum")
-    (hello,) = parse(HELLO)
-    assert (hello.ranks, hello.values) == (2, {})
-
-
-@pytest.mark.parametrize("text", [INIT, HELLO])
-def test_a_start_whose_output_lacks_anything_is_refused(text: str) -> None:
-    """Without a line, with one twice, cut after any character,
-    or with one character more or less.
-    """
-    one, two = text.splitlines(keepends=True)
-    asked = Expected(parse(text)[0].benchmark, 2, (None,), ("",), 1, (), "nodes=2")
-    damaged = {one, two, text + one, text + two}
-    damaged |= {text[:at] for at in range(len(text))}
-    damaged |= {f"{text[:at]}x{text[at:]}" for at in range(len(text))}
-    # Of the numbers themselves only their order can be known.
-    damaged |= {text[:at] + text[at + 1 :] for at, sign in enumerate(text) if not sign.isdigit()}
-    for each in damaged:
-        with pytest.raises(OutputError):
-            reader.complete(parse(each), [asked])
-
-
-def test_a_start_on_another_number_of_ranks_or_of_another_program_is_refused() -> None:
-    asked = Expected("osu_init", 2, (None,), ("",), 1, (), "nodes=2")
-    (record,) = reader.complete(parse(INIT), [asked])
-    assert (record.variant, record.ranks) == ("nodes=2", 2)
-    for text, expected in ((INIT, asked._replace(ranks=4)), (HELLO, asked)):
-        with refused_as("output-damaged"):
-            reader.complete(parse(text), [expected])
-    (title, line), (other, greeting) = (text.splitlines() for text in (INIT, HELLO))
-    refuse(f"{title}\n{greeting}\n", f"{other}\n{line}\n")
-
-
 # What was asked for: OSU prints neither ranks nor an end.
-
-
-def test_what_is_not_printed_is_filled_in_and_all_else_is_as_asked():
-    sizes = tuple(4 << log for log in range(7))
-    asked = Expected("osu_allreduce", 2, sizes, ("type=MPI_INT",), 20)
-    full = reader.complete(parse(REDUCTION), [asked])
-    assert {(record.ranks, record.repetitions) for record in full} == {(2, 20)}
-    pairs = Expected("osu_mbw_mr", 4, (1, 2, 4, 8), ("window=64",), 5)
-    assert {record.repetitions for record in reader.complete(parse(RATE), [pairs])} == {5}
-    for text, other in (
-        (REDUCTION, asked._replace(sizes=(*sizes, 512))),
-        (REDUCTION, asked._replace(repetitions=30)),
-        (REDUCTION, asked._replace(variants=("allocate,flush",))),
-        (REDUCTION, asked._replace(benchmark="osu_reduce")),
-        (RATE, pairs._replace(ranks=2)),
-    ):
-        with refused_as("output-damaged"):
-            reader.complete(parse(text), [other])
 
 
 # Damage; test_parser_mutations.py does more of it at random.
@@ -310,93 +199,11 @@ def test_what_is_damaged_is_refused(text: str) -> None:
     refuse(text, words="^job.out")
 
 
-def test_a_warning_before_the_output_and_a_newer_release_are_read():
-    before = "--------\nWARNING: There was an error initializing an OpenFabrics device.\n"
-    assert parse(before + change(LATENCY, r"v7\.5", "v7.5.2")) == parse(LATENCY)
-
-
 # Memory of GPUs.
 
-#: What an output says of its memory (empty: of the host), by
-#: layout and release.
-OF_MEMORY = {
-    "5.6.3-mvapich2-n2-latency-device": "memory=device",
-    "5.9-other-n2-bw-mi250x-near": "memory=device",
-    "7.5-openmpi-n8-alltoall-gh200": "memory=device",
-    "7.5-mpich_stand_in-n2-allreduce-validated-device": "memory=device",
-    "7.2-mpich_stand_in-n2-mbw_mr-device": "window=64,memory=device",
-    "7.2-mpich_stand_in-n2-put_bibw-device": "create,fence,memory=device",
-    "7.5-mpich_stand_in-n2-iallreduce-full-managed": "memory=managed",
-    "5.9-mpich_stand_in-n2-put_bw-managed": "create,flush,memory=managed",
-    "5.9-mpich_stand_in-n2-bw-host_to_device": "memory=host_to_device",
-    "7.2-mpich_stand_in-n2-multi_lat-device_to_host": "memory=device_to_host",
-    "5.9-mpich_stand_in-n2-get_bw-host_to_device": "create,flush,memory=host_to_device",
-    "7.5-mpich_stand_in-n2-get_latency-device_to_host": "create,flush,memory=device_to_host",
-    "7.5-openmpi-n2-bw-gh200-inter": UNSAID,
-    "7.5-mpich_stand_in-n2-latency_persistent-managed": UNSAID,
-    "7.5-mpich-n2-bw-gh200-host": "",
-    "5.9-mpich_stand_in-n2-bw-host": "",
-    "7.5-openmpi-n2-latency-places-ignored": "",
-}
 #: Does not say of which buffers.
 DEVICE = osu("7.5-mpich_stand_in-n2-latency-device")
 DEVICE_5_9 = osu("5.9-mpich_stand_in-n2-latency-device")
-BUFFERS = "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
-
-
-def test_the_memory_is_part_of_what_was_measured() -> None:
-    assert {name: {variant} for name, variant in OF_MEMORY.items()} == {
-        name: variants(osu(name)) for name in OF_MEMORY
-    }
-
-
-def test_the_platform_of_an_output_is_that_of_its_title() -> None:
-    for word, platform in (("", ""), ("-ROCM", "rocm"), ("-MANAGED", "cuda")):
-        assert facts_of_output(DEVICE.replace("-CUDA", word)).platform == platform
-    assert variants(DEVICE.replace("-CUDA", "-MANAGED")) == {"memory=managed"}
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "variant"),
-    [
-        ("HOST (H)", "DEVICE (D)", "memory=host_to_device"),
-        ("DEVICE (D)", "HOST (H)", "memory=device_to_host"),
-        ("HOST (H)", "HOST (H)", ""),
-        ("MANAGED (M)", "MANAGED (M)", "memory=managed"),
-        ("MANAGED (MD)", "MANAGED (MD)", "memory=managed"),
-        ("MANAGED (MH)", "MANAGED (MH)", "memory=managed,pages=host"),
-        ("MANAGED (MD)", "MANAGED (MH)", None),
-        ("DEVICE (D)", "MANAGED (M)", None),
-        ("LOST (L)", "HOST (H)", None),
-    ],
-)
-def test_two_places_are_a_memory_or_are_refused(one: str, two: str, variant: str | None) -> None:
-    text = DEVICE_5_9.replace(BUFFERS, f"# Send Buffer on {one} and Receive Buffer on {two}\n")
-    if variant is None:
-        refuse(text, words="none of the memories")
-    else:
-        assert variants(text) == {variant}
-
-
-def test_a_title_and_a_line_on_buffers_that_contradict_each_other() -> None:
-    put = osu("5.9-mpich_stand_in-n2-put_bw-managed")
-    rate = osu("5.9-mpich_stand_in-n2-mbw_mr-device")
-    line = "# Rank 0 Memory on DEVICE (D) and Rank 1 Memory on DEVICE (D)\n"
-    refuse(
-        DEVICE_5_9.replace("-CUDA", ""),
-        DEVICE_5_9.replace(BUFFERS, ""),
-        DEVICE_5_9.replace(BUFFERS, BUFFERS * 2),
-        DEVICE_5_9.replace(BUFFERS, line),
-        change(osu("5.9-mpich_stand_in-n2-allreduce-device"), "^# Size", BUFFERS + "# Size"),
-        change(put, "^# Rank 0.*\n", ""),
-        change(put, "^# Rank 0.*\n", BUFFERS),
-        change(rate, "OSU MPI ", "OSU MPI-CUDA "),
-    )
-
-
-def test_a_barrier_has_no_buffers() -> None:
-    text = osu("7.5-mpich-n2-barrier")
-    assert parse(text.replace("OSU MPI Barrier", "OSU MPI-CUDA Barrier")) == parse(text)
 
 
 def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_round() -> None:
@@ -413,14 +220,6 @@ def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_roun
     for text, memory in (*wrong, (DEVICE, ""), (DEVICE_5_9, ""), (DEVICE_5_9, memories[1])):
         with refused_as("output-damaged", match="has the variants"):
             complete(text, memory)
-
-
-def test_what_an_output_says_of_its_memory_is_a_note() -> None:
-    for text, said in (
-        (osu("5.9-mpich_stand_in-n2-bw-host"), "buffers were in host memory"),
-        (DEVICE, "of which buffers, the output does not say"),
-    ):
-        assert said in " ".join(reader.read(text).notes)
 
 
 def test_a_table_that_may_be_cut_at_the_end_of_a_row_says_so() -> None:

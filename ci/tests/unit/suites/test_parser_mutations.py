@@ -6,7 +6,7 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reframe_tests.harness.suites import reader
@@ -75,22 +75,6 @@ def test_output_of_two_suites_is_refused() -> None:
         match=r"line 2: output of .* stands in that of perftest; outputs are mixed up, run",
     ):
         reader.parse(mixed)
-
-
-@settings(max_examples=300)
-@given(
-    text=st.text(
-        alphabet=st.sampled_from("# \n\t0123456789.|-\u00b1IMBntel(R) Benchmarks,partPgo[]"),
-        max_size=200,
-    )
-)
-@example("# Intel(R) MPI Benchmarks ,MT part")
-@example("#    Intel(R) MPI Benchmarks 2021.11, MT part\n#-----------------------\n")
-@example("# MPI PingPong Test\n")
-def test_nonsense_is_an_error(text):
-    for head in ("", "#    Intel(R) MPI Benchmarks 2021.11, MPI-1 part\n", "# MPI PingPong Test\n"):
-        with pytest.raises(OutputError):
-            reader.parse(head + text)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ends_visibly(name)])

@@ -37,34 +37,6 @@ def output(
     return "\n".join(lines) + "\n" + end
 
 
-def test_what_is_called_mb_is_mib() -> None:
-    [record] = reader.parse(output(ROW))
-    bandwidth = pytest.approx(11512.28 * 1.048576)
-    assert record.values == {"bandwidth_mb_per_s": bandwidth, "message_rate_per_s": 184196.0}
-    assert (record.benchmark, record.message_bytes) == ("ib_send_bw", 65536)
-    assert (record.suite, record.repetitions) == ("perftest", 5000)
-    assert reader.parse(output(ROW, unit="MiB")) == [record]
-    gbit = ROW.replace("11520.01", "96.60").replace("11512.28", "96.57")
-    [decimal] = reader.parse(output(gbit, unit="Gb"))
-    assert decimal.values["bandwidth_mb_per_s"] == pytest.approx(96.57 * 125)
-
-
-@pytest.mark.parametrize(
-    ("title", "name", "variant"),
-    [
-        ("RDMA_Write BW Test", "ib_write_bw", ""),
-        ("RDMA_Read BW Test", "ib_read_bw", ""),
-        ("Send Bidirectional BW Test", "ib_send_bw", "bidirectional"),
-    ],
-)
-def test_the_title_tells_the_program(title: str, name: str, variant: str) -> None:
-    text = output(ROW, title=title)
-    [record] = reader.parse(text)
-    assert (record.benchmark, record.variant) == (name, variant)
-    [record] = reader.parse(text.replace("Dual-port       : OFF", "Dual-port       : ON"))
-    assert "dual_port" in record.variant
-
-
 def test_all_sizes_with_small_bandwidths_of_six_decimals() -> None:
     records = reader.parse(ALL_SIZES)
     assert [record.message_bytes for record in records] == [2 << power for power in range(23)]
@@ -140,13 +112,3 @@ def test_no_row_is_missing_and_no_number_another() -> None:
 def test_damage_is_refused(text: str) -> None:
     with pytest.raises(OutputError, match=r"^job\.out"):
         reader.parse(text, source="job.out")
-
-
-def test_a_row_has_as_many_columns_as_its_head() -> None:
-    """Another program's row, spliced into the last number, passed for one of the processor's use."""
-    name = "perftest-amd-ib_write_bw-all-bidirectional.txt"
-    text = golden(name)
-    damaged = text.replace("7.520808", "7.520864                    371.6708")
-    assert damaged != text
-    with refused_as("output-damaged", match="is not a row of a perftest bandwidth table"):
-        reader.parse(damaged)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from instrument_output import sealed
-from reframe_tests.harness.cases.sweep import outcomes, variants
+from reframe_tests.harness.cases.sweep import variants
 from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.instruments import read_counts
-from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
-from synthetic_conditions import resolved
+from synthetic_evidence import resolved, sealed
 
 HEAD = {
     "instrument": "collective_times",
@@ -33,28 +28,10 @@ def tuning_of(name: str) -> Tuning:
     return found
 
 
-def test_algorithms_are_asked_for_in_one_word() -> None:
-    asked = Wish.parse("default+3+in-order_binary@8/512")
-    assert asked == [Wish(DEFAULT), Wish("3"), Wish("in-order_binary", (8, 512))]
-    assert "+".join(map(str, asked)) == "default+3+in-order_binary@8/512"
-    for text in ("3++5", "3@", "3@x", "3+3"):
-        with refused_as("bad-option"):
-            Wish.parse(text)
-
-
 def test_the_librarys_own_choice_is_always_measured_first() -> None:
     assert variants.list_wishes(tuning_of("mpich"), "Alltoall", "brucks")[0] == Wish(DEFAULT)
     found = variants.list_wishes(tuning_of("openmpi"), "Alltoallv", "")
     assert [wish.word for wish in found] == [DEFAULT, "1", "2"]
-
-
-def test_what_no_library_has_is_said() -> None:
-    with refused_as("unknown-name"):
-        variants.list_wishes(tuning_of("mpich"), "Alltoall", "bruck")
-    with pytest.raises(NotMeasured, match="no control of Gatherv"):
-        variants.list_wishes(tuning_of("openmpi"), "Gatherv", "")
-    with pytest.raises(NotMeasured, match="none of the sizes"):
-        made("mpich", Wish("ring", (9,)))
 
 
 def made(mpi: str, wish: Wish, env: dict[str, str] | None = None, **what: Any) -> Any:
@@ -101,39 +78,9 @@ def test_a_library_writes_its_own_file_with_the_variables_and_again_without_them
     assert not made("mpich", Wish(TUNED), compiles=True).compiled
 
 
-@pytest.mark.parametrize(
-    ("again", "plain", "why"),
-    [
-        (b"tuned", b"default", ""),
-        (b"default", b"default", "does not take from the file all"),
-        (b"tuned", b"tuned", "the same file without settings"),
-    ],
-)
-def test_a_file_that_says_what_is_set_is_written_again_and_not_without(
-    again: bytes, plain: bytes, why: str
-) -> None:
-    found = outcomes.judge_compiled(b"tuned", again, plain)
-    assert why in found and bool(found) is bool(why)
-
-
-def test_times_are_read_with_their_algorithm() -> None:
-    [row] = reader.parse(sealed(HEAD, [{"bytes": 8, "repetitions": 100, "p50_us": 1.5}]))
-    found = (row.variant, row.message_bytes, row.values[QUANTITY])
-    assert found == ("algorithm=ring", 8, 1.5)
-
-
 def test_messages_are_read() -> None:
     row = {"bytes": 8, "messages": 12, "sent_bytes": 96, "pattern": "1a2b3c4d"}
     text = sealed({**HEAD, "instrument": "message_counts", "algorithm": "4"}, [row])
     assert read_counts(text, "x") == {8: (12, 96, "1a2b3c4d")}
     with refused_as("output-damaged"):
         read_counts(text.replace(" 96", " 97"), "x")
-
-
-def test_every_collective_has_a_row_and_a_plan() -> None:
-    assert [row.name for row in catalogue.rows(GROUP)] == list(COLLECTIVES)
-    plans = [plan.name for plan in catalogue.GROUPS[GROUP].plans]
-    assert plans == [name.lower() for name in COLLECTIVES]
-    tunings = [mpi.tuning for mpi in registry.known().values() if mpi.tuning]
-    controls = {control.collective for tuning in tunings for control in tuning.controls}
-    assert controls == set(COLLECTIVES)

@@ -15,7 +15,7 @@ from functools import partial
 
 import pytest
 
-import synthetic_cabling as cables
+import synthetic_fabric as cables
 from folders import DATA
 from mpibench.locate.answers import judge_map
 from mpibench.locate.maps import LINK, SWITCH, UPLINK
@@ -206,21 +206,6 @@ def test_a_slow_cable_accuses_no_node_below_it_and_a_slow_node_is_named(
     assert judge_map(fabric.measured("mlx5_0", tree, [node], rounds=rounds)).accused == (node,)
 
 
-def test_a_node_that_may_be_behind_a_slow_way_is_said_and_not_accused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """All that it receives may come by one cable, and none came from below its own switch."""
-    monkeypatch.setattr(schedule, "make", partial(schedule.make, first=0))
-    fabric = cables.fat_trees(96, 1, leaf=8)
-    healthy = fabric.measured("mlx5_0", tree_of(fabric, "mlx5_0"), rounds=8)
-    values = tuple(
-        row._replace(value=(row.value or 0.0) / (2 if row.target == "n0050" else 1))
-        for row in healthy.values
-    )
-    answer = judge_map(replace(healthy, values=values))
-    assert not answer.findings and any("n0050 is slow" in text for text in answer.inconclusive)
-
-
 def of_switches(names: Sequence[str], links: list[tuple[str, str]]) -> cables.Fabric:
     """48 hosts on switches that are joined in any way."""
     hosts = tuple(f"n{number:04d}" for number in range(1, 49))
@@ -264,15 +249,6 @@ def test_switches_that_are_no_tree_are_accused_for_themselves_alone(kind: str) -
         assert answer.findings or answer.inconclusive
 
 
-def test_only_switches_that_join_hosts_that_were_measured_are_above_them() -> None:
-    fabric = cables.fat_trees(96, 1, leaf=8, pods=3)
-    fabric.links.append(("r0leaf1", "management"))
-    fabric.others = {"head1 mlx5_0": "management", "head2 mlx5_0": "r0pod0spine1"}
-    for count, depth in ((96, 3), (24, 2)):
-        tree = Description(fabric.text(), "net").tree([FabricPort("mlx5_0")], fabric.hosts[:count])
-        assert {len(tree.path(host)) for host in tree.leaf_of} == {depth} and not tree.notes
-
-
 def test_a_file_without_the_fabrics_own_rail_names_no_switch() -> None:
     fabric = cables.fat_trees(96, 2, leaf=8)
     other = cables.fat_trees(96, 1, leaf=8)
@@ -283,16 +259,6 @@ def test_a_file_without_the_fabrics_own_rail_names_no_switch() -> None:
             assert not tree.switches and tree.notes
     some = {host: guid for host, guid in fabric.guids("mlx5_1").items() if host < "n0050"}
     assert not tree_of(other, "mlx5_1", some).switches
-
-
-def test_a_rail_with_a_port_that_is_down_is_not_taken_for_the_other_one() -> None:
-    fabric = cables.fat_trees(96, 2, leaf=8)
-    fabric.numbered = set(fabric.hosts)
-    order = random.Random(1).sample(fabric.hosts, 96)
-    fabric.leaf_of["mlx5_1"] = dict(zip(order, fabric.leaf_of["mlx5_1"].values(), strict=True))
-    del fabric.leaf_of["mlx5_0"]["n0005"]
-    tree = tree_of(fabric, "mlx5_0")
-    assert not tree.switches and tree.notes
 
 
 @pytest.mark.parametrize("kind", ["planes", "ring", "numbered"])
@@ -337,13 +303,6 @@ def test_what_an_adapter_is_called_puts_no_host_on_a_switch_of_another(
         assert tree.leaf_of or tree.notes
 
 
-def test_a_port_that_is_not_plugged_in_is_not_taken_for_the_other_one_of_its_adapter() -> None:
-    fabric = cables.fat_trees(32, 1)
-    second = Description(fabric.text().replace("\n[1](98", "\n[2](99"), "net.txt")
-    for port, there in ((1, {}), (2, fabric.leaf_of["mlx5_0"])):
-        assert second.tree([FabricPort(None, port, fabric.guids("mlx5_0"))]).leaf_of == there
-
-
 def test_guids_tell_adapters_that_nobody_described() -> None:
     fabric = cables.fat_trees(200, 8, shared=True)
     fabric.unset = {(host, device) for host in fabric.hosts for device in fabric.leaf_of}
@@ -355,25 +314,6 @@ def test_guids_tell_adapters_that_nobody_described() -> None:
     assert not found.tree([FabricPort(None)], fabric.hosts).leaf_of
     known = found.tree([FabricPort(None, guids=guids)], fabric.hosts)
     assert known.leaf_of == fabric.leaf_of["mlx5_5"]
-
-
-def test_rails_that_part_the_hosts_differently_name_no_switch() -> None:
-    fabric = drawn("planes of different size", 100, 2, 1)
-    both = Description(fabric.text(), "net.txt").tree(
-        [FabricPort("mlx5_0"), FabricPort("mlx5_1")], fabric.hosts
-    )
-    assert not both.switches and both.notes
-    fabric.numbered = set(fabric.hosts)
-    assert not tree_of(fabric, "mlx5_0").switches
-
-
-def test_hosts_of_two_networks_have_no_way_to_each_other() -> None:
-    fabric = cables.fat_trees(40, 1, leaf=10, spines=1)
-    apart = ("r0leaf3", "r0leaf4")
-    fabric.links = [link for link in fabric.links if link[0] not in apart]
-    fabric.links += [(leaf, "x") for leaf in apart]
-    [note] = tree_of(fabric, "mlx5_0").notes
-    assert note == "400 of 780 pairs of hosts have no way between them"
 
 
 def evidence(links: Mapping[str, str], carried: Mapping[str, int]) -> Evidence:

@@ -6,7 +6,6 @@ The recordings are composed by the formats in the manuals (``topology.conf(5)``,
 
 from __future__ import annotations
 
-import itertools
 from contextlib import suppress
 from pathlib import Path
 
@@ -160,36 +159,6 @@ def test_the_same_fabric_in_every_kind_of_file(
     assert " lack n7: " in switches.contradiction(tree, ["c1", "n7"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hello\n",
-        "SwitchName=a Switches=b\n",
-        "SwitchName=a Nodes=c[1-2\n",
-        "SwitchName=a Nodes=c1\nSwitchName=a Nodes=c2\n",
-        "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-        "- topology: a\n  flat: true\n",
-        DISCOVERED[: len(DISCOVERED) // 2],
-        REPORTED.rpartition("<->")[0],
-        "switches: [a]\n",
-        "switches: {a: {nodes: [1]}}\n",
-        "switches: {a: {nodes: c1}, b: {nodes: c1}}\n",
-        "switches: {a: {nodes: 'c[1-2]'\n",
-    ],
-)
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadInput):
-        written(tmp_path, text)
-
-
-def test_domains_of_hosts_do_not_count(tmp_path: Path) -> None:
-    for text in (
-        "SwitchName=leaf1 Nodes=c[1-2].example.org\n",
-        "switches: {leaf1: {nodes: 'c[1-2].example.org'}}\n",
-    ):
-        assert written(tmp_path, text).leaf_of == {"c1": "leaf1", "c2": "leaf1"}
-
-
 def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_called() -> None:
     name = "b[1-2]\nEND_OF_FILE"
     paths_of = {"c2": ("spine", name), "c3\nEND_OF_FILE": ("spine",), "$(x)": ("spine",)}
@@ -200,24 +169,6 @@ def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_calle
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("c[08-10,12],login", ["c08", "c09", "c10", "c12", "login"]),
-        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
-        ("c[1-2]-ib,d3", ["c1-ib", "c2-ib", "d3"]),
-    ],
-)
-def test_lists_of_hosts(text: str, names: list[str]) -> None:
-    assert switches.expand(text) == names
-
-
-@pytest.mark.parametrize("text", ["c[1-2", "c]", "c[2-1]", "a,,b", "c[1-999999999]"])
-def test_what_is_no_list_of_hosts(text: str) -> None:
-    with refused_as("bad-option"):
-        switches.expand(text)
-
-
 @given(some.text(alphabet="c1-2[],a", max_size=12))
 def test_any_text_is_a_list_or_refused(text: str) -> None:
     with suppress(BadInput):
@@ -225,36 +176,6 @@ def test_any_text_is_a_list_or_refused(text: str) -> None:
 
 
 # ---- trees of switches: what they say of nodes, and what is no tree ----
-
-TREE = SwitchTree(
-    SLURM,
-    {
-        "top": Switch(),
-        "s1": Switch("top"),
-        "leaf1": Switch("s1", ("c1", "c2")),
-        "leaf2": Switch("s1", ("c3",)),
-        "leaf3": Switch("top", ("c4",)),
-        "apart": Switch(None, ("c5",)),
-    },
-)
-
-
-def test_links_go_up_to_the_switch_above_both_and_down_again() -> None:
-    assert TREE.path("c1") == ("top", "s1", "leaf1")
-    assert TREE.edges("c1", "c2") == (("c1", "leaf1"), ("leaf1", "c2"))
-    way = ("c4", "leaf3", "top", "s1", "leaf1", "c1")
-    assert TREE.edges("c4", "c1") == tuple(itertools.pairwise(way))
-    assert TREE.edges("c1", "c5") == TREE.edges("c1", "c9") == TREE.path("c9") == ()
-
-
-def test_a_part_has_only_what_is_above_it() -> None:
-    part = TREE.only(["c1", "c4", "c9"])
-    assert dict(part.switches) == {
-        "top": Switch(),
-        "s1": Switch("top"),
-        "leaf1": Switch("s1", ("c1",)),
-        "leaf3": Switch("top", ("c4",)),
-    }
 
 
 @pytest.mark.parametrize(

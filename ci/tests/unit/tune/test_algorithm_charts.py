@@ -13,7 +13,7 @@ import pytest
 from mpibench import cli
 from mpibench_tune import charts as charts
 from mpibench_tune import tuning
-from mpibench_tune.charts import SweetSpot, TunedStack
+from mpibench_tune.charts import TunedStack
 from mpibench_tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
@@ -32,19 +32,6 @@ def stack(
                 units = {("s", at): factor * size * part for at in range(3)}
                 times.values.setdefault(size, {})[word] = units
     return TunedStack(name, found, gains or {})
-
-
-def test_a_spot_reaches_as_far_as_one_name_is_near_the_fastest() -> None:
-    """At 32 bytes noise puts another one 3 % in front."""
-    lines = {
-        "a 1": {8: 1.0, 32: 1.03, 128: 1.0, 512: 4.0},
-        "a 2": {8: 2.0, 32: 1.0, 128: 2.0, 512: 1.0},
-        "b 1": {512: 1.04},
-    }
-    assert charts.sweet_spots(lines) == [
-        SweetSpot("8 B to 128 B", "a 1", ()),
-        SweetSpot("512 B", "a 2", ("b 1",)),
-    ]
 
 
 def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench_tune.measuring import Listed, parse_list
+from mpibench_tune.measuring import parse_list
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.mpis.tuning.model import Algorithm
-from refusals import refused_as
 
 #: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11;
 #: mpivars of MPICH 4.3.2. Cut to what counts.
@@ -60,31 +58,3 @@ def test_a_library_lists_its_algorithms(
         text, tuning.listing, variable, {each.word: each for each in control.algorithms}
     )
     assert [each.word for each in found] == words
-
-
-HAN = """mca:coll:han:param:coll_han_use_reduce_algorithm:value:default
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:0:default
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:1:intra
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:2:simple
-mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:3:reproducible
-mca:coll:han:param:coll_han_use_scatter_algorithm:enumerator:value:1:intra
-"""
-
-
-def test_algorithms_of_two_levels_are_listed_apart() -> None:
-    tuning = registry.find("openmpi").tuning
-    assert tuning is not None
-    levels = tuning.find("Reduce").levels
-    assert levels is not None
-    found = parse_list(HAN, levels.listing, levels.variable.removeprefix("OMPI_MCA_"), {})
-    assert [each.word for each in found] == ["intra", "simple", "reproducible"]
-
-
-def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
-    tuning = registry.find("openmpi").tuning
-    assert tuning is not None
-    listed = Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
-    assert listed.pick(["2"]) == ("2",)
-    for word in ("7", "han-simple"):
-        with refused_as("unknown-name"):
-            listed.pick([word])

@@ -13,7 +13,6 @@ from mpibench_tune.race import ALL_SIZES, Times, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
-from refusals import refused_as
 
 SIZES = (8, 32, 128, 512)
 
@@ -62,14 +61,6 @@ def test_an_application_says_what_is_used_most_and_which_sizes() -> None:
     assert usage.weights("Gather", SIZES) == {} and usage.covered("Gather", SIZES) == 0.0
 
 
-@pytest.mark.parametrize(
-    "call", [ProfiledCalls("Allreduce", None, 5, 1.0), ProfiledCalls("Allreduce", 8, 5, 1.0, 2)]
-)
-def test_a_profile_that_weighs_nothing_is_refused(call: ProfiledCalls) -> None:
-    with refused_as("nothing-measured"):
-        Usage.of(Profile("CSV table", 4, (call,)), "app.csv", 4)
-
-
 def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
     """Small messages do otherwise, as in the paper; here one that only
     sends large messages gets what is fast there.
@@ -91,36 +82,12 @@ def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
     assert chosen == {"Alltoallv": {ALL_SIZES: "2"}}
 
 
-def test_what_is_faster_is_found_and_what_is_noise_is_not() -> None:
-    compared = race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.8, "3": 1.0, "4": 1.5})})
-    assert race.choose(compared) == {"Allreduce": dict.fromkeys(SIZES, "2")}
-    assert {row.outcome for row in compared if row.word == "4"} == {race.WORSE}
-    assert {row.outcome for row in compared if row.word == "3"} == {race.INCONCLUSIVE}
-
-
 def test_noise_is_hardly_ever_preferred() -> None:
     chosen = [
         race.choose(race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 1.0, "3": 1.0}, seed)}))
         for seed in range(40)
     ]
     assert sum(map(bool, chosen)) <= 4
-
-
-def test_too_few_repeats_decide_nothing() -> None:
-    found = race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.5}, repeats=2)})
-    assert race.choose(found) == {}
-
-
-def test_an_algorithm_that_is_no_better_than_another_leaves() -> None:
-    assert race.is_decided(left_of(table({DEFAULT: 1.0, "2": 1.0}, repeats=24)))
-    left = left_of(table({"2": 1.0, "3": 1.0, "4": 1.0}, repeats=24))
-    assert all(len(words) == 1 for words in left.values()), "which of them does not matter"
-
-
-def test_clearly_slower_algorithms_leave_and_the_default_stays() -> None:
-    medians = {DEFAULT: 3.0, "2": 1.0, "3": 2.0, "4": 1.01}
-    left = left_of(table(medians, repeats=5, spread=0.1))
-    assert all(set(words) == {DEFAULT, "2", "4"} for words in left.values())
 
 
 def test_the_best_is_hardly_ever_left_out() -> None:
@@ -142,18 +109,6 @@ def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
 ) -> None:
     found = race.ranges("Bcast", list(SIZES), chosen)
     assert found == [AlgorithmRule("Bcast", *each) for each in rules]
-
-
-def test_settings_that_change_every_size_are_kept_whole_or_not_at_all() -> None:
-    """MPICH's layer above is kept from a collective at all sizes: without a choice for 32 B,
-    something else is taken there than by default, and not what was measured.
-    """
-    rows = [race.Compared("Alltoall", 8, "ring", 6.5, 2.8, 0.43, 0.31, 0.59, 8, race.BETTER)]
-    chosen = {"Alltoall": {8: "ring", 32: "ring"}}
-    assert race.keep_proven(rows, chosen) == {"Alltoall": {8: "ring"}}
-    assert race.keep_proven(rows, chosen, {"Alltoall": True}) == chosen
-    assert race.keep_proven(rows, chosen, {"Alltoall": False}) == {}
-    assert race.keep_proven([], chosen, {"Alltoall": True}) == {}
 
 
 def left_of(found: Times) -> dict[int, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.samples import CONTRADICTED, PROVEN
 from reframe_tests.harness.sites.tuned_settings import TunedPlace, TunedSettings, checksum
-from synthetic_settings import INTEL
+from synthetic_tuning import INTEL
 
 CONTENT = bytes(range(256))
 PLACE = TunedPlace("generic", INTEL.name, "shm", 1, 4, "none")

@@ -80,18 +80,6 @@ def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], sho
 
 
 @pytest.mark.parametrize(
-    ("files", "rows", "shown"),
-    [({}, [], STRICT), (FILE, [], NOT_PROVEN), (FILE, [row(BETTER)], TIMED)],
-)
-def test_a_file_is_not_shown_by_what_a_variable_would_end(
-    files: dict[str, str], rows: list[Compared], shown: str
-) -> None:
-    """MPICH looks at what a variable forces, and at nothing of a file."""
-    found = tuning.show(tuning_of("mpich"), {}, {}, {1024: "ring"}, rows, "Allreduce", files)
-    assert found == shown
-
-
-@pytest.mark.parametrize(
     ("mpi", "collective", "outcome", "found"),
     [
         ("mpich", "Alltoall", INCONCLUSIVE, {"Alltoall": False}),

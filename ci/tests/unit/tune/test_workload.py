@@ -82,34 +82,6 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
     assert workload.read(path).conditions == (UsedCondition(1, 8, 1.0),)
 
 
-def test_what_is_there_twice_counts_once_and_names_may_hold_anything(tmp_path: Path) -> None:
-    """Joined files, a byte order mark, line ends of another system; a
-    job's name with what others take for line ends.
-    """
-    path = tmp_path / "sacct.txt"
-    path.write_text(PRINTED)
-    wanted = workload.read(path)
-    again = PRINTED + PRINTED.partition("\n")[2]
-    for text in (again, "\ufeff" + PRINTED.replace("\n", "\r\n").replace("sleep", "a\u2028b\x85c")):
-        path.write_bytes(text.encode())
-        assert workload.read(path) == wanted
-    path.write_text(PRINTED + lines("12+0;h;2;;8;3600", "12+0.0;h;2;8;8;3600").partition("\n")[2])
-    assert workload.read(path).uneven == pytest.approx(wanted.uneven + 2), (
-        "its components may be one program together"
-    )
-
-
-def test_a_condition_that_is_too_large_does_not_keep_others_from_being_tuned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of node-hours one of many nodes needs more than one of few;
-    none begins with less than two minutes.
-    """
-    used = (UsedCondition(1000, 1, 100.0), UsedCondition(1, 1, 1.0))
-    monkeypatch.setattr("test_workload.USED", used)
-    assert spend("10nodeh", monkeypatch, [1.0])[2] == [(1, 36000.0)]
-
-
 @pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
 def test_what_was_tuned_to_its_end_is_not_tuned_again(
     finished: str, monkeypatch: pytest.MonkeyPatch
@@ -158,35 +130,6 @@ def spend(
     jobs = Workload("sacct.txt", USED, sum(each.node_hours for each in USED))
     status = workload.tune_most_used(jobs, Budget.parse(budget), ask, said.append)
     return status, said, given
-
-
-def test_the_budget_is_spent_on_the_most_used_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node-hours are fewer seconds on more nodes."""
-    for budget, seconds in (
-        ("10h", [21600.0, 10800.0, 3240.0, 360.0]),
-        ("100nodeh", [54000.0, 13500.0, 2025.0, 1800.0]),
-    ):
-        status, _, given = spend(budget, monkeypatch, [1.0] * 4)
-        assert status == 0 and [nodes for nodes, _ in given] == [4, 8, 16, 2]
-        assert [each for _, each in given] == pytest.approx(seconds)
-
-
-def test_what_one_does_not_need_the_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, given = spend("1h", monkeypatch, [0.1, 1.0, 1.0, 1.0])
-    first = 3600 * 60 / 99
-    assert [each for _, each in given[:2]] == pytest.approx([first, (3600 - 0.1 * first) * 30 / 39])
-    _, said, given = spend("3m", monkeypatch, [1.0])
-    assert [nodes for nodes, _ in given] == [4]
-    assert said[-1] == "3 have no budget left, with 40 % of the node-hours: 8 x 8, 16 x 8, 2 x 8"
-
-
-def test_a_condition_that_cannot_be_measured_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, said, given = spend("10h", monkeypatch, ["no such case.", 1.0, 1.0, 1.0])
-    assert status == workload.NOT_ALL and len(given) == 4
-    assert said[-1] == "1 could not be tuned, with 60 % of the node-hours: 4 x 8"
-    for budget, takes in (("10h", ["no such case."] * 4), ("1m", [])):
-        with refused_as("nothing-measured"):
-            spend(budget, monkeypatch, takes)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ communicators of that size only, and bad input is refused.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,7 @@ from reframe_tests.harness.mpis.tuning.model import (
     Wanted,
     write,
 )
-from refusals import refused_as
 
-RULES = (
-    AlgorithmRule("Allreduce", 0, 122, "2"),
-    AlgorithmRule("Allreduce", 123, 4194304, "3"),
-    AlgorithmRule("Alltoall", 8, 1023, "1"),
-)
-WORDS = {"2": "ring", "3": "recursive_doubling", "1": "brucks"}
 #: A tree like MPICH's, cut to what the rules are about.
 TREE = {
     "collective=allreduce": {
@@ -47,34 +39,6 @@ def tuning_of(name: str) -> Tuning:
     return found
 
 
-def test_intel_conditions_name_the_ranks_they_are_for() -> None:
-    made = write(tuning_of("intelmpi"), Wanted(RULES, 24, name="opa"))
-    allreduce = "2:0-122@24-24;3:123-4194304@24-24"
-    env = {"I_MPI_ADJUST_ALLREDUCE": allreduce, "I_MPI_ADJUST_ALLTOALL": "1:8-1023@24-24"}
-    assert made.env == env
-    [first, *_] = made.further["mpiexec_opa.conf"].splitlines()
-    assert first == f"-genv I_MPI_ADJUST_ALLREDUCE '{allreduce}'"
-
-
-def test_a_call_with_one_choice_gets_it_for_all_sizes() -> None:
-    made = write(tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 0, "2"),), 24))
-    assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{2**31 - 1}@24-24"}
-
-
-def test_open_mpi_rules_end_where_they_were_measured() -> None:
-    tuning = tuning_of("openmpi")
-    made = write(tuning, Wanted(RULES, 24, version=(5, 0, 11)))
-    name = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
-    assert made.env[name] == f"{FOLDER}/{rules_file.NAME}"
-    lines = made.files[rules_file.NAME].splitlines()
-    allreduce = "3 1 1|0 0 0 0 24 3|0 2 0 0 123 3 0 0 4194305 0 0 0 25 1|0 0 0 0"
-    alltoall = "3 3 1 1|0 0 0 0 24 3|0 0 0 0 192 1 0 0 24576 0 0 0 25 1|0 0 0 0"
-    assert " ".join(line.partition("#")[0].strip() for line in lines) == (
-        f"2 2 {allreduce} {alltoall}".replace("|", " ")
-    )
-    assert write(tuning, Wanted(RULES, 24, version=(6, 0))).env[name].endswith(".json")
-
-
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     """A library with a tree compiled into it, between those of other layers."""
@@ -82,50 +46,6 @@ def library(tmp_path: Path) -> Path:
     path = tmp_path / "libmpi.so"
     path.write_bytes(b"\x7fELF" + other + json.dumps(TREE).encode() + b"\x00rest")
     return path
-
-
-def mpich_rules() -> tuple[AlgorithmRule, ...]:
-    return tuple(replace(rule, word=WORDS[rule.word]) for rule in RULES)
-
-
-def test_mpich_keeps_the_librarys_own_tree_for_other_communicators_and_sizes(library: Path) -> None:
-    made = write(tuning_of("mpich"), Wanted(mpich_rules(), 24, library=str(library)))
-    tree = json.loads(made.files[selection_file.NAME])
-    own = TREE["collective=alltoall"]["comm_type=intra"]
-    brucks = {"algorithm=MPIR_Alltoall_intra_brucks": {}}
-    chosen = {"is_sendbuf_inplace=yes": own, "is_sendbuf_inplace=no": brucks}
-    sizes = {"avg_msg_size<=7": own, "avg_msg_size<=1023": chosen, "avg_msg_size=any": own}
-    assert tree["collective=alltoall"]["comm_type=intra"] == {
-        "comm_size<24": own,
-        "comm_size<=24": sizes,
-        "comm_size=any": own,
-    }
-    inter = TREE["collective=allreduce"]["comm_type=inter"]
-    assert tree["collective=allreduce"]["comm_type=inter"] == inter
-    assert tree["collective=gatherv"] == TREE["collective=gatherv"], "untouched"
-    assert made.env["MPIR_CVAR_ALLTOALL_DEVICE_COLLECTIVE"] == "0"
-
-
-def test_mpich_without_its_tree_is_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "libmpi.so"
-    empty.write_bytes(b"nothing")
-    with refused_as("session-missing"):
-        write(tuning_of("mpich"), Wanted(mpich_rules(), 24, library=str(empty)))
-
-
-@pytest.mark.parametrize(
-    ("rules", "code"),
-    [
-        ([("Bcast", 0, 8, "1"), ("Bcast", 8, 9, "2")], "configuration-unusable"),
-        ([("Bcast", 9, 8, "1")], "configuration-unusable"),
-        ([("Alltoallv", 0, 8, "2"), ("Alltoallv", 9, 99, "1")], "configuration-unusable"),
-        ([("Barrier", 0, 8, "1")], "unknown-name"),
-    ],
-)
-def test_rules_that_overlap_or_are_of_nothing_are_refused(rules: list, code: str) -> None:
-    wanted = Wanted(tuple(AlgorithmRule(*rule) for rule in rules), 4)
-    with refused_as(code):
-        write(tuning_of("intelmpi"), wanted)
 
 
 @pytest.mark.parametrize("name", ["intelmpi", "openmpi", "mpich", "mvapich2"])
@@ -168,19 +88,6 @@ def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> No
     assert set(only.env) == {*rules_file.HAN_ENV, rules_file.HAN_VARIABLE}
     forced = {"OMPI_MCA_coll_han_use_allreduce_algorithm": "simple"}
     assert tuning.force("Allreduce", "han-simple") == forced
-
-
-@pytest.mark.parametrize(
-    ("nodes", "ranks", "version"), [(1, 24, (5, 0, 11)), (24, 24, (5, 0, 11)), (2, 24, (4, 1, 6))]
-)
-def test_open_mpi_has_two_levels_only_where_there_are_two(
-    nodes: int, ranks: int, version: tuple[int, ...]
-) -> None:
-    tuning = tuning_of("openmpi")
-    with refused_as("configuration-unusable"):
-        write(tuning, Wanted(HAN_RULES, ranks, version=version, nodes=nodes))
-    made = write(tuning, Wanted(HAN_RULES[2:3], ranks, version=version, nodes=nodes))
-    assert set(made.files) == {rules_file.NAME} and rules_file.PRIORITY in made.env
 
 
 def test_mpich_choices_stand_behind_the_tests_they_need(library: Path) -> None:

@@ -21,7 +21,7 @@ from mpibench.store.store import Store
 from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
-from synthetic_report import session_of
+from synthetic_session import session_of
 from synthetic_verdicts import write_session
 
 #: A record as the command writes it.

@@ -18,7 +18,7 @@ from mpibench import answers, cli
 from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.store import Store
-from synthetic_report import SMALL_REPORT
+from synthetic_session import SMALL_REPORT
 from synthetic_verdicts import FIRST, SIZES, by, write_session
 
 #: The sessions here are of January 2026; whoever asks about their age says so.

@@ -8,12 +8,11 @@ import re
 
 import pytest
 
-from catalogue_launches import launches
-from hpcc_outputs import TEXT, on_grid
-from reframe_tests.harness.suites import catalogue, hpcc, reader
+from reframe_tests.harness.suites import hpcc, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
 from studies.output_damage import golden
+from synthetic_evidence import TEXT
 
 
 def refuse(*texts: str) -> None:
@@ -43,27 +42,6 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     assert {record.variant for record in records.values() if "Ring" not in record.benchmark} == {
         "N=640"
     }
-
-
-def test_other_numbers_of_ranks() -> None:
-    """Three ranks are no power of two, of which hpcc says less."""
-    three = on_grid(1, 3).replace(" processors (PowerofTwo)", " processors")
-    for text, ranks in ((three, 3), (on_grid(2, 2), 4)):
-        assert {record.ranks for record in reader.parse(text)} == {ranks}
-    refuse(on_grid(1, 1))  # which has no ring
-
-
-def test_lines_of_others_change_nothing() -> None:
-    assert reader.parse("Something else\n" + TEXT) == reader.parse(TEXT)
-
-
-def test_without_its_input_file_it_is_refused() -> None:
-    """hpcc ends well and measures an order of its own; and where only the size is another."""
-    refuse(TEXT.replace("PMAP   : Row-major", "PMAP   : Column-major"))
-    (launch,) = launches("hpcc", level="smoke")
-    reader.complete(reader.parse(TEXT), launch.expected)
-    with refused_as("output-damaged", match="HPL has the variants 'N=960', asked for were 'N=640'"):
-        reader.complete(reader.parse(golden("hpcc-1.5.0-git-n2.txt")), launch.expected)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +124,3 @@ def test_one_four_without_lcg() -> None:
     old = bare.replace("version 1.5.0", "version 1.4.0").replace("Minor=5", "Minor=4")
     assert reader.parse(old) == reader.parse(TEXT)
     refuse(bare)
-
-
-def test_metrics_carry_the_order_of_the_matrix() -> None:
-    names = {metric.name for metric in catalogue.metrics(launches("hpcc", level="smoke"))}
-    assert {"HPL.N640.gflops", "NaturallyOrderedRingLatency.latency"} < names
-    assert "HPL.N*.gflops" in catalogue.planned_metrics("hpcc")

@@ -8,23 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from catalogue_launches import launches, stack_of
 from reframe_tests.harness.suites import catalogue, npb, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import GOLDEN, golden
+from synthetic_stack import launches, stack_of
 
 GOOD = sorted(path.name for path in GOLDEN.glob("npb-*.txt") if path.stem[-1].isdigit())
-
-
-def test_a_class_is_a_group_and_a_variant() -> None:
-    for problem in npb.CLASSES:
-        made = launches(npb.group(problem), ranks=4)
-        assert [launch.binary for launch in made] == [
-            npb.program(kernel, problem) for kernel in npb.RANKS
-        ]
-        names = {metric.name for metric in catalogue.metrics(made)}
-        assert f"BT.class{problem}.time" in names and len(names) == 16
 
 
 def test_three_three_is_built_for_a_number_of_ranks() -> None:
@@ -48,12 +38,6 @@ def test_every_program_of_both_versions() -> None:
         read.add((version, record.benchmark))
     # of the older one in Fortran, one in C
     assert read == {("3.4", kernel) for kernel in npb.RANKS} | {("3.3", "BT"), ("3.3", "IS")}
-
-
-def test_seconds_and_operations() -> None:
-    for name, time_s, rate in (("3.4-cg-n2", 0.95, 70.46), ("3.3-bt-n4", 0.163, 1401.90)):
-        (record,) = reader.parse(golden(f"npb-{name}.txt"))
-        assert record.values == {"time_s": time_s, "mop_per_s": rate}
 
 
 #: A change of a good output, as the programs' sources print it.
@@ -84,26 +68,3 @@ def test_every_failure_is_refused(name: str, old: str, new: str) -> None:
     assert old in text
     with pytest.raises(OutputError, match=r"^bt_S\.1\.out"):
         reader.parse(text.replace(old, new), source="bt_S.1.out")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("ft-n3-failed", "the verification of FT failed"),  # on three ranks it prints wrong sums
-        ("lu-n3-invalid", "LU did not run: 'ERROR: could not determine proper proc_grid"),
-        ("cg-n3-invalid", "not output of"),
-    ],
-)
-def test_recorded_refusals(name: str, said: str) -> None:
-    with pytest.raises(OutputError, match=said):
-        reader.parse(golden(f"npb-3.4-{name}.txt"))
-
-
-@pytest.mark.parametrize(
-    ("ranks", "left_out"),
-    [(1, ""), (2, "BT SP"), (4, ""), (9, "CG FT IS LU MG"), (12, "BT CG FT IS LU MG SP")],
-)
-def test_each_program_runs_on_numbers_of_its_own(ranks: int, left_out: str) -> None:
-    made = launches("nas_c", ranks=ranks)
-    names = {item.benchmark for launch in made for item in launch.expected}
-    assert names == set(npb.RANKS) - set(left_out.split())

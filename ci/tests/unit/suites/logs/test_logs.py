@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.commands.listings.parse import parse_files
 from reframe_tests.harness.suites import pair, preamble, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
@@ -41,30 +40,6 @@ NOISE = (
     '{"timestamp":1724369598.5,"name":"complete","context":{"status":0}}\n',
     "1234             osu_job  compute  COMPLETED      0:0\n",
     "available: 1 nodes (0)\nnode distances:\nnode   0   1\n  0:  10  21\n  1:  21  10\n",
-)
-#: What makes a whole table no result.
-TROUBLE = (
-    "[1700000000.000001] [node-1:1:0] ib_md.c:5 UCX  ERROR ibv_reg_mr failed\n",
-    "[1.0] [n:1:0] ucp_context.c:1 UCX  WARN  network device 'mlx5_ib0:1' is not available, "
-    "please use: 'eth0'\n",
-    "[n:1] *** Process received signal ***\n[n:1] Signal: Segmentation fault (11)\n",
-    "srun: error: node-1: task 1: Exited with exit code 1\n",
-    "slurmstepd: error: *** STEP 7.0 ON c1 CANCELLED AT 2026-11-20T02:00:00 DUE TO TIME LIMIT "
-    "***\n",
-    "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n",
-    "Abort(15) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error\n",
-    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n",
-    "Command exited with non-zero status 1\n",
-    "Subject: Job 1: <osu> in cluster <c> Exited\n",
-    "/var/spool/job: line 9:  4711 Killed                  ./osu_latency\n",
-    "osu_latency: coll.c:12: reduce: Assertion `a == b' failed.\n",
-    '{"timestamp":1.5,"name":"shell.task-exit","context":{"wait_status":9,"signaled":9,'
-    '"exitcode":137}}\n',
-    "mpiexec: unrecognized option '-N'\nUsage: mpiexec [global_options] cmd1\n",
-    "srun: option '--cpu-bin' is ambiguous; possibilities: '--cpu-bind'\n",
-    "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable.\n",
-    "DATA VALIDATION ERROR: osu_latency exited with status 1 on message size 4.\n",
-    "1: Error Ireduce_scatter_pure,size = 4,sample #0\n",
 )
 #: What may stand below a table that was cut, as far as no line proves it: who cannot say that a
 #: table is whole cannot take it.
@@ -127,15 +102,6 @@ def test_a_log_is_read_or_says_why_not(name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("trouble", TROUBLE[:2])
-@pytest.mark.parametrize("name", ["npb-3.4-cg-n2", "hpcc-1.5.0-n2"])
-def test_a_run_that_failed_behind_its_last_line_is_no_result(name: str, trouble: str) -> None:
-    """Whole outputs of suites that say how long they are, below which a launcher complains."""
-    text = golden(f"{name}.txt")
-    assert reader.read(text).records
-    refuse(text + trouble, code="output-trouble")
-
-
 @pytest.mark.parametrize("name", ["iperf3-3.12-tcp", "ucx_perftest-1.13.1-tag_lat-8"])
 def test_what_one_end_prints_is_known_and_says_what_is_read(name: str) -> None:
     program = name.partition("-")[0]
@@ -179,13 +145,6 @@ def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
 
 
 @TEXTS
-@pytest.mark.parametrize("line", TROUBLE, ids=lambda line: line[:40])
-def test_a_log_that_says_that_the_run_failed_is_refused(text: str, line: str) -> None:
-    half = text[: len(text) // 2].rpartition("\n")[0] + "\n"
-    refuse(line + text, text + line, half + line, code="output-trouble")
-
-
-@TEXTS
 @pytest.mark.parametrize(
     "prefix",
     [
@@ -205,13 +164,6 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
         reader.parse(label(prefix, lines[:4]) + lines[4] + label(prefix, lines[5:]))
 
 
-def test_a_last_row_behind_other_characters_is_not_set_aside() -> None:
-    """Nothing ends a table of OSU, so that row would be missing and the rest look whole."""
-    refuse(*(f"{CUT}{other}{ROWS[-1]}done\n" for other in ("module load mpi", "task 1")))
-    others = "node 0 distances:  10  21\nsize 1234  5678.25\n"
-    assert reader.parse(CUT + others) == reader.parse(CUT)
-
-
 @pytest.mark.parametrize("line", COMPLAINTS, ids=lambda line: line[:40])
 def test_a_complaint_below_a_table_without_a_last_line_means_that_it_may_be_cut(line: str) -> None:
     refuse(CUT + "done\n" + line, CUT + line + IMB, IMB + CUT + line)
@@ -223,12 +175,6 @@ def test_lines_of_several_ranks_are_no_table() -> None:
     one = label("0: ")
     assert reader.read(one + "1: bye\n").set_aside == {preamble.OTHERS: 1}
     refuse(one + label("1: "), label("0: ", ROWS[:-2]) + f"1: {ROWS[-2]}0: {ROWS[-1]}")
-
-
-@pytest.mark.parametrize("prefix", ["> ", "[1,0]<stdout>:", "[12:00:01] "])
-def test_a_table_that_is_not_read_is_not_set_aside(prefix: str) -> None:
-    for text in (OSU, IMB):
-        refuse(label("0: ") + label(prefix, text.splitlines(keepends=True)))
 
 
 @pytest.mark.parametrize(
@@ -262,18 +208,3 @@ def test_one_failed_step_leaves_the_others_of_its_log(
     for alone in (left_there, left_there + OSU):
         with pytest.raises(OutputError):
             reader.read_steps(alone)
-
-
-def test_parse_says_which_table_a_row_is_of_and_what_was_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "job.out"
-    said = list[str]()
-    other = golden("osu/osu-6.2-mpich-n8-igather-full.txt")
-    path.write_bytes(b"\xef\xbb\xbf" + f"start\n{OSU}between\n{other}".encode())
-    rows = [row.split(",") for row in parse_files([path], "csv", said.append).splitlines()[1:]]
-    assert {row[0]: row[2] for row in rows} == {
-        f"{path}:2": "osu_latency",
-        f"{path}:10": "osu_igather",
-    }
-    assert said[0].startswith(f"{path}:2: the table ends with 16 bytes")
-    assert said[1].startswith(f"{path}:10: left out: minimum and maximum of OSU 6.2")
-    assert said[-1] == f"{path}: set aside around 2 outputs: 2 lines of other programs"
