@@ -98,7 +98,8 @@ def vet(
     Nodes are judged by `locate` at its stated rate of innocents, and against what the partition
     reached in earlier maps (the line rate where there are none). The session has the label run=vet
     and is part of no night. Nothing is drained without --apply.
-    Exit status: 0 all pass, 1 a node fails, 2 bad input, 3 none fails, and not all could be decided.
+    Exit status: 0 all pass, 1 a node fails, 2 bad input, 3 none fails, and not all could be
+    decided.
     """
     if local:
         from mpibench_vet import local as own_facts

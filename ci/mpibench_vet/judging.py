@@ -54,7 +54,7 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
     if case is None or case.proof is None:
         return not_measured(nodes, FACTS, case.reason if case else "")
     silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
-    seen = {str(row.get("node")) for row in case.proof.kernel}
+    seen = {str(row["node"]) for row in case.proof.kernel if isinstance(row, Mapping)}
     found = [
         NodeReason(node, FACTS, Why.SILENT) for node in nodes if node in silent or node not in seen
     ]

@@ -34,7 +34,7 @@ LIMIT_MINUTES = 20
 #: Rounds of a sample of pairs, from so many nodes on: all pairs of fewer are measured.
 ROUNDS = 16
 ALL_PAIRS_TO = 64
-WIRE_ROUNDS = 6
+WIRE_ROUNDS = 3
 #: Fewest nodes of a map of the wire.
 WIRE_FROM = 3
 #: Tests that measure something, by what is looked at.

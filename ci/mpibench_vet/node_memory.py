@@ -5,7 +5,6 @@ gives it beside those of the core.
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
@@ -69,7 +68,8 @@ class MemoryOfNodes(MemoryTest):
                 result = stream.read(text, self.memory, self.page_cache, self._repetitions)
                 odd = stream.judge(result, self.ranks_per_node)
             except BadInput as error:
-                odd = [str(error)]
+                problems.setdefault(node, one_line(str(error)))
+                continue
             if odd:
                 problems.setdefault(node, one_line(odd[0]))
             else:
@@ -80,7 +80,7 @@ class MemoryOfNodes(MemoryTest):
         if len(rates) < self.node_count:
             sentences.append(f"STREAM ran on {len(rates)} of {self.node_count} nodes")
         proof = Evidence(status=PROVEN if whole else MISSING, sentences=tuple(sentences))
-        return Reading([], replace(proof), sentences)
+        return Reading([], proof, sentences)
 
     def metrics(self) -> dict[str, Value]:
         return {}

@@ -119,9 +119,7 @@ class NodeReason(msgspec.Struct, frozen=True):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):
-    """The verdict on one node, one of :data:`VERDICTS`, with all its reasons, the first the one that
-    is told.
-    """
+    """The verdict on one node, one of :data:`VERDICTS`, with all its reasons; the first is told."""
 
     node: str
     verdict: str

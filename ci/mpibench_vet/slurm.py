@@ -82,7 +82,7 @@ def call(words: Sequence[str]) -> str:
     except OSError as error:
         raise BadInput(
             "scheduler-unusable",
-            f"{words[0]} cannot be started ({error.strerror}): run this where Slurm's commands are.",
+            f"{words[0]} cannot be started ({error.strerror}): run this where Slurm is.",
         ) from None
     except subprocess.TimeoutExpired:
         raise BadInput(
@@ -188,8 +188,8 @@ def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None])
 
 
 def require_rights() -> None:
-    """Refuse who may not drain and resume: that is for root, ``SlurmUser``, and operators of Slurm's
-    accounting (scontrol(1), sacctmgr(1)).
+    """Refuse who may not drain and resume: that is for root, ``SlurmUser``, and operators of
+    Slurm's accounting (scontrol(1), sacctmgr(1)).
 
     :raises BadInput: as it says.
     """

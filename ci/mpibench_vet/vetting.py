@@ -151,6 +151,19 @@ def vet(asked: VetRequest) -> VetAnswer:
         session = measuring.measure(command, asked.folder, asked.database, asked.store)
         rows, rate, notes = judge(asked, place, session, there, checks)
         verdicts = reasons.fold(names, [*found, *rows])
+        # One bad node takes the proof of a map along: the others are measured without it.
+        if rest := _without_map(verdicts):
+            asked.say(
+                f"measuring pairs of {plural(len(rest), 'node')} again, without those that fail"
+            )
+            command = measuring.words(place, rest, [PAIRS], stack, given)
+            again = measuring.measure(command, asked.folder, asked.database, asked.store)
+            others = [node for node in there if node.name in rest]
+            more, further, said = judge(asked, place, again, others, [PAIRS])
+            rows = [row for row in rows if row.check != PAIRS or row.node not in rest]
+            rows, rate = [*rows, *more], rate + further
+            notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
+            verdicts = reasons.fold(names, [*found, *rows])
         stay |= slurm.may_stay(verdicts)
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
@@ -211,6 +224,19 @@ def judge(
     return found, rate, notes
 
 
+def _without_map(verdicts: Sequence[NodeVerdict]) -> list[str]:
+    """Nodes without a proven map beside some that fail; none where they are too few for one."""
+    rest = [
+        one.node
+        for one in verdicts
+        if one.verdict == reasons.UNDECIDED
+        and any(row.check == PAIRS and row.why == Why.NOT_MEASURED for row in one.reasons)
+        and not any(row.check == SERVICE for row in one.reasons)
+    ]
+    failing = any(one.verdict == reasons.FAIL for one in verdicts)
+    return rest if failing and len(rest) > 1 else []
+
+
 def _check_of(case: Case) -> str:
     if case.group in catalogue.WIRES:
         return WIRE
@@ -252,8 +278,8 @@ def _level(store: Store, place: VetPlace, case: Case) -> PartitionLevel | None:
 def _leaf_notes(pair_map: PairMap, answer: MapJudgement) -> list[str]:
     tree = answer.places.origin or "the description of the switches"
     return [
-        f"{node} is listed under {answer.places.leaf(node)} ({tree}), and its latencies are those of "
-        f"{leaf}: see its cable, or correct the description"
+        f"{node} is listed under {answer.places.leaf(node)} ({tree}), and its latencies are those "
+        f"of {leaf}: see its cable, or correct the description"
         for node, leaf in leaves.misplaced(pair_map, answer.places).items()
     ]
 
@@ -297,8 +323,3 @@ def _apply(asked: VetRequest, answer: VetAnswer, ours: Sequence[SlurmNode]) -> V
         new = [line for line in failing if line[2].partition("=")[2] not in known]
         slurm.drain(new, asked.most_drained, done.append)
     return msgspec.structs.replace(answer, applied=done)
-
-
-def state_in_service(verdict: NodeVerdict) -> bool:
-    """Whether a node could be looked at at all."""
-    return not any(reason.check == SERVICE for reason in verdict.reasons)
