@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ from time import monotonic
 
 import msgspec
 
+from mpibench import whole_file
 from mpibench.locate import answers
 from mpibench.locate.findings import MapJudgement
 from mpibench.store.sessions import Case, Session
@@ -22,7 +25,7 @@ from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 
-from . import judging, leaves, measuring, reasons, slurm
+from . import judging, leaves, local, measuring, reasons, slurm
 from .judging import PartitionLevel
 from .measuring import VetPlace
 from .reasons import FACTS, MEMORY, PAIRS, SERVICE, WIRE, NodeReason, NodeVerdict, Why
@@ -165,6 +168,7 @@ def vet(asked: VetRequest) -> VetAnswer:
             notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
             verdicts = reasons.fold(names, [*found, *rows])
         stay |= slurm.may_stay(verdicts)
+        _learn(asked, place, session, stay)
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
 
@@ -235,6 +239,36 @@ def _without_map(verdicts: Sequence[NodeVerdict]) -> list[str]:
     ]
     failing = any(one.verdict == reasons.FAIL for one in verdicts)
     return rest if failing and len(rest) > 1 else []
+
+
+def learned_file(folder: Path, place: VetPlace) -> Path:
+    """What good nodes of a partition show, for ``mpibench vet --local`` on each."""
+    return folder.parent / "learned" / f"{place.system}-{place.partition}.json"
+
+
+def _learn(asked: VetRequest, place: VetPlace, session: Session, good: Set[str]) -> None:
+    """Keep what most of the nodes that pass show."""
+    rows = [
+        row
+        for case in session.cases
+        if _check_of(case) == FACTS and case.proof
+        for row in case.proof.kernel
+        if isinstance(row, Mapping) and row.get("node") in good
+    ]
+    values: dict[tuple[str, str], list[str | float]] = {}
+    for row in rows:
+        for key, value in row.items():
+            fact, _, at = key.partition(" of ")
+            if fact in local.LEARNED:
+                values.setdefault((fact, at), []).append(value)
+    facts: dict[str, dict[str, str | float]] = {}
+    for (fact, at), seen in values.items():
+        value, count = Counter(seen).most_common(1)[0]
+        if 2 * count > len(rows):
+            facts.setdefault(fact, {})[at] = value
+    if facts:
+        text = json.dumps({"facts": facts, "nodes": sorted(good)}, indent=1, sort_keys=True)
+        whole_file.write_text(learned_file(asked.folder, place), f"{text}\n")
 
 
 def _check_of(case: Case) -> str:
