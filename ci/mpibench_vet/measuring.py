@@ -164,12 +164,17 @@ def words(
         MEMORY: "MemoryOfNodes",
     }
     wanted = [names[check] for check in checks]
-    rounds = 0 if count <= ALL_PAIRS_TO else ROUNDS
-    settings = [f"NodePreflight.node_count={count}", f"PairMap.rounds={rounds}"]
-    for test in catalogue.WIRES.values():
-        settings += [f"{test}Map.nodes={count}", f"{test}Map.orders=1"]
-        settings += [f"{test}Map.rounds={0 if count <= WIRE_ROUNDS else WIRE_ROUNDS}"]
-    settings.append(f"MemoryOfNodes.node_count={count}")
+    wire = 0 if count <= WIRE_ROUNDS else WIRE_ROUNDS
+    settings = {
+        FACTS: [f"NodePreflight.node_count={count}"],
+        PAIRS: [f"PairMap.rounds={0 if count <= ALL_PAIRS_TO else ROUNDS}"],
+        WIRE: [
+            f"{test}Map.{setting}"
+            for test in catalogue.WIRES.values()
+            for setting in (f"nodes={count}", "orders=1", f"rounds={wire}")
+        ],
+        MEMORY: [f"MemoryOfNodes.node_count={count}"],
+    }
     given = [f"nodelist={','.join(nodes)}", *options]
     return [
         own_reframe.locate(),
@@ -185,7 +190,7 @@ def words(
         rf"^(?:builtin{'|' if stack else ''}{re.escape(stack)})$",
         *(word for option in given for word in ("-J", option)),
         *(["-P", f"nodes={count}"] if PAIRS in checks else []),
-        *(word for setting in settings for word in ("-S", setting)),
+        *(word for check in checks for setting in settings[check] for word in ("-S", setting)),
         "--session-extras",
         f"run={KIND},kind={KIND}",
     ]

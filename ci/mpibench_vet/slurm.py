@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -243,7 +244,26 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
         for node in resumed:
             if not passed(node.name):
                 call(drain_words(node.name, node.reason))
-        call(["scontrol", "delete", f"reservationname={name}"])
+        _give_back(name)
+
+
+def _give_back(name: str) -> None:
+    """Take a reservation away, which Slurm refuses while a job of it still ends."""
+    with contextlib.suppress(BadInput):
+        call(["scancel", f"--reservation={name}"])
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            call(["scontrol", "delete", f"reservationname={name}"])
+            return
+        except BadInput as error:
+            if time.monotonic() > deadline:
+                raise BadInput(
+                    "scheduler-unusable",
+                    f"the reservation {name} could not be taken away ({error}): scontrol delete "
+                    f"reservationname={name}; it ends by itself after {RESERVED_MINUTES} min.",
+                ) from None
+        time.sleep(0.5)
 
 
 def may_stay(verdicts: Sequence[NodeVerdict]) -> set[str]:
