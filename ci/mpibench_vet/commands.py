@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mpibench.commands.options import DATABASE, RESULTS, Db, Json, System, say, say_json, write
+from mpibench.commands.options import DATABASE, Db, Json, System, say, say_json, write
 from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(rich_help_panel="Decide")
@@ -115,7 +115,7 @@ def vet(
         names=nodes or [],
         database=db,
         store=Store(db.parent / "dataset"),
-        folder=RESULTS / "vet",
+        folder=db.parent / "vet",
         say=lambda text: typer.echo(text, err=True),
         system=system,
         partition=partition,

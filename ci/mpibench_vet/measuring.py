@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mpibench import own_reframe
 from mpibench.judge.plan import record
@@ -223,6 +222,7 @@ def measure(
         **os.environ,
         "RFM_GENERATE_FILE_REPORTS": "yes",
         spool.VARIABLE: str(LIMIT_MINUTES),
+        "RFM_SQLITE_DB_FILE": str(database),
     }
     environ.pop(session_folder.VARIABLE, None)
     late = ""
@@ -247,11 +247,3 @@ def measure(
         raise BadInput(
             "nothing-measured", f"nothing was measured: {reason.rstrip('., ')}; see {log}."
         ) from None
-
-
-def options_of(reservation: str, given: Sequence[str]) -> list[str]:
-    return [*([f"reservation={reservation}"] if reservation else []), *given]
-
-
-def described(place: VetPlace) -> Mapping[str, Any]:
-    return {"system": place.system, "partition": place.partition, "fabric": place.fabric.name}

@@ -148,7 +148,7 @@ def vet(asked: VetRequest) -> VetAnswer:
     stay: set[str] = set()
     hold = slurm.held(there, stay.__contains__) if ours else nullcontext(asked.reservation)
     with hold as reservation:
-        given = measuring.options_of(reservation, asked.options)
+        given = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
         command = measuring.words(place, [node.name for node in there], checks, stack, given)
         asked.say(f"measuring {', '.join(checks)} of {plural(len(there), 'node')}: {asked.folder}")
         session = measuring.measure(command, asked.folder, asked.database, asked.store)
