@@ -21,7 +21,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .reasons import FACTS, MEMORY, PAIRS, WIRE
 from .slurm import SlurmNode
@@ -208,6 +208,8 @@ def measure(
     :raises BadInput: ReFrame ended before it could store a session.
     :raises Interrupted: by a signal, after its job was cancelled.
     """
+    folder, database = folder.absolute(), database.absolute()  # ReFrame starts in the checkout
+    database.parent.mkdir(parents=True, exist_ok=True)
     remeasuring.check_database(database)
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -232,6 +234,7 @@ def measure(
             log,
             show,
             environ,
+            cwd=ROOT,
             limit_s=60 * LIMIT_MINUTES,
         )
     except supervision.OutOfTime:
