@@ -14,7 +14,7 @@ from reframe_tests.harness.vocabulary import BadInput
 app = typer.Typer(rich_help_panel="Decide")
 
 
-class Application(str, enum.Enum):
+class AppliedChange(str, enum.Enum):
     """What ``--apply`` does."""
 
     drain = "drain"
@@ -79,7 +79,7 @@ def vet(
         ),
     ] = None,
     apply: Annotated[
-        list[Application] | None,
+        list[AppliedChange] | None,
         typer.Option(
             help="drain: drain nodes that fail. resume: also measure, in a reservation, those that "
             "this command drained, and leave in service those that pass. Default: only print.",

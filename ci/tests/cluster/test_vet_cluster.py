@@ -27,9 +27,10 @@ NODES = ("c1", "c2", "c3")
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[LiveCluster]:
-    """A cluster of three nodes, so that there is a majority."""
+    """A cluster of three nodes, so that there is a majority, with links that busy cores can fill."""
     (tmp_path / "seen").mkdir()
-    with live_cluster.running(tmp_path, "--nodes", "3", "--share", str(tmp_path / "seen")) as made:
+    options = ("--nodes", "3", "--leaf-size", "3", "--share", str(tmp_path / "seen"))
+    with live_cluster.running(tmp_path, *options) as made:
         yield made
 
 
@@ -41,7 +42,7 @@ def vet(cluster: LiveCluster, folder: Path, *words: str) -> dict[str, Any]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "ci")]),
     }
     environ = [f"{key}={value}" for key, value in settings.items()]
-    program = ("env", *environ, sys.executable, "-c", VET, "c[1-3]", "--partition", "eth1g")
+    program = ("env", *environ, sys.executable, "-c", VET, "c[1-3]", "--partition", "eth100m")
     done = cluster(
         "exec", "--", *program, "--db", str(folder / "results.db"), "--json", *words, timeout_s=900
     )
@@ -57,7 +58,7 @@ def verdicts(answer: dict[str, Any]) -> list[str]:
 
 
 def states(cluster: LiveCluster) -> str:
-    return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth1g", "-o", "%N=%t").split())
+    return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
 
 
 def test_a_bad_node_is_drained_and_returns_when_it_is_good(
@@ -65,7 +66,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(
 ) -> None:
     folder = tmp_path / "seen"
     facts = ("--check", "facts", "--apply")
-    three.good("fault", "mtu", "c3", "eth1g")
+    three.good("fault", "mtu", "c3", "eth100m")
     bad = vet(three, folder, *facts, "drain")
     assert verdicts(bad) == [PASS, PASS, FAIL]
     assert "mtu_bytes" in bad["nodes"][2]["reasons"][0]["numbers"]["said"]
@@ -73,7 +74,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(
     assert verdicts(vet(three, folder, *facts, "drain")) == [PASS, PASS, UNDECIDED]
     assert verdicts(vet(three, folder, *facts, "resume")) == [PASS, PASS, FAIL]
     assert states(three) == "c1=idle c2=idle c3=drain"
-    three.on("c3", "ip", "link", "set", "eth1g", "mtu", "1500")
+    three.on("c3", "ip", "link", "set", "eth100m", "mtu", "1500")
     assert verdicts(vet(three, folder, *facts, "resume")) == [PASS, PASS, PASS]
     assert states(three) == "c1=idle c2=idle c3=idle"
     assert "No reservations" in three.ask("scontrol", "show", "reservation")
@@ -93,4 +94,4 @@ def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     cases = sessions.read_session(tmp_path / "seen" / "results.db").cases
     assert {case.group for case in cases} == {"preflight", "pair_map", "memory"}
     assert len({case.job_id.partition("-")[0] for case in cases}) == 1
-    assert (tmp_path / "seen" / "learned" / "minicluster-eth1g.json").exists()
+    assert (tmp_path / "seen" / "learned" / "minicluster-eth100m.json").exists()
