@@ -220,21 +220,13 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
     :returns: the reservation's name.
     """
     name = f"mpibench-vet-{os.getpid()}"
-    call(
-        [
-            "scontrol",
-            "create",
-            "reservation",
-            f"reservationname={name}",
-            "starttime=now",
-            f"duration={RESERVED_MINUTES}",
-            f"users={getpass.getuser()}",
-            f"nodes={','.join(node.name for node in nodes)}",
-            "flags=maint,ignore_jobs",
-        ]
+    create = (
+        f"scontrol create reservation reservationname={name} starttime=now flags=maint,ignore_jobs "
+        f"duration={RESERVED_MINUTES} users={getpass.getuser()}"
     )
     resumed: list[SlurmNode] = []
     try:
+        call([*create.split(), f"nodes={','.join(node.name for node in nodes)}"])
         for node in nodes:
             if node.is_drained:
                 resumed.append(node)
@@ -248,7 +240,9 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
 
 
 def _give_back(name: str) -> None:
-    """Take a reservation away, which Slurm refuses while a job of it still ends."""
+    """Take a reservation away, if there is one; Slurm refuses while a job of it still ends."""
+    if f"ReservationName={name} " not in call(["scontrol", "-o", "show", "reservation"]):
+        return
     with contextlib.suppress(BadInput):
         call(["scancel", f"--reservation={name}"])
     deadline = time.monotonic() + PATIENCE_S

@@ -69,12 +69,14 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
             f"{counts[2]} undecided (innocents expected per run: at most "
             f"{self.innocents_per_run_at_most:.2g}; {self.seconds:.0f} s)"
         )
+        said: dict[tuple[str, str], list[str]] = {}
         for word in (reasons.FAIL, reasons.UNDECIDED):
             for one in self.nodes:
                 if one.verdict == word:
                     first = one.reasons[0]
                     decide = f"; to decide it: {first.remedy}" if first.remedy else ""
-                    yield f"  {word} {one.node}: {first.text}{decide}"
+                    said.setdefault((word, f"{first.text}{decide}"), []).append(one.node)
+        yield from (f"  {word} {', '.join(names)}: {text}" for (word, text), names in said.items())
         if passed:
             yield f"  {reasons.PASS} {passed}"
         yield from (f"  note: {note}" for note in self.notes)
@@ -168,7 +170,10 @@ def vet(asked: VetRequest) -> VetAnswer:
             notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
             verdicts = reasons.fold(names, [*found, *rows])
         stay |= slurm.may_stay(verdicts)
-        _learn(asked, place, session, stay)
+        try:
+            _learn(asked, place, session, stay)
+        except OSError as error:
+            notes.append(f"what is learned for --local cannot be written ({error.strerror})")
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
 

@@ -25,6 +25,8 @@ SCONTROL = """#!/bin/sh
 echo "$*" >> {folder}/asked
 case "$*" in
     "-o show nodes") cat {folder}/nodes;;
+    "create "*) echo "$3 " | sed s/reservationname/ReservationName/ > {folder}/reserved;;
+    "-o show reservation") cat {folder}/reserved;;
     "show config") echo "SlurmUser = somebody(77777)";;
     "delete "*) [ ! -e {folder}/in-use ] || {{ rm {folder}/in-use; echo "in use" >&2; exit 1; }};;
 esac
@@ -116,6 +118,16 @@ def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(
     drained = ["update nodename=c2 state=drain reason=mpibench vet 0123: slow"]
     deleted = [f"delete reservationname={name}"] * 2  # the first time it is still in use
     assert rest == [*([] if passed else drained), *deleted]
+
+
+def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked: Path) -> None:
+    known = slurm.read_nodes()
+    refusing = (asked.parent / "scontrol").read_text().replace('echo "$3 "', "exit 1; echo")
+    (asked.parent / "scontrol").write_text(refusing)
+    (asked.parent / "reserved").write_text("No reservations in the system")
+    with refused_as("scheduler-unusable"), slurm.held([known["c2"]], lambda name: True):
+        raise AssertionError
+    assert [line.split()[0] for line in changes(asked)] == ["create"]
 
 
 def test_a_signal_leaves_nothing_reserved_or_in_service(asked: Path) -> None:
