@@ -9,9 +9,10 @@ import pytest
 import synthetic_pair_map as synthetic
 from mpibench.locate import answers
 from mpibench.store.sessions import Case
-from mpibench_vet import judging, leaves, reasons
+from mpibench_vet import judging, leaves, reasons, vet_page
 from mpibench_vet.judging import PartitionLevel
 from mpibench_vet.reasons import FACTS, MEMORY, PAIRS, NodeReason, Why
+from mpibench_vet.vetting import VetAnswer
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, PairMap
 from reframe_tests.harness.samples import read_evidence
 
@@ -169,3 +170,33 @@ def test_of_leaves_of_four_nothing_is_said() -> None:
     """A node's three latencies to its own leaf may be the longest of seven by chance."""
     measured = synthetic.pair_map(8, synthetic.late("c4", 1.2, (LATENCY,)))
     assert leaves.misplaced(measured, answers.judge_map(measured).places) == {}
+
+
+def test_the_lines_and_the_page_name_each_node_once_with_its_reason() -> None:
+    measured = synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))
+    found = answers.judge_map(measured)
+    rows = judging.of_map(found, measured, measured.nodes, PAIRS, LINE_RATE)
+    rows += judging.not_measured(["c1", "c2"], MEMORY, "no <compiler>")
+    verdicts = reasons.fold(list(measured.nodes), rows)
+    answer = VetAnswer(
+        system="minicluster",
+        partition="eth100m",
+        fabric="eth100m",
+        stack="mpich-wheels",
+        session="0123abcd-77",
+        seconds=12.0,
+        status=reasons.status(verdicts),
+        innocents_per_run_at_most=found.rate,
+        nodes=verdicts,
+        notes=[],
+        commands=["scontrol update nodename=c3"],
+        applied=[],
+    )
+    first, failed, undecided, passed, *_ = answer.lines()
+    assert "5 of 8 nodes pass, 1 fail, 2 undecided" in first
+    assert failed.startswith("  FAIL c3: sends at ")
+    assert undecided.startswith("  UNDECIDED c1, c2: ")
+    assert passed == "  PASS c4, c5, c6, c7, c8"
+    html = vet_page.page(answer, [found])
+    assert "no &lt;compiler&gt;" in html
+    assert html.count("sends at ") == 1
