@@ -55,8 +55,12 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
         return not_measured(nodes, FACTS, case.reason if case else "")
     silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
     seen = {str(row["node"]) for row in case.proof.kernel if isinstance(row, Mapping)}
+    # What the job and Slurm said of it, behind the sentence on who was silent.
+    why = "; ".join(sentence.rstrip(".") for sentence in case.proof.sentences[1:])
     found = [
-        NodeReason(node, FACTS, Why.SILENT) for node in nodes if node in silent or node not in seen
+        NodeReason(node, FACTS, Why.SILENT, {"said": f": {why}" if why else ""})
+        for node in nodes
+        if node in silent or node not in seen
     ]
     try:
         rows = node_judgement.read(case.entry.get("odd_nodes") or [])

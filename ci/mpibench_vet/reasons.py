@@ -56,7 +56,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.DRAINED_BY_VET: "drained by this command before{said}",
     Why.RESERVED: "reserved ({state})",
     Why.ALONE: "no second node to exchange messages with",
-    Why.SILENT: "gave no answer when its {check} were asked for",
+    Why.SILENT: "gave no answer when its {check} were asked for{said}",
     Why.NOT_MEASURED: "nothing was measured of its {check}{said}",
     Why.NO_MAJORITY: "nodes differ, and none has what most have: {said}",
     Why.SHARED_ADDRESS: "{said}",
