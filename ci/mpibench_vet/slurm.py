@@ -147,9 +147,7 @@ def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReas
         return because(Why.NOT_THERE)
     if node.is_drained and not (node.is_ours and resuming):
         return because(Why.DRAINED_BY_VET if node.is_ours else Why.DRAINED_BY_OTHERS)
-    if node.states & {"ALLOCATED", "MIXED", "COMPLETING", "DRAINING"} - (
-        {"DRAINING"} if resuming else set()
-    ):
+    if node.states & {"ALLOCATED", "MIXED", "COMPLETING"}:
         return because(Why.BUSY)
     if node.states & {"RESERVED", "MAINT"} and not reserved:
         return because(Why.RESERVED)
