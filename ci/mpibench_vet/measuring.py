@@ -34,8 +34,8 @@ LIMIT_MINUTES = 20
 ROUNDS = 16
 ALL_PAIRS_TO = 64
 WIRE_ROUNDS = 3
-#: Fewest nodes of a map of the wire.
-WIRE_FROM = 3
+#: Fewest nodes that can be looked at.
+FEWEST = {FACTS: 1, WIRE: 3, PAIRS: 2, MEMORY: 1}
 #: Tests that measure something, by what is looked at.
 MEMORY_FILE = Path(__file__).with_name("node_memory.py")
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)

@@ -55,7 +55,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.DRAINED_BY_OTHERS: "drained{said}, and not by this command",
     Why.DRAINED_BY_VET: "drained by this command before{said}",
     Why.RESERVED: "reserved ({state})",
-    Why.ALONE: "no second node to exchange messages with",
+    Why.ALONE: "too few nodes to look at {check}: it takes others to exchange messages with",
     Why.SILENT: "gave no answer when its {check} were asked for{said}",
     Why.NOT_MEASURED: "nothing was measured of its {check}{said}",
     Why.NO_MAJORITY: "nodes differ, and none has what most have: {said}",

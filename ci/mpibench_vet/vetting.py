@@ -135,16 +135,16 @@ def vet(asked: VetRequest) -> VetAnswer:
         for node in nodes
         if (reason := slurm.out_of_reach(node, reserved=bool(asked.reservation), resuming=resuming))
     ]
-    there = [node for node in nodes if node.name not in {reason.node for reason in found}]
+    out = {reason.node for reason in found}
+    there = [node for node in nodes if node.name not in out]
     names = [node.name for node in nodes]
-    if not there:
+    checks = [check for check in asked.checks if len(there) >= measuring.FEWEST[check]]
+    for check in set(asked.checks) - set(checks):
+        # The same links carry what MPI sends: without the wire alone nothing is open.
+        if check != WIRE or PAIRS not in checks:
+            found += [NodeReason(node.name, check, Why.ALONE) for node in there]
+    if not checks or not there:
         return _answer(asked, place, "", None, reasons.fold(names, found), 0.0, [], began)
-    alone = len(there) == 1
-    checks = [check for check in asked.checks if check not in (WIRE, PAIRS) or not alone]
-    if len(there) < measuring.WIRE_FROM:
-        checks = [check for check in checks if check != WIRE]
-    if alone and PAIRS in asked.checks:
-        found.append(NodeReason(there[0].name, PAIRS, Why.ALONE))
     stack = asked.stack or (measuring.find_stack(place) if PAIRS in checks else "")
     ours = [node for node in there if node.is_ours] if resuming else []
     stay: set[str] = set()
@@ -158,22 +158,25 @@ def vet(asked: VetRequest) -> VetAnswer:
         verdicts = reasons.fold(names, [*found, *rows])
         # One bad node takes the proof of a map along: the others are measured without it.
         if rest := _without_map(verdicts):
-            asked.say(
-                f"measuring pairs of {plural(len(rest), 'node')} again, without those that fail"
-            )
+            asked.say(f"measuring pairs of {plural(len(rest), 'node')} without those that fail")
             command = measuring.words(place, rest, [PAIRS], stack, given)
-            again = measuring.measure(command, asked.folder, asked.database, asked.store)
-            others = [node for node in there if node.name in rest]
-            more, further, said = judge(asked, place, again, others, [PAIRS])
-            rows = [row for row in rows if row.check != PAIRS or row.node not in rest]
-            rows, rate = [*rows, *more], rate + further
-            notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
-            verdicts = reasons.fold(names, [*found, *rows])
+            try:
+                again = measuring.measure(command, asked.folder, asked.database, asked.store)
+                others = [node for node in there if node.name in rest]
+                more, further, said = judge(asked, place, again, others, [PAIRS])
+                rows = [row for row in rows if row.check != PAIRS or row.node not in rest]
+                rows, rate = [*rows, *more], rate + further
+                notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
+                verdicts = reasons.fold(names, [*found, *rows])
+            except BadInput as error:  # what was measured before counts
+                notes.append(str(error))
         stay |= slurm.may_stay(verdicts)
         try:
             _learn(asked, place, session, stay)
         except OSError as error:
             notes.append(f"what is learned for --local cannot be written ({error.strerror})")
+    if left := [check for check in reasons.CHECKS if check not in checks]:
+        notes.append(f"nothing is said of what was not looked at: {', '.join(left)}")
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
 
@@ -199,9 +202,9 @@ def judge(
         case = cases.get(check)
         if case is None or case.pair_map is None:
             why = case.reason if case else ""
-            if check == PAIRS:
+            if check == PAIRS or PAIRS not in checks:
                 found += judging.not_measured(nodes, check, why)
-            else:  # the same links carry what MPI sends
+            else:
                 notes.append(
                     f"the wire was not measured without MPI: {first_line(why) or 'no test'}"
                 )
@@ -214,7 +217,7 @@ def judge(
         rate += answer.rate
         rows = judging.of_map(answer, case.pair_map, nodes, check, level, _unproven(session, case))
         # What the wire leaves open MPI decides, over the same links.
-        found += rows if check == PAIRS else [row for row in rows if row.fails]
+        found += [row for row in rows if row.fails or check == PAIRS or PAIRS not in checks]
         if check == PAIRS:
             notes += _leaf_notes(case.pair_map, answer)
             notes += [
