@@ -155,18 +155,20 @@ def vet(asked: VetRequest) -> VetAnswer:
         asked.say(f"measuring {', '.join(checks)} of {plural(len(there), 'node')}: {asked.folder}")
         session = measuring.measure(command, asked.folder, asked.database, asked.store)
         rows, rate, notes = judge(asked, place, session, there, checks)
+        found += [reason for reason in _lost(there) if reason.node not in out]
         verdicts = reasons.fold(names, [*found, *rows])
-        # One bad node takes the proof of a map along: the others are measured without it.
-        if rest := _without_map(verdicts):
-            asked.say(f"measuring pairs of {plural(len(rest), 'node')} without those that fail")
-            command = measuring.words(place, rest, [PAIRS], stack, given)
+        # One bad node takes the job, or the proof of its map, along: the others once without it.
+        rest, open_checks = _without_bad(verdicts)
+        if len(rest) >= max((measuring.FEWEST[check] for check in open_checks), default=len(names)):
+            asked.say(f"measuring {', '.join(open_checks)} of {plural(len(rest), 'node')} again")
+            command = measuring.words(place, rest, open_checks, stack, given)
             try:
                 again = measuring.measure(command, asked.folder, asked.database, asked.store)
                 others = [node for node in there if node.name in rest]
-                more, further, said = judge(asked, place, again, others, [PAIRS])
-                rows = [row for row in rows if row.check != PAIRS or row.node not in rest]
+                more, further, said = judge(asked, place, again, others, open_checks)
+                rows = [row for row in rows if row.check not in open_checks or row.node not in rest]
                 rows, rate = [*rows, *more], rate + further
-                notes += [*said, f"pairs of {', '.join(rest)} are of session {again.uuid[:8]}"]
+                notes += [*said, f"{', '.join(open_checks)} of {', '.join(rest)}: {again.uuid[:8]}"]
                 verdicts = reasons.fold(names, [*found, *rows])
             except BadInput as error:  # what was measured before counts
                 notes.append(str(error))
@@ -236,17 +238,31 @@ def judge(
     return found, rate, notes
 
 
-def _without_map(verdicts: Sequence[NodeVerdict]) -> list[str]:
-    """Nodes without a proven map beside some that fail; none where they are too few for one."""
-    rest = [
-        one.node
+def _lost(there: Sequence[SlurmNode]) -> list[NodeReason]:
+    """Nodes that Slurm has lost meanwhile."""
+    known = slurm.read_nodes()
+    now = [known[node.name] for node in there if node.name in known]
+    reached = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in now]
+    return [reason for reason in reached if reason and reason.why == Why.NOT_THERE]
+
+
+def _without_bad(verdicts: Sequence[NodeVerdict]) -> tuple[list[str], list[str]]:
+    """Nodes of which something was not measured beside some that fail or are lost, and what."""
+    lost = {one.node for one in verdicts for row in one.reasons if row.check == SERVICE}
+    rows = [
+        row
         for one in verdicts
-        if one.verdict == reasons.UNDECIDED
-        and any(row.check == PAIRS and row.why == Why.NOT_MEASURED for row in one.reasons)
-        and not any(row.check == SERVICE for row in one.reasons)
+        if one.verdict == reasons.UNDECIDED and one.node not in lost
+        for row in one.reasons
+        if row.why in (Why.NOT_MEASURED, Why.SILENT)
     ]
-    failing = any(one.verdict == reasons.FAIL for one in verdicts)
-    return rest if failing and len(rest) > 1 else []
+    if not any(
+        one.verdict == reasons.FAIL or any(row.why == Why.NOT_THERE for row in one.reasons)
+        for one in verdicts
+    ):
+        return [], []
+    nodes = dict.fromkeys(row.node for row in rows)
+    return list(nodes), [check for check in reasons.CHECKS if check in {row.check for row in rows}]
 
 
 def learned_file(folder: Path, place: VetPlace) -> Path:

@@ -26,14 +26,18 @@ class Machine:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *sessions: Session) -> None:
         self.folder = folder
         self.asked: list[list[str]] = []
+        self.dying: list[str] = []
         self.sessions = list(sessions)
         known = {name: SlurmNode(name, frozenset(["IDLE"]), "", ("eth40g",)) for name in NODES}
-        monkeypatch.setattr(slurm, "read_nodes", lambda: known)
+        self.known = known
+        monkeypatch.setattr(slurm, "read_nodes", lambda: dict(self.known))
         monkeypatch.setattr(measuring, "measure", self._measure)
         monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def _measure(self, words: list[str], *_: object) -> Session:
         self.asked.append(words)
+        for name in self.dying:
+            self.known[name] = self.known[name]._replace(states=frozenset(["DOWN"]))
         if not self.sessions:
             raise BadInput("nothing-measured", "nothing was measured.")
         return self.sessions.pop(0)
@@ -119,6 +123,18 @@ def test_nodes_beside_a_bad_one_are_measured_again_without_it(
     # Where that measures nothing, what is known of the bad one still counts.
     alone = Machine(tmp_path, monkeypatch, first)
     assert words_of(alone.vet("c[1-4]", checks=(FACTS, PAIRS))) == [UNDECIDED] * 3 + [FAIL]
+
+
+def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = replace(synthetic.session_of(), cases=())
+    again = replace(synthetic.session_of(), cases=(facts_of("c1", "c2", "c4"),))
+    machine = Machine(tmp_path, monkeypatch, nothing, again)
+    machine.dying = ["c3"]
+    answer = machine.vet("c[1-4]", checks=(FACTS,))
+    assert words_of(answer) == [PASS, PASS, UNDECIDED, PASS]
+    assert answer.nodes[2].reasons[0].why is reasons.Why.NOT_THERE
 
 
 def test_memory_is_read_from_what_the_case_left(
