@@ -34,6 +34,7 @@ OF_TOOLS = {
         ),
         *(f"browser/test_{name}_browser.py" for name in ("guidelines", "published_curves")),
     ),
+    "mpibench_vet": ("unit/vet", "process/vet", "cluster/test_vet_cluster.py"),
 }
 LEFT_OUT = [
     name for tool, names in OF_TOOLS.items() if not importlib.util.find_spec(tool) for name in names

@@ -255,9 +255,13 @@ def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
 
     :raises BadInput: no number of jobs.
     """
-    text = environ.get(MOST_JOBS, "")
+    return _number_in(MOST_JOBS, environ, "jobs")
+
+
+def _number_in(variable: str, environ: Mapping[str, str], what: str) -> int | None:
+    text = environ.get(variable, "")
     if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        raise BadInput("bad-option", f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
+        raise BadInput("bad-option", f"{variable}={text} is no number of {what}: give 1 or more.")
     return int(text) if text else None
 
 
@@ -272,11 +276,15 @@ def _completed(
     names = list(environment_names)
     partitions = []
     most = most_jobs()
+    shared = _number_in(spool.VARIABLE, os.environ, "minutes")
     for row in system["partitions"]:
         extras = row["extras"]
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
+        if shared and row["scheduler"] in spool.SHARED:
+            extras = {**extras, spool.EXTRA: {"minutes": shared}}
+            row = {**row, "extras": extras}
         # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         environs = [*row.get("environs", ()), *fitting_stacks(extras, names), "builtin"]
         row = {

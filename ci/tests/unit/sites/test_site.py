@@ -36,6 +36,21 @@ def test_a_job_that_slurm_would_never_start_is_not_waited_for(
     assert not stated or found["slurm_job_cancel_reasons"] == stated
 
 
+def test_a_start_may_have_all_its_cases_share_allocations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_system(tmp_path, GOOD)
+    [described] = GOOD["partitions"]
+    monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "20")
+    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
+    assert partition["scheduler"] == f"{described['scheduler']}_shared"
+    assert partition["extras"]["share_allocations"] == {"minutes": 20}
+    assert "share_allocations" not in described["extras"]
+    monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "soon")
+    with refused_as("bad-option", "soon"):
+        site.configuration(tmp_path)
+
+
 def with_gpus(plain: dict, *cards: dict) -> dict:
     """The good system with GPUs, and a fabric on which nothing is forced beside its network."""
     system = edit(

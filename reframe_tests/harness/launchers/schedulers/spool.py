@@ -17,6 +17,9 @@ from ...vocabulary import BadInput
 
 #: Key of a partition's extras that has its cases share allocations.
 EXTRA = "share_allocations"
+#: Minutes of an allocation that the cases of this start of ReFrame share on every partition whose
+#: scheduler can, whatever its extras have.
+VARIABLE = "MPIBENCH_SHARE_ALLOCATIONS"
 #: ReFrame's schedulers, and those that share allocations in their place.
 SHARED = {"slurm": "slurm_shared", "squeue": "squeue_shared"}
 #: Program that runs the cases inside the allocation.

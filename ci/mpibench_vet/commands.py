@@ -1,0 +1,142 @@
+"""``mpibench vet``: may these nodes go back into service?"""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpibench.commands.options import DATABASE, Db, Json, System, say, say_json, write
+from reframe_tests.harness.vocabulary import BadInput
+
+app = typer.Typer(rich_help_panel="Decide")
+
+
+class AppliedChange(str, enum.Enum):
+    """What ``--apply`` does."""
+
+    drain = "drain"
+    resume = "resume"
+
+
+class NodeCheck(str, enum.Enum):
+    """What ``--check`` looks at."""
+
+    facts = "facts"
+    wire = "wire"
+    pairs = "pairs"
+    memory = "memory"
+
+
+@app.command(rich_help_panel="Decide")
+def vet(
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODES...]", help="Nodes as Slurm writes them: c[1-4,7] n01."),
+    ] = None,
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local", help="This node's own facts only, for Slurm's HealthCheckProgram and prolog."
+        ),
+    ] = False,
+    learned: Annotated[
+        Path | None,
+        typer.Option(help="With --local: what nodes of this kind have; written with --learn."),
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="With --local: write --learned from this good node.")
+    ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="With --local: file for the counters of errors, to see new ones."),
+    ] = None,
+    system: System = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            help="Partition of the site's description; default: the first with all nodes."
+        ),
+    ] = None,
+    fabric: Annotated[
+        str | None, typer.Option(help="Fabric of it; default: its first between nodes.")
+    ] = None,
+    stack: Annotated[
+        str | None, typer.Option(help="Stack for the pairs; default: the first that can.")
+    ] = None,
+    check: Annotated[
+        list[NodeCheck] | None, typer.Option(help="Only this; repeatable. Default: all.")
+    ] = None,
+    reservation: Annotated[
+        str, typer.Option(help="Reservation of Slurm's that the nodes are in.")
+    ] = "",
+    job_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-J", "--job-option", help="Further option of the job: account=ops; repeatable."
+        ),
+    ] = None,
+    apply: Annotated[
+        list[AppliedChange] | None,
+        typer.Option(
+            help="drain: drain nodes that fail. resume: also measure, in a reservation, those that "
+            "this command drained, and leave in service those that pass. Default: only print.",
+        ),
+    ] = None,
+    most_drained: Annotated[
+        int, typer.Option(min=0, help="If more nodes fail than this, none is drained.")
+    ] = 2,
+    db: Db = DATABASE,
+    as_json: Json = False,
+    out: Annotated[Path | None, typer.Option(help="Also write an HTML page with the maps.")] = None,
+) -> None:
+    """Say whether nodes may go back into service: facts unlike the others', links, all pairs over
+    the wire and by MPI, memory, in one job on just these nodes.
+
+    Nodes are judged by `locate` at its stated rate of innocents, and against what the partition
+    reached in earlier maps (the line rate where there are none). The session has the label run=vet
+    and is part of no night. Nothing is drained without --apply.
+    Exit status: 0 all pass, 1 a node fails, 2 bad input, 3 none fails, and not all could be
+    decided.
+    """
+    if local:
+        from mpibench_vet import local as own_facts
+
+        raise typer.Exit(own_facts.run(learned, state, learn=learn))
+    if learned or state or learn:
+        raise BadInput("options-exclude", "--learned, --learn and --state go with --local.")
+    from mpibench.night import supervision
+    from mpibench.store.store import Store
+    from mpibench_vet import reasons, vetting
+
+    asked = vetting.VetRequest(
+        names=nodes or [],
+        database=db,
+        store=Store(db.parent / "dataset"),
+        folder=db.parent / "vet",
+        say=lambda text: typer.echo(text, err=True),
+        system=system,
+        partition=partition,
+        fabric=fabric,
+        stack=stack,
+        checks=[one.value for one in check] if check else reasons.CHECKS,
+        reservation=reservation,
+        apply=[one.value for one in apply or ()],
+        most_drained=most_drained,
+        options=job_option or (),
+    )
+    with supervision.heeded():
+        answer = vetting.vet(asked)
+    if out:
+        from mpibench_vet import vet_page
+
+        write(out, vet_page.page(answer, asked.maps), err=True)
+    if as_json:
+        import msgspec
+
+        say_json(msgspec.to_builtins(answer))
+    else:
+        say(answer.lines())
+    raise typer.Exit(answer.status)

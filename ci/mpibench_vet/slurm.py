@@ -1,0 +1,262 @@
+"""What Slurm knows of nodes, and the little that is asked of it: drain, resume, and a reservation
+in which nodes are measured that nobody else may have yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from reframe_tests.harness.machine.switches import expand
+from reframe_tests.harness.printable import first_line, one_line, plural
+from reframe_tests.harness.vocabulary import BadInput, meant
+
+from . import PREFIX
+from .reasons import FAIL, PASS, SERVICE, NodeReason, NodeVerdict, Why
+
+#: Seconds for which Slurm is waited for.
+PATIENCE_S = 60
+#: Nodes that one run may drain.
+MOST_DRAINED = 2
+#: Longest reason that is written beside a node.
+LONGEST = 160
+#: Minutes after which a reservation of this command ends by itself.
+RESERVED_MINUTES = 60
+_FIELD = re.compile(r"(?:^| )(NodeName|State|Partitions)=(\S*)")
+_REASON = re.compile(r" Reason=(.+?)(?: \[\S+@\S+\])?(?: \w+=|$)")
+#: Characters that Slurm, a shell and a terminal take as they are.
+_UNUSUAL = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
+#: States and flags (sinfo(1), NODE STATE CODES), in the order in which one is told.
+_GONE = (
+    "DOWN",
+    "NOT_RESPONDING",
+    "FAIL",
+    "FAILING",
+    "ERROR",
+    "INVAL",
+    "INVALID_REG",
+    "POWERED_DOWN",
+)
+_RIGHTS = ("operator", "administrator")
+
+
+class SlurmNode(NamedTuple):
+    """A node as Slurm knows it; ``reason`` is what was written beside it."""
+
+    name: str
+    states: frozenset[str]
+    reason: str
+    partitions: tuple[str, ...]
+
+    @property
+    def is_drained(self) -> bool:
+        return any(state.startswith("DRAIN") for state in self.states)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this command drained it."""
+        return self.is_drained and self.reason.startswith(PREFIX)
+
+
+def call(words: Sequence[str]) -> str:
+    """Output of one of Slurm's programs.
+
+    :raises BadInput: there is none, it refuses, or it does not answer.
+    """
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except OSError as error:
+        raise BadInput(
+            "scheduler-unusable",
+            f"{words[0]} cannot be started ({error.strerror}): run this where Slurm is.",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise BadInput(
+            "scheduler-unusable",
+            f"{words[0]} gave no answer in {PATIENCE_S} s: see whether slurmctld runs.",
+        ) from None
+    if done.returncode:
+        said = first_line(done.stderr or done.stdout).rstrip(".") or f"status {done.returncode}"
+        raise BadInput("scheduler-unusable", f"{shlex.join(words[:3])}: {said}.")
+    return done.stdout
+
+
+def read_nodes() -> dict[str, SlurmNode]:
+    """All nodes, by name."""
+    found = {}
+    for line in call(["scontrol", "-o", "show", "nodes"]).splitlines():
+        row = dict(_FIELD.findall(line))
+        if not row.get("NodeName"):
+            continue
+        states = row.get("State", "").upper()
+        flags = {"NOT_RESPONDING"} if "*" in states else set()
+        reason = _REASON.search(line)
+        found[row["NodeName"]] = SlurmNode(
+            row["NodeName"],
+            frozenset(flags | {state.rstrip("*~#!%$@^-") for state in states.split("+")}),
+            one_line(reason[1]) if reason else "",
+            tuple(name for name in row.get("Partitions", "").split(",") if name),
+        )
+    return found
+
+
+def named(words: Sequence[str], known: dict[str, SlurmNode]) -> list[SlurmNode]:
+    """The nodes that a command line names, each once.
+
+    :raises BadInput: no list of nodes, or one that Slurm does not know.
+    """
+    names = list(dict.fromkeys(name for word in words for name in expand(word)))
+    for name in names:
+        if name not in known:
+            raise BadInput(
+                "unknown-name", f"Slurm knows no node {name}{meant(name, known)}: see sinfo -N."
+            )
+    if not names:
+        raise BadInput("bad-option", "no node is named: mpibench vet c[1-4].")
+    return [known[name] for name in names]
+
+
+def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReason | None:
+    """Why a job would not get a node now; ``None``: it would.
+
+    :param reserved: the job runs in a reservation.
+    :param resuming: nodes that this command drained are resumed first.
+    """
+    state = "+".join(sorted(state.lower() for state in node.states))
+    said = f": {node.reason}" if node.reason else ""
+
+    def because(why: Why) -> NodeReason:
+        return NodeReason(node.name, SERVICE, why, {"state": state, "said": said})
+
+    if node.states & set(_GONE):
+        return because(Why.NOT_THERE)
+    if node.is_drained and not (node.is_ours and resuming):
+        return because(Why.DRAINED_BY_VET if node.is_ours else Why.DRAINED_BY_OTHERS)
+    if node.states & {"ALLOCATED", "MIXED", "COMPLETING"}:
+        return because(Why.BUSY)
+    if node.states & {"RESERVED", "MAINT"} and not reserved:
+        return because(Why.RESERVED)
+    return None
+
+
+def drain_lines(verdicts: Sequence[NodeVerdict], session: str) -> list[list[str]]:
+    """Slurm's command for each node that fails."""
+    return [
+        drain_words(one.node, f"{PREFIX} {session[:8]}: {one.reasons[0].text}")
+        for one in verdicts
+        if one.verdict == FAIL
+    ]
+
+
+def drain_words(node: str, reason: str) -> list[str]:
+    text = _UNUSUAL.sub("_", one_line(reason))[:LONGEST].strip()
+    return ["scontrol", "update", f"nodename={node}", "state=drain", f"reason={text}"]
+
+
+def resume_words(node: str) -> list[str]:
+    return ["scontrol", "update", f"nodename={node}", "state=resume"]
+
+
+def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None]) -> bool:
+    """Drain nodes, unless they are more than may be; whether it was done."""
+    if len(lines) > most:
+        say(
+            f"none is drained: {plural(len(lines), 'node')} fail, and at most {most} may be "
+            "drained at once (--most-drained)"
+        )
+        return False
+    for words in lines:
+        call(words)
+        say(f"drained: {words[2].partition('=')[2]}")
+    return True
+
+
+def require_rights() -> None:
+    """Refuse who may not drain and resume: that is for root, ``SlurmUser``, and operators of
+    Slurm's accounting (scontrol(1), sacctmgr(1)).
+
+    :raises BadInput: as it says.
+    """
+    who = getpass.getuser()
+    owner = re.search(r"(?m)^SlurmUser\s*=\s*(\S+)\((\d+)\)", call(["scontrol", "show", "config"]))
+    if os.geteuid() == 0 or (owner and os.geteuid() == int(owner[2])):
+        return
+    level = ""
+    with contextlib.suppress(BadInput):  # no accounting, or no right to ask it
+        level = call(["sacctmgr", "-nP", "show", "user", who, "format=adminlevel"]).strip()
+    if level.lower() not in _RIGHTS:
+        raise BadInput(
+            "not-ours",
+            f"{who} may not drain or resume nodes: root, SlurmUser and Slurm's operators may; "
+            "leave --apply out, and hand its lines to one of them.",
+        )
+
+
+@contextlib.contextmanager
+def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[str]:
+    """Nodes that this command drained, in service inside a reservation that nobody else may use;
+    afterwards those that passed stay in service, and all others are drained as they were.
+
+    However it ends the nodes are drained before the reservation is taken away.
+
+    :param passed: whether a node may stay in service, asked at the end.
+    :returns: the reservation's name.
+    """
+    name = f"mpibench-vet-{os.getpid()}"
+    create = (
+        f"scontrol create reservation reservationname={name} starttime=now flags=maint,ignore_jobs "
+        f"duration={RESERVED_MINUTES} users={getpass.getuser()}"
+    )
+    resumed: list[SlurmNode] = []
+    try:
+        call([*create.split(), f"nodes={','.join(node.name for node in nodes)}"])
+        for node in nodes:
+            if node.is_drained:
+                resumed.append(node)
+                call(resume_words(node.name))
+        yield name
+    finally:
+        for node in resumed:
+            if not passed(node.name):
+                call(drain_words(node.name, node.reason))
+        _give_back(name)
+
+
+def _give_back(name: str) -> None:
+    """Take a reservation away, if there is one; Slurm refuses while a job of it still ends."""
+    if f"ReservationName={name} " not in call(["scontrol", "-o", "show", "reservation"]):
+        return
+    with contextlib.suppress(BadInput):
+        call(["scancel", f"--reservation={name}"])
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            call(["scontrol", "delete", f"reservationname={name}"])
+            return
+        except BadInput as error:
+            if time.monotonic() > deadline:
+                raise BadInput(
+                    "scheduler-unusable",
+                    f"the reservation {name} could not be taken away ({error}): scontrol delete "
+                    f"reservationname={name}; it ends by itself after {RESERVED_MINUTES} min.",
+                ) from None
+        time.sleep(0.5)
+
+
+def may_stay(verdicts: Sequence[NodeVerdict]) -> set[str]:
+    return {one.node for one in verdicts if one.verdict == PASS}

@@ -1,0 +1,97 @@
+"""``mpibench vet`` on a mini-cluster: good nodes pass, a bad one is drained, and returns when it is
+good again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import live_cluster
+from live_cluster import LiveCluster
+from mpibench.store import sessions
+from mpibench_vet.reasons import FAIL, PASS, UNDECIDED
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.stack import Stack
+
+#: The command, whether its entry point is installed or not.
+VET = "import sys; from mpibench.cli import main; from mpibench_vet.commands import app; sys.exit(main(run=app))"
+NODES = ("c1", "c2", "c3")
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[LiveCluster]:
+    """A cluster of three nodes, so that there is a majority, with links that busy cores can fill."""
+    (tmp_path / "seen").mkdir()
+    options = ("--nodes", "3", "--leaf-size", "3", "--share", str(tmp_path / "seen"))
+    with live_cluster.running(tmp_path, *options) as made:
+        yield made
+
+
+def vet(cluster: LiveCluster, folder: Path, *words: str) -> dict[str, Any]:
+    """Its whole answer; stage, output and database go to a folder that all nodes see."""
+    settings = {
+        "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
+        "RFM_PREFIX": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "ci")]),
+    }
+    environ = [f"{key}={value}" for key, value in settings.items()]
+    program = ("env", *environ, sys.executable, "-c", VET, "c[1-3]", "--partition", "eth100m")
+    done = cluster(
+        "exec", "--", *program, "--db", str(folder / "results.db"), "--json", *words, timeout_s=900
+    )
+    assert done.returncode in (0, 1, 3), done.stdout + done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert answer["status"] == done.returncode
+    return answer
+
+
+def verdicts(answer: dict[str, Any]) -> list[str]:
+    assert [one["node"] for one in answer["nodes"]] == list(NODES)
+    return [one["verdict"] for one in answer["nodes"]]
+
+
+def states(cluster: LiveCluster) -> str:
+    return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
+
+
+def test_a_bad_node_is_drained_and_returns_when_it_is_good(
+    three: LiveCluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "seen"
+    facts = ("--check", "facts", "--apply")
+    three.good("fault", "mtu", "c3", "eth100m")
+    bad = vet(three, folder, *facts, "drain")
+    assert verdicts(bad) == [PASS, PASS, FAIL]
+    assert "mtu_bytes" in bad["nodes"][2]["reasons"][0]["numbers"]["said"]
+    assert states(three) == "c1=idle c2=idle c3=drain"
+    assert verdicts(vet(three, folder, *facts, "drain")) == [PASS, PASS, UNDECIDED]
+    assert verdicts(vet(three, folder, *facts, "resume")) == [PASS, PASS, FAIL]
+    assert states(three) == "c1=idle c2=idle c3=drain"
+    three.on("c3", "ip", "link", "set", "eth100m", "mtu", "1500")
+    assert verdicts(vet(three, folder, *facts, "resume")) == [PASS, PASS, PASS]
+    assert states(three) == "c1=idle c2=idle c3=idle"
+    assert "No reservations" in three.ask("scontrol", "show", "reservation")
+    stored = sessions.read_session(folder / "results.db")
+    assert stored.labels["run"] == stored.labels["kind"] == "vet"
+
+
+def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
+    three: LiveCluster, tmp_path: Path, mpich: Stack
+) -> None:
+    """Beside other programs a map may leave something undecided; it accuses nobody."""
+    answer = vet(
+        three, tmp_path / "seen", "--check", "facts", "--check", "pairs", "--check", "memory"
+    )
+    assert FAIL not in verdicts(answer), answer["nodes"]
+    assert answer["commands"] == answer["applied"] == []
+    cases = sessions.read_session(tmp_path / "seen" / "results.db").cases
+    assert {case.group for case in cases} == {"preflight", "pair_map", "memory"}
+    assert len({case.job_id.partition("-")[0] for case in cases}) == 1
+    assert (tmp_path / "seen" / "learned" / "minicluster-eth100m.json").exists()

@@ -1,0 +1,35 @@
+"""``mpibench vet --local`` as Slurm starts it: a program by itself, on a node without any package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mpibench_vet import local
+
+HEAVY = ("polars", "reframe", "typer", "msgspec", "yaml", "mpibench")
+
+
+def start(*words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-I", "-S", "-X", "importtime", str(Path(local.__file__).resolve())]
+    return subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+
+
+def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path: Path) -> None:
+    learned, state = tmp_path / "learned", tmp_path / "state"
+    assert start("--learned", str(learned), "--learn").returncode == local.RIGHT
+    done = start("--learned", str(learned), "--state", str(state))
+    assert (done.returncode, done.stdout) == (local.RIGHT, ""), done.stderr
+    assert state.exists()
+    loaded = {
+        line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()
+    }
+    assert "json" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_without_what_was_learned_it_says_so_in_one_line(tmp_path: Path) -> None:
+    done = start("--learned", str(tmp_path / "none"))
+    assert done.returncode == local.UNDECIDED
+    assert len(done.stdout.splitlines()) == 1

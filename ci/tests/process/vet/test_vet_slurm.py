@@ -1,0 +1,149 @@
+"""What is done with Slurm: who is out of reach, and that nothing stays drained or reserved."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpibench_vet import PREFIX, slurm
+from mpibench_vet.reasons import FACTS, FAIL, NodeReason, NodeVerdict, Why
+from refusals import refused_as
+
+NODES = """\
+NodeName=c1 Arch=x86_64 State=IDLE Partitions=eth1g,eth10g BootTime=now
+NodeName=c2 Arch=x86_64 State=IDLE+DRAIN Partitions=eth1g Reason=mpibench vet 0123: slow [root@2026-11-29T14:00:00]
+NodeName=c3 Arch=x86_64 State=IDLE+DRAIN Partitions=eth1g Reason=cable, ticket 4711 [ops@2026-11-29T14:00:00]
+NodeName=c4 Arch=x86_64 State=MIXED Partitions=eth1g
+NodeName=c5 Arch=x86_64 State=DOWN* Partitions=eth1g Reason=Not responding [slurm@2026-11-29T14:00:00]
+NodeName=c6 Arch=x86_64 State=IDLE+RESERVED Partitions=eth1g
+NodeName=c7 Arch=x86_64 State=ALLOCATED+DRAIN Partitions=eth1g Reason=mpibench vet 0123: slow [root@now]
+"""
+#: Writes down what it is asked for; deletes no reservation while a file says that it is in use.
+SCONTROL = """#!/bin/sh
+echo "$*" >> {folder}/asked
+case "$*" in
+    "-o show nodes") cat {folder}/nodes;;
+    "create "*) echo "$3 " | sed s/reservationname/ReservationName/ > {folder}/reserved;;
+    "-o show reservation") cat {folder}/reserved;;
+    "show config") echo "SlurmUser = somebody(77777)";;
+    "delete "*) [ ! -e {folder}/in-use ] || {{ rm {folder}/in-use; echo "in use" >&2; exit 1; }};;
+esac
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a stand-in for ``scontrol`` was asked for, a line a call."""
+    for name, text in (("scontrol", SCONTROL.format(folder=tmp_path)), ("scancel", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "nodes").write_text(NODES)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return tmp_path / "asked"
+
+
+def changes(asked: Path) -> list[str]:
+    return [line for line in asked.read_text().splitlines() if not line.startswith(("-o", "show"))]
+
+
+def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: Path) -> None:
+    nodes = slurm.named(["c[1-7]"], slurm.read_nodes())
+    found = [slurm.out_of_reach(node, reserved=False, resuming=False) for node in nodes]
+    assert [one and one.why for one in found] == [
+        None,
+        Why.DRAINED_BY_VET,
+        Why.DRAINED_BY_OTHERS,
+        Why.BUSY,
+        Why.NOT_THERE,
+        Why.RESERVED,
+        Why.DRAINED_BY_VET,
+    ]
+    assert all(one.text and one.remedy for one in found if one)
+    resuming = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in nodes]
+    assert [one.node for one in resuming if one] == ["c3", "c4", "c5", "c7"]
+    assert "cable, ticket 4711" in found[2].text  # type: ignore[union-attr]
+
+
+def test_a_node_that_is_none_is_refused(asked: Path) -> None:
+    with refused_as("unknown-name", "c9"):
+        slurm.named(["c1", "c9"], slurm.read_nodes())
+    with refused_as("bad-option"):
+        slurm.named([], slurm.read_nodes())
+
+
+def test_without_slurm_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with refused_as("scheduler-unusable", "scontrol"):
+        slurm.read_nodes()
+
+
+def failing(*names: str) -> list[NodeVerdict]:
+    reason = "its link; $(reboot) 'is' slow" * 9
+    return [
+        NodeVerdict(name, FAIL, (NodeReason(name, FACTS, Why.ODD_FACT, {"said": reason}),))
+        for name in names
+    ]
+
+
+def test_no_more_are_drained_than_may_be(asked: Path) -> None:
+    lines = slurm.drain_lines(failing("c1", "c2", "c4"), "0123abcd-77")
+    said: list[str] = []
+    assert not slurm.drain(lines, 2, said.append)
+    assert not asked.exists()
+    assert "3 nodes" in said[0]
+    assert slurm.drain(lines, 3, said.append)
+    assert [line.split()[1] for line in changes(asked)] == [
+        f"nodename={name}" for name in ("c1", "c2", "c4")
+    ]
+    [reason] = [word for word in lines[0] if word.startswith("reason=")]
+    assert reason.startswith(f"reason={PREFIX} 0123abcd: ")
+    assert len(reason) <= slurm.LONGEST + len("reason=")
+    assert not set("$'`\"") & set(reason)
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(
+    asked: Path, passed: bool
+) -> None:
+    known = slurm.read_nodes()
+    (asked.parent / "in-use").touch()
+    with slurm.held([known["c1"], known["c2"]], lambda name: passed) as name:
+        pass
+    created, resumed, *rest = changes(asked)
+    assert f"reservationname={name}" in created
+    assert "nodes=c1,c2" in created
+    assert resumed == "update nodename=c2 state=resume"
+    drained = ["update nodename=c2 state=drain reason=mpibench vet 0123: slow"]
+    deleted = [f"delete reservationname={name}"] * 2  # the first time it is still in use
+    assert rest == [*([] if passed else drained), *deleted]
+
+
+def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked: Path) -> None:
+    known = slurm.read_nodes()
+    refusing = (asked.parent / "scontrol").read_text().replace('echo "$3 "', "exit 1; echo")
+    (asked.parent / "scontrol").write_text(refusing)
+    (asked.parent / "reserved").write_text("No reservations in the system")
+    with refused_as("scheduler-unusable"), slurm.held([known["c2"]], lambda name: True):
+        raise AssertionError
+    assert [line.split()[0] for line in changes(asked)] == ["create"]
+
+
+def test_a_signal_leaves_nothing_reserved_or_in_service(asked: Path) -> None:
+    known = slurm.read_nodes()
+    with pytest.raises(KeyboardInterrupt), slurm.held([known["c2"]], lambda name: False):
+        raise KeyboardInterrupt
+    *_, drained, deleted = changes(asked)
+    assert drained.startswith("update nodename=c2 state=drain")
+    assert deleted.startswith("delete reservationname=")
+
+
+def test_who_may_not_drain_is_refused_before_anything_is_measured(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    with refused_as("not-ours"):
+        slurm.require_rights()
+    monkeypatch.setattr(os, "geteuid", lambda: 77777)
+    slurm.require_rights()

@@ -1,0 +1,202 @@
+"""Which nodes pass, which fail and which are undecided, by what a session says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import synthetic_pair_map as synthetic
+
+from mpibench.locate import answers
+from mpibench.store.sessions import Case
+from mpibench_vet import judging, leaves, reasons, vet_page
+from mpibench_vet.judging import PartitionLevel
+from mpibench_vet.reasons import FACTS, MEMORY, PAIRS, NodeReason, Why
+from mpibench_vet.vetting import VetAnswer
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, PairMap
+from reframe_tests.harness.samples import read_evidence
+
+LINE_RATE = PartitionLevel(12.5, 0.8, "line rate")
+
+
+def judged(
+    measured: PairMap, level: PartitionLevel | None = LINE_RATE, unproven: str = ""
+) -> dict[str, Why]:
+    """The reason of each node that has one; the nodes of the map were asked for."""
+    rows = judging.of_map(
+        answers.judge_map(measured), measured, measured.nodes, PAIRS, level, unproven
+    )
+    assert all(row.text and row.fails is (row.remedy == "") for row in rows)
+    return {row.node: row.why for row in rows}
+
+
+def preflight(seen: list[str], **entry: object) -> Case:
+    proof = read_evidence(
+        {
+            "verdict": "proven",
+            "ranks": [],
+            "devices": [],
+            "kernel": [{"node": node} for node in seen],
+        },
+        "here",
+    )
+    return Case("s:0:0", 0, entry, {"group": "preflight"}, (), proof, ())
+
+
+def odd(fact: str, **values: list[str]) -> dict[str, object]:
+    seen = [{"value": value, "nodes": nodes} for value, nodes in values.items()]
+    return {
+        "fact": fact,
+        "instance": "",
+        "values": seen,
+        "wanted": "w",
+        "why": "y",
+        "fix": "f",
+        "note": False,
+    }
+
+
+def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails() -> None:
+    rows = [
+        NodeReason("b", FACTS, Why.SILENT, {}),
+        NodeReason("b", PAIRS, Why.MAP_ACCUSES, {"said": "slow"}),
+    ]
+    rows.append(NodeReason("c", MEMORY, Why.NOT_MEASURED, {}))
+    verdicts = reasons.fold(["a", "b", "c"], rows)
+    assert [one.verdict for one in verdicts] == [reasons.PASS, reasons.FAIL, reasons.UNDECIDED]
+    assert verdicts[1].reasons[0].why is Why.MAP_ACCUSES
+    assert [reasons.status(part) for part in (verdicts[:1], verdicts, verdicts[2:], [])] == [
+        0,
+        1,
+        3,
+        3,
+    ]
+
+
+def test_who_sends_slowly_fails_and_nobody_else() -> None:
+    assert judged(synthetic.pair_map()) == {}
+    assert judged(synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))) == {
+        "c3": Why.MAP_ACCUSES
+    }
+
+
+def test_a_slow_uplink_drains_nobody() -> None:
+    slow = synthetic.across([synthetic.names(8)[:4], synthetic.names(8)[4:]], 4)
+    found = judged(synthetic.pair_map(slow=slow, oversubscription=1))
+    assert found
+    assert set(found.values()) == {Why.PATH_ACCUSED}
+
+
+def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
+    everywhere = synthetic.pair_map(slow=lambda quantity, *_: 4.0 if quantity == BANDWIDTH else 1.0)
+    assert judged(everywhere) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
+    level = judging.learned_level([synthetic.pair_map(), everywhere, synthetic.pair_map(seed=2)])
+    assert level is not None
+    assert level.mb_per_s == pytest.approx(synthetic.MB_PER_S, rel=0.1)
+    assert judged(everywhere, level) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
+    assert judging.learned_level([]) is None
+
+
+def test_two_nodes_are_decided_by_a_level_alone() -> None:
+    two = synthetic.pair_map(2, leaf=None)
+    assert judged(two) == {}
+    assert set(judged(two, None).values()) == {Why.UNCLEAR_MAP}
+
+
+def test_a_map_without_proof_or_without_a_node_leaves_it_undecided() -> None:
+    measured = synthetic.pair_map()
+    assert set(judged(measured, unproven="it has no proof").values()) == {Why.NOT_MEASURED}
+    rows = judging.of_map(
+        answers.judge_map(measured), measured, [*measured.nodes, "c9"], PAIRS, LINE_RATE
+    )
+    assert [(row.node, row.why) for row in rows] == [("c9", Why.NOT_MEASURED)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "found"),
+    [
+        ({"a": [9, 8, 9], "b": [9, 9, 8], "c": [8, 9, 9], "d": [5, 5, 6]}, {"d": Why.SLOW_MEMORY}),
+        ({"a": [9, 8, 9], "b": [9, 9, 8], "c": [8, 9, 9], "d": [5, 9, 5]}, {}),
+        ({"a": [9, 8, 9], "b": [5, 5, 5]}, {"b": Why.FEW_FOR_MEMORY}),
+        ({"a": [9, 8, 9], "b": [8, 8, 8], "c": []}, {"c": Why.NOT_MEASURED}),
+        ({"a": [9, 8, 9], "b": [5, 5, 5], "c": [8, 9, 9], "d": [4, 4, 4]}, {"b": Why.SLOW_MEMORY, "d": Why.SLOW_MEMORY}),
+    ],
+)  # fmt: skip
+def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(
+    rates: dict[str, list[float]], found: dict[str, Why]
+) -> None:
+    rows = judging.of_memory(rates, {}, list(rates))
+    assert {row.node: row.why for row in rows} == found
+    assert all(row.text for row in rows)
+
+
+def test_facts_name_the_odd_node_where_there_is_a_majority() -> None:
+    nodes = ["a", "b", "c"]
+    rows = [odd("kernel", old=["c"])]
+    [found] = judging.of_facts(preflight(nodes, odd_nodes=rows), nodes)
+    assert (found.node, found.why) == ("c", Why.ODD_FACT)
+    halves = [odd("kernel", old=["a"], new=["b"])]
+    found_too = judging.of_facts(preflight(["a", "b"], odd_nodes=halves), ["a", "b"])
+    assert {row.why for row in found_too} == {Why.NO_MAJORITY}
+    address = [odd("addresses", same=["a", "b"])]
+    shared = judging.of_facts(preflight(nodes, odd_nodes=address), nodes)
+    assert [(row.node, row.why) for row in shared] == [
+        ("a", Why.SHARED_ADDRESS),
+        ("b", Why.SHARED_ADDRESS),
+    ]
+
+
+def test_a_node_that_gave_no_facts_is_undecided() -> None:
+    [silent] = judging.of_facts(preflight(["a"]), ["a", "b"])
+    assert (silent.node, silent.why) == ("b", Why.SILENT)
+    assert {row.why for row in judging.of_facts(None, ["a", "b"])} == {Why.NOT_MEASURED}
+
+
+@pytest.mark.parametrize("moved", ["", "c4"])
+def test_a_node_listed_under_the_wrong_leaf_is_named(moved: str) -> None:
+    """The map is that of a node below leaf2, and the description has it below leaf1."""
+    near = {name: number // 6 for number, name in enumerate(synthetic.names(12))} | {moved: 1}
+
+    def slow(quantity: str, source: str, target: str, round_: int) -> float:
+        return 1.2 if quantity == LATENCY and near[source] != near[target] else 1.0
+
+    measured = synthetic.pair_map(12, slow, leaf=6, noise=0.005)
+    places = answers.judge_map(measured).places
+    assert leaves.misplaced(measured, places) == ({moved: "leaf2"} if moved else {})
+    assert leaves.misplaced(replace(measured, shared_cores="they share a core"), places) == {}
+
+
+def test_of_leaves_of_four_nothing_is_said() -> None:
+    """A node's three latencies to its own leaf may be the longest of seven by chance."""
+    measured = synthetic.pair_map(8, synthetic.late("c4", 1.2, (LATENCY,)))
+    assert leaves.misplaced(measured, answers.judge_map(measured).places) == {}
+
+
+def test_the_lines_and_the_page_name_each_node_once_with_its_reason() -> None:
+    measured = synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))
+    found = answers.judge_map(measured)
+    rows = judging.of_map(found, measured, measured.nodes, PAIRS, LINE_RATE)
+    rows += judging.not_measured(["c1", "c2"], MEMORY, "no <compiler>")
+    verdicts = reasons.fold(list(measured.nodes), rows)
+    answer = VetAnswer(
+        system="minicluster",
+        partition="eth100m",
+        fabric="eth100m",
+        stack="mpich-wheels",
+        session="0123abcd-77",
+        seconds=12.0,
+        status=reasons.status(verdicts),
+        innocents_per_run_at_most=found.rate,
+        nodes=verdicts,
+        notes=[],
+        commands=["scontrol update nodename=c3"],
+        applied=[],
+    )
+    first, failed, undecided, passed, *_ = answer.lines()
+    assert "5 of 8 nodes pass, 1 fail, 2 undecided" in first
+    assert failed.startswith("  FAIL c3: sends at ")
+    assert undecided.startswith("  UNDECIDED c1, c2: ")
+    assert passed == "  PASS c4, c5, c6, c7, c8"
+    html = vet_page.page(answer, [found])
+    assert "no &lt;compiler&gt;" in html
+    assert html.count("sends at ") == 1
