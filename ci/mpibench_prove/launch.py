@@ -141,17 +141,8 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _read(folder: Path, nonce: str) -> tuple[tuple[tuple[RankEvidence, ...], ...], tuple[str, ...]]:
     """The ranks of each launch, and what cannot be read; records of another run are left out."""
-    ranks = []
-    damaged = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            rank = rank_records.read_rank(path)
-        except rank_records.EvidenceError as error:
-            damaged.append(str(error))
-            continue
-        if rank.nonce == nonce:
-            ranks.append(rank)
-    return split(ranks), tuple(damaged)
+    ranks, damaged = rank_records.read_all(folder)
+    return split([rank for rank in ranks if rank.nonce == nonce]), tuple(map(str, damaged))
 
 
 def split(ranks: Sequence[RankEvidence]) -> tuple[tuple[RankEvidence, ...], ...]:

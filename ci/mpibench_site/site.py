@@ -54,7 +54,7 @@ from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store, scan_files
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.printable import first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line
 from reframe_tests.harness.samples import (
     CONTRADICTED,
     FAIL,
@@ -355,7 +355,7 @@ def judge(
         else:
             state = "unjudged"
             finding = f"{proven}; held against nothing: no reference and no history"
-        busy = session_values.busy_sentence(row["busy"], row["timed"]).rstrip(".")
+        busy = session_values.busy_sentence(row["busy"], row["timed"])
         nights.append(
             SiteNight(
                 session,
@@ -662,7 +662,7 @@ def compute(
             rate=pl.Series(numbers, dtype=pl.Float64),
         )
     except BadInput as error:
-        return nothing, {}, str(error).rstrip(".")
+        return nothing, {}, clause(error)
     table = values.join(described.drop("gates"), on="case")
     # Ranks that shared cores are another measurement, and no part of a history.
     variant = (
@@ -1802,7 +1802,7 @@ def worse_now(series: Series) -> list[dict[str, Any]]:
                 None,
             )
             page = series.by_session[event.session].page
-            text = str(event).partition(", ")[2]
+            text = event.what_changed
             href = f"metrics/{family.file}.html" if family else ""
             lines.append({"since": event.since, "page": page, "text": text, "href": href})
     return sorted(lines, key=lambda line: line["since"])
@@ -2211,7 +2211,7 @@ class _Build:
             try:
                 said = gate.decide(self.store, system, session, partial=partial, now=row["started"])
             except BadInput as error:
-                why = f"the gate could not judge: {str(error).rstrip('.')}"
+                why = f"the gate could not judge: {clause(error)}"
                 answers.append(records.answer(*of, [why], finding=why, now=self.now))
                 continue
             unjudged_night = said.decision == gate.NOT_JUDGED

@@ -27,6 +27,7 @@ from mpibench.store.dataset_layout import read_condition
 from mpibench.store.quantity_text import size_text
 from mpibench.store.session_values import CONDITION
 from mpibench.store.store import Store
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from .profiles import SENDS, START_AND_END, Profile, ProfiledCalls
@@ -346,6 +347,16 @@ class Term(NamedTuple):
     weights: Mapping[int, float]
 
 
+class NoTerm(NamedTuple):
+    """Why the time of some calls is not known.
+
+    :param other_ranks: it was measured, in communicators of other sizes.
+    """
+
+    why: str
+    other_ranks: bool = False
+
+
 class AdviceGap(msgspec.Struct, frozen=True):
     """Calls that are not covered, and their share of the profile (:attr:`Application.basis`)."""
 
@@ -422,9 +433,9 @@ class Application:
             self.shares[there].sum() + self.sent[there].sum() * self.shares[self.followers].sum()
         )
 
-    def gaps(self, reasons: Mapping[int, str], covered: Sequence[int]) -> tuple[AdviceGap, ...]:
+    def gaps(self, reasons: Mapping[int, NoTerm], covered: Sequence[int]) -> tuple[AdviceGap, ...]:
         """What is not covered, by call and reason, the largest share first."""
-        rows = [(at, why, 1.0) for at, why in reasons.items()]
+        rows = [(at, reason.why, 1.0) for at, reason in reasons.items()]
         if (left := 1 - float(self.sent[list(covered)].sum())) > 1e-12:
             rows += [
                 (at, "no sends of these messages are in the profile or covered", left)
@@ -443,13 +454,13 @@ class Application:
         curves: Curves,
         choice: AdvisedChoice,
         sources: Mapping[str, CallBenchmark],
-    ) -> Term | str:
+    ) -> Term | NoTerm:
         """The term of some calls, or why there is none."""
         if (source := sources.get(calls.call)) is None:
-            return "no benchmark times this call"
+            return NoTerm("no benchmark times this call")
         size = 0.0 if calls.call in SIZELESS else calls.message_bytes
         if size is None:
-            return "the profile has no sizes of it"
+            return NoTerm("the profile has no sizes of it")
         ranks = calls.comm_size or self.profile.ranks
         curve = curves.find(choice, source, ranks)
         if curve is None:
@@ -458,10 +469,11 @@ class Application:
                 str(ranks) for *key, ranks in curves.by_choice[choice] if tuple(key) == names
             )
             if others:
-                return f"communicators of {ranks} rank{'s'[: ranks != 1]}, measured with {others}"
-            return f"not measured ({source.text})"
+                which = f"communicators of {plural(ranks, 'rank')}"
+                return NoTerm(f"{which}, measured with {others}", other_ranks=True)
+            return NoTerm(f"not measured ({source.text})")
         weights = curve.weights(size)
-        return weights if isinstance(weights, str) else Term(source, ranks, curve, weights)
+        return NoTerm(weights) if isinstance(weights, str) else Term(source, ranks, curve, weights)
 
     def sources(self, curves: Curves) -> dict[str, CallBenchmark]:
         """The benchmark of each call that most choices have; of equals the first."""
@@ -926,14 +938,14 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
         if choice not in by_choice
     }
     covers: dict[AdvisedChoice, dict[int, Term]] = {}
-    reasons: dict[AdvisedChoice, dict[int, str]] = {}
+    reasons: dict[AdvisedChoice, dict[int, NoTerm]] = {}
     for choice in by_choice:
         found = {
             at: application.term(profile.calls[at], fitting, choice, sources)
             for at in application.rows
         }
         covers[choice] = {at: term for at, term in found.items() if isinstance(term, Term)}
-        reasons[choice] = {at: why for at, why in found.items() if isinstance(why, str)}
+        reasons[choice] = {at: reason for at, reason in found.items() if isinstance(reason, NoTerm)}
 
     # What can be ranked together: a choice that covers too little by itself is left out; then, as
     # long as they cover too little together, the one that covers least.
@@ -963,12 +975,13 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     answer.not_ranked = [
         Unranked(**msgspec.structs.asdict(choice), why=why) for choice, why in left.items()
     ]
-    missing: dict[int, str] = {}
+    missing: dict[int, NoTerm] = {}
     if predicted:
         for choice in ranked:
-            for at, why in reasons[choice].items():
-                everywhere = all(at in reasons[other] for other in ranked)
-                missing.setdefault(at, why if everywhere else f"{why} ({choice.text})")
+            for at, reason in reasons[choice].items():
+                if not all(at in reasons[other] for other in ranked):
+                    reason = reason._replace(why=f"{reason.why} ({choice.text})")
+                missing.setdefault(at, reason)
         answer.message_sizes = _best_sizes(application, covers[next(iter(predicted))], policy)
     elif ranked:
         common = []
@@ -980,9 +993,8 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
         counts = (
             ", ".join(map(str, sorted({choice.ranks for choice in measured.by_choice}))) or "no"
         )
-        missing = dict.fromkeys(
-            application.rows, f"measured with {counts} ranks, the profile has {profile.ranks}"
-        )
+        why = f"measured with {counts} ranks, the profile has {profile.ranks}"
+        missing = dict.fromkeys(application.rows, NoTerm(why))
     answer.covered = application.covered(common)
     answer.not_covered = application.gaps(missing, common)
     same = [row.text for row in answer.ranking if not row.differs_from_the_fastest]
@@ -1002,7 +1014,8 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     else:
         answer.outcome = NOISE
         answer.answer = f"no choice: {len(same)} are the fastest within noise ({'; '.join(same)})"
-    answer.limits = list(_limits(application, answer, terms))
+    other_ranks = any(reason.other_ranks for reason in missing.values())
+    answer.limits = list(_limits(application, answer, terms, other_ranks=other_ranks))
     return answer
 
 
@@ -1014,8 +1027,13 @@ def _percent(share: float) -> str:
     return f"{min(percent, 99.9) if share < 1 - 1e-9 else 100:.3g} %"
 
 
-def _limits(application: Application, answer: Advice, terms: Terms) -> Iterator[str]:
-    """What the answer does not know (section 2.2 of the paper), of this profile."""
+def _limits(
+    application: Application, answer: Advice, terms: Terms, *, other_ranks: bool
+) -> Iterator[str]:
+    """What the answer does not know (section 2.2 of the paper), of this profile.
+
+    :param other_ranks: communicators of some of its calls have sizes that were not measured.
+    """
     profile = application.profile
     if not answer.ranking:
         return
@@ -1041,7 +1059,7 @@ def _limits(application: Application, answer: Advice, terms: Terms) -> Iterator[
             f"communicator sizes are not known of all calls: there all {profile.ranks} ranks are "
             "assumed"
         )
-    if any("communicators of" in gap.why for gap in answer.not_covered):
+    if other_ranks:
         yield (
             "communicators smaller than measured behave differently, and by their placement; "
             "they are left out"

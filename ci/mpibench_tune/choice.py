@@ -39,7 +39,7 @@ from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.machine.placement import RankPlacement
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import site, systems, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedSettings
@@ -544,7 +544,7 @@ class _Choice:
                     else [*(row["sentences"] or ()), row["reason"] or ""]
                 )
                 found[name] = (
-                    first_line(next(filter(None, said), "")).rstrip(".") or "it gave no reason"
+                    clause(first_line(next(filter(None, said), ""))) or "it gave no reason"
                 )
         return found
 
@@ -675,7 +675,7 @@ def _find_tuned(
                 continue
             tuned_settings.check_release(found, stack)
         except BadInput as error:
-            reasons.append(f"tuning: {str(error).rstrip('.')}")
+            reasons.append(f"tuning: {clause(error)}")
             continue
         usable.append(TunedCollectives(found, path.parent))
     if not usable:

@@ -27,6 +27,7 @@ from reframe_tests.harness.mpis.tuning.model import (
     Compilation,
     Tuning,
 )
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.sites import systems, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace, TunedSettings
 from reframe_tests.harness.stacks import metadata
@@ -663,7 +664,7 @@ def compile_settings(request: TuneRequest, how: Compilation, found: TunedSetting
     order = Order(words, 1, LEAST_LAUNCH_S, str(request.candidate), show=False, compiles=True)
 
     def without(why: str) -> Compiled:
-        return Compiled(how.name, why=why.rstrip("."))
+        return Compiled(how.name, why=clause(why))
 
     try:
         session = measuring.run(

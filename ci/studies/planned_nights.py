@@ -1,9 +1,9 @@
 """What planned nights hold: ``PYTHONPATH=ci python -m
 studies.planned_nights --budget 30m [-- REFRAME OPTION...]``. Prints.
 
-Of all cases of a mode, of one planned night and of seven, each after the other as planned: jobs,
-launches, node-hours, hours. Costs are those of stored sessions, where there are any, else those of
-the model; a partition of which no night is stored takes its jobs one after the other.
+Of all cases of a mode and of one planned night: jobs, launches, node-hours, hours. Costs are those
+of stored sessions, where there are any, else those of the model; a partition of which no night is
+stored takes its jobs one after the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from itertools import islice
 from pathlib import Path
 
 from mpibench.judge.plan import making
@@ -34,12 +33,10 @@ def totals(plan: NightPlan, cases: Iterable[int]) -> str:
 
 
 def describe(plan: NightPlan) -> list[str]:
-    """All cases, a night and its week."""
-    week = [one for chosen in islice(plan.candidates.ahead(plan.state), 7) for one in chosen]
+    """All cases, and a night."""
     return [
         f"all: {totals(plan, range(len(plan.candidates.cases)))}",
         f"tonight: {totals(plan, plan.tonight)}",
-        f"7 nights: {totals(plan, week)}, {len(set(week))} different cases",
         *making.lines(plan),
     ]
 
@@ -48,7 +45,6 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budget", required=True)
-    parser.add_argument("--nights", default="")
     parser.add_argument("--mode", default="nightly")
     parser.add_argument(
         "--root", type=Path, default=ROOT, help="checkout with site_configs and environments"
@@ -64,7 +60,6 @@ def main() -> None:
         given.options,
         given.root / "results" / "dataset",
         day=datetime.now(timezone.utc).date(),
-        nights=given.nights,
         root=given.root,
     )
     began = time.perf_counter()

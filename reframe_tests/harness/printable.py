@@ -65,6 +65,11 @@ def one_line(text: str) -> str:
     return _NEWLINES.sub(" ", printable(text).strip("\n"))
 
 
+def clause(sentence: object) -> str:
+    """A sentence as part of another one: without the full stop at its end."""
+    return str(sentence).rstrip(".")
+
+
 def plural(count: int, word: str) -> str:
     """``1 session``, ``2 sessions``."""
     return f"{count} {word}{'' if count == 1 else 's'}"

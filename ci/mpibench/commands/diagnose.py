@@ -130,8 +130,7 @@ def _maps(
     withdrew; ``latest`` is the newest with a map.
     """
     from mpibench.locate.answers import answer_of
-    from mpibench.pages.session import find_preflight
-    from mpibench.store.sessions import Session as StoredSession
+    from mpibench.night import preflight
 
     with_map = store.pair_map_cases(system)["session"].to_list() if session == "latest" else ()
     name, uuid = store.find_session(session, system, among=with_map)
@@ -144,8 +143,8 @@ def _maps(
             f"reframe_tests -r -n PairMap --system={name}, or give ordinary sessions with "
             "--ordinary.",
         )
-    before = find_preflight(read, store)
-    looked_at = before.cases if isinstance(before, StoredSession) else ()
+    before = preflight.find(read, store)
+    looked_at = before.cases if before else ()
     return read.uuid, name, [answer_of(read, case, asked, looked_at) for case in cases]
 
 

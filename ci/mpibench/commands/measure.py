@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -146,9 +146,6 @@ def plan(
             "node-hours (20nodeh) of all; default: the mode's on a batch system."
         ),
     ] = None,
-    nights: Annotated[
-        int | None, typer.Option(help="Nights in which every case must come; more is not kept.")
-    ] = None,
     date: Annotated[
         str | None, typer.Option(help="Day (UTC) of the night, YYYY-MM-DD; default: today.")
     ] = None,
@@ -165,12 +162,6 @@ def plan(
             min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs)."
         ),
     ] = None,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            help="Say of the cases that this regular expression fits why they are in or out."
-        ),
-    ] = None,
     dataset: Dataset = None,
     out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
     as_json: Json = False,
@@ -179,7 +170,7 @@ def plan(
     `BUDGET=... ci/nightly` would run. Nothing is measured.
 
     Those whose turn it has been for longest come first, as far as each partition has room, so that
-    every case comes within a number of nights that the answer says; one for each entry of
+    every case comes again, in about as many nights as the answer says; one for each entry of
     expected.yaml and what was not right when it was last tried come before the others, in half of
     the room. What a case takes is known from earlier nights of the label, else from a model. The
     plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
@@ -195,8 +186,7 @@ def plan(
             if date
             else datetime.now(timezone.utc).date()
         )
-        day + timedelta(days=making.MOST_AHEAD)  # to which it is looked ahead
-    except (ValueError, OverflowError):
+    except ValueError:
         raise BadInput("bad-option", f"--date {date} is no day: write YYYY-MM-DD.") from None
     folder = dataset or RESULTS / "dataset"
     most_jobs = str(max_jobs or "")
@@ -207,16 +197,13 @@ def plan(
             "bad-option",
             f"mode {mode} has no budget of its own: give --budget, as in --budget 30m.",
         )
-    asked = "" if nights is None else str(nights)
     request = settings.request(
-        budget, mode, label or mode, options, folder, day=day, nights=asked, max_jobs=most_jobs
+        budget, mode, label or mode, options, folder, day=day, max_jobs=most_jobs
     )
     made = making.make(request)
     if out:
         write(out, made.record.text, err=True)
-    if explain:
-        typer.echo("\n".join(making.explain(made, explain)))
-    elif as_json:
+    if as_json:
         say_json(making.as_data(made))
     else:
         say(making.lines(made))

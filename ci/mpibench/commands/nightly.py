@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -123,7 +124,7 @@ def run(night: Night) -> int:
             night.before = frozenset(list_sessions(DATABASE))
         # a stack that cannot be entered; the others are measured all the same
         for sentence in site.configuration(ROOT)[1]:
-            night.problems.append(sentence.rstrip("."))
+            night.problems.append(clause(sentence))
             night.say(sentence)
         require_files(night.options)
         make_plan(night)
@@ -326,12 +327,12 @@ def identify(night: Night) -> Session | None:
         with whole_file.replacing(SESSION_ID) as partial:
             partial.write_text(f"{uuid}\n")
     except (BadInput, OSError) as error:
-        night.problems.append(str(error).rstrip("."))
+        night.problems.append(clause(error))
         return None
     night.problems += shortfall(session, session.info.get(NUM_SELECTED))
     # What is described, or should be, and is never measured.
     night.problems += [
-        line.rstrip(".") for name in session.systems for line in site.left_unmeasured(name, ROOT)
+        clause(line) for name in session.systems for line in site.left_unmeasured(name, ROOT)
     ]
     night.problems += bad_references(session.systems)
     if night.plan:
@@ -370,7 +371,7 @@ def bad_references(names: Sequence[str], root: Path = ROOT) -> list[str]:
         try:
             faults = site.reference_faults(name, root)
         except BadInput as error:
-            problems.append(str(error).rstrip("."))
+            problems.append(clause(error))
             continue
         more = f"; and {len(faults) - 1} more entries of it" if len(faults) > 1 else ""
         problems += [f"{fault.sentence.rstrip('.')}{more}" for fault in faults[:1]]
@@ -398,7 +399,7 @@ def export(night: Night, session: Session) -> None:
     try:
         night.notes += night.store.bring_up_to_date(DATABASE)
     except BadInput as error:
-        night.problems.append(str(error).rstrip("."))
+        night.problems.append(clause(error))
 
 
 def confirm(night: Night, session: Session) -> None:
@@ -518,7 +519,7 @@ def show(night: Night, session: Session | None) -> None:
             unjudged=bool(night.unjudged),
         )
     except BadInput as error:
-        night.problems.append(f"the answer of this night is not kept: {str(error).rstrip('.')}")
+        night.problems.append(f"the answer of this night is not kept: {clause(error)}")
     night.store.reread()
 
     system = next(iter(session.systems if session else last_systems(night)), "")

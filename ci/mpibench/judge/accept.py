@@ -41,6 +41,7 @@ from .history import (
     under_both_names,
 )
 from .switches import MovedSwitch
+from .text import VerdictSentence
 
 ACCEPTED = "accepted"
 REFUSED = "refused"
@@ -56,6 +57,10 @@ DECISIONS = {
     MISSING: REFUSED,
     INCONCLUSIVE: INCONCLUSIVE,
 }
+
+
+#: Metrics that are missing for no reason of their own: that of the whole side holds.
+_EXPLAINED = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
 
 
 @dataclass(frozen=True)
@@ -148,12 +153,15 @@ class Acceptance:
         are; empty for what is accepted.
         """
         # Indented ones tell more of the sentence above them.
-        whole = [line for line in self.sentences if not line.startswith(" ")]
+        whole = [text for text in self._sentences() if not str(text).startswith(" ")]
         if self.decision == ACCEPTED or not whole:
             return ""
         more = f" and {len(whole) - 1} more" if whole[1:] else ""
-        # which the decision says
-        said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")
+        first = whole[0]
+        said = str(first)
+        # What the decision says is not said again.
+        if isinstance(first, VerdictSentence) and first.verdict in (REGRESSED, INCONCLUSIVE):
+            said = first.text
         return f"{first_line(said, LONGEST_FINDING)}{more}"
 
     @property
@@ -161,14 +169,16 @@ class Acceptance:
         """Why, the weightiest first: what is unlike, unproven, what refuses,
         then too few repeats and what else is open.
         """
+        return list(map(str, self._sentences()))
+
+    def _sentences(self) -> list[str | VerdictSentence]:
         few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
-        known = verdict_text.explained(self.absence)
+        known = _EXPLAINED if self.absence else pl.lit(False)
         count = self.judgement.metrics.filter(known).height
         others = _without(
             replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves
         )
         verdicts = verdict_text.sentences(others)
-        is_open = [line.startswith(f"{INCONCLUSIVE}: ") for line in verdicts]
         return [
             *self.suspects,
             *self.unlike,
@@ -178,11 +188,19 @@ class Acceptance:
                 for miss in self.references
             ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
-            *(line for line, left in zip(verdicts, is_open, strict=True) if not left),
+            *(said for said in verdicts if said.verdict != INCONCLUSIVE),
             *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
             *filter(None, [few]),
-            *(line for line, left in zip(verdicts, is_open, strict=True) if left),
+            *(said for said in verdicts if said.verdict == INCONCLUSIVE),
         ]
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """Verdicts on metrics, those that are absent with the reason that holds for the side."""
+        reason = pl.lit(f"{ABSENT}: {self.absence}") if self.absence else pl.col("why")
+        return self.judgement.metrics.with_columns(
+            why=pl.when(_EXPLAINED).then(reason).otherwise("why")
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -338,7 +356,6 @@ def decide(
             f"{session_values.describe_condition(after.measured.row(0, named=True))}.",
         )
     unlike, reason = verdict_text.unlike(before, after, judgement.counts()[MISSING])
-    judgement = replace(judgement, metrics=verdict_text.with_reason(judgement.metrics, reason))
     # Of what both measured: a case that one side lacks is missing there, and
     # nothing of the machine has changed with it.
     both = [

@@ -89,6 +89,8 @@ class Judgement:
         the sessions before it, so that these are not its history.
     :param whole: verdicts on each fabric as a whole and on its
         bands, those of :data:`.engine.WIDE`.
+    :param zeros: metrics of which a value is zero: how many, and of how many, on each side
+        (``baseline_zeros``, ``baseline_all``, likewise of the candidate).
     :param blind: there were sessions before, and nothing was judged, or a
         doubled time would have been called nowhere.
     """
@@ -100,6 +102,7 @@ class Judgement:
     unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
     whole: tuple[str, ...] = ()
     blind: bool = False
+    zeros: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def verdict(self) -> str:
@@ -154,7 +157,8 @@ def judge(
     metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
     margined = common.filter(pl.Series(np.isfinite(policy.margins(common)), dtype=pl.Boolean))
-    zeros = _zeros(margined, measured, policy)
+    counted = _count_zeros(margined, measured)
+    zeros = _judge_zeros(counted, policy)
     both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True).sort(METRIC)
     known = baseline.values.select(*METRIC, "direction").unique(subset=list(METRIC))
     both = both.join(known, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
@@ -225,6 +229,7 @@ def judge(
         unlike,
         tuple(whole),
         _blind(judged, both.height),
+        counted,
     )
 
 
@@ -598,9 +603,8 @@ def _why(
     return ""
 
 
-def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Policy) -> pl.DataFrame:
-    """Verdicts of those metrics of which a value is zero:
-    :data:`METRIC`, ``band``, ``verdict``, ``why``.
+def _count_zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Those metrics of which a value is zero (:attr:`Judgement.zeros`).
 
     :param measured: values of baseline and candidate, zeros among them.
     """
@@ -610,8 +614,13 @@ def _zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame], policy: Poli
             (pl.col("value") == 0).sum().alias(f"{side}_zeros"), pl.len().alias(f"{side}_all")
         )
         counted = counted.join(counts, on=METRIC, how="left", nulls_equal=True)
+    zero = pl.max_horizontal("baseline_zeros", "candidate_zeros") > 0
+    return counted.filter(zero).sort(METRIC)
+
+
+def _judge_zeros(found: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Their verdicts: :data:`METRIC`, ``band``, ``verdict``, ``why``."""
     on_baseline = pl.col("baseline_zeros") > 0
-    found = counted.filter(on_baseline | (pl.col("candidate_zeros") > 0)).sort(METRIC)
     on_candidate = pl.format(
         "{} of {} values of the candidate are zero", "candidate_zeros", "candidate_all"
     )

@@ -181,8 +181,13 @@ class Event:
         return f"{changes_text(self._changes)} than its baseline ({self.what}, {self.sizes})"
 
     def __str__(self) -> str:
+        return f"since {self.since:%d %b %Y}, {self.what_changed}"
+
+    @property
+    def what_changed(self) -> str:
+        """All but since when."""
         count = self.metrics.height
-        text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
+        text = f"{self.stack} on {self.fabric}"
         if len(self.moves) == 1 and self.moves[0].metrics.height == count:
             text += (
                 f": {verdict_text.moved_text(self.moves[0])}; "

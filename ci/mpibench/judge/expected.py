@@ -35,13 +35,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -467,6 +468,190 @@ class Completeness:
         ]
 
 
+@dataclass(frozen=True)
+class _Night:
+    """A session, and what is known of it and of those before it.
+
+    :param tonight: its rows of the table ``cases``.
+    :param everything: proofs of this session and the earlier ones of its series
+        (:func:`_proofs`); ``proofs``: without what the plan excuses.
+    :param plan_fault: why its plan is not known.
+    :param options: that made it a partial one.
+    :param partial: only what these ask for is to be there.
+    """
+
+    system: str
+    session: str
+    alike: selectors.Alike
+    tonight: pl.DataFrame
+    everything: pl.DataFrame
+    proofs: pl.DataFrame
+    plan: SessionPlan | None
+    plan_fault: str
+    file: ExpectedFile
+    options: tuple[str, ...]
+    partial: bool
+
+    @property
+    def run(self) -> str | None:
+        return self.alike.run
+
+    @property
+    def wholly(self) -> bool:
+        """All that is expected of a whole session is to be there."""
+        return not (self.partial and self.options)
+
+    @cached_property
+    def now(self) -> dict[CoverageKey, LastProven]:
+        return _places(self.proofs.filter(pl.col("session") == self.session))
+
+    @cached_property
+    def past(self) -> dict[CoverageKey, LastProven]:
+        return _places(self.proofs.filter(pl.col("session") != self.session))
+
+    @cached_property
+    def became(self) -> dict[CoverageKey, Became]:
+        return _not_proven(self.tonight)
+
+    def proven_cases(self, *, before: bool) -> set[ListedCase]:
+        here = pl.col("session") == self.session
+        rows = self.everything.filter(~here if before else here)
+        return {ListedCase(*key) for key in rows.select(CASE).iter_rows()}
+
+
+def _read_night(store: Store, system: str, session: str, *, partial: bool, root: Path) -> _Night:
+    table = store.cases(system)
+    alike = selectors.alike(selectors.sessions_table(table), session)
+    cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
+    tonight = cases.filter(pl.col("session") == session)
+    everything = _proofs(store, system, eligibility.split_cases(cases).proven)
+    plan = None
+    fault = ""
+    try:
+        plan = find_plan(store, system, cases, session)
+    except BadInput as error:
+        fault = f"plan: {clause(error)}: what was planned is not known, so everything is expected"
+    file = load_file(system, root)
+    command_line = next(iter(tonight["cmdline"].drop_nulls()), None)
+    return _Night(
+        system=system,
+        session=session,
+        alike=alike,
+        tonight=tonight,
+        everything=everything,
+        proofs=plan.expected(everything, session) if plan else everything,
+        plan=plan,
+        plan_fault=fault,
+        file=file,
+        options=file.narrowing(command_line, alike.run),
+        partial=partial,
+    )
+
+
+class _Wanted(NamedTuple):
+    """What is expected of a whole session, and how much of it is retired."""
+
+    places: list[CoverageKey]
+    retired: int
+
+
+def _wanted(night: _Night, registered: Sequence[CoverageKey]) -> _Wanted:
+    """History, registered stacks and described fabrics without what is
+    retired; and what the file names.
+    """
+    file = night.file
+    dated = {place: proof.started.date() for place, proof in night.past.items()}
+    dated = dated if file.history else {}
+    unproven = [place for place in registered if not any(place.covers(known) for known in dated)]
+    kept = [place for place, last in dated.items() if not file.retires(place, night.run, last)]
+    kept += [place for place in unproven if not file.retires(place, night.run, None)]
+    places = dict.fromkeys([*kept, *file.expected.get(night.run or "", ())])
+    plan = night.plan
+    return _Wanted(
+        [
+            place
+            for place in places
+            if not plan or place in night.past or plan.is_asked(place, night.everything)
+        ],
+        len(dated) + len(unproven) - len(kept),
+    )
+
+
+def _absent(night: _Night, asked: Sequence[CoverageKey]) -> list[CoverageKey]:
+    """Places that are not proven. Those of the history are names, the others may be patterns."""
+    return [
+        place
+        for place in asked
+        if place not in night.now
+        and (place in night.past or not any(place.covers(other) for other in night.now))
+    ]
+
+
+def _lost_conditions(night: _Night) -> list[Hole]:
+    """What of the conditions that were proven before is not there."""
+    if not night.file.history:
+        return []
+    proofs = night.proofs
+    if not night.wholly:
+        proofs = _selected(proofs, night.session, night.options)
+    return _lost(proofs, night.session, night.run, night.file, set(night.now), night.wholly)
+
+
+def _against_plan(night: _Night) -> tuple[list[Hole], list[str]]:
+    """What of the plan is not there, and notes on what nobody could measure yet."""
+    if night.plan is None:
+        return [Hole(night.plan_fault, "")] if night.plan_fault else [], []
+    lines, unready = missing_planned(
+        night.plan,
+        night.tonight,
+        night.proven_cases(before=True),
+        night.file,
+        night.run,
+        wholly=night.wholly,
+    )
+    broken = [Hole(f"plan: {line}", "") for line in night.plan.plan.broken]
+    return [*broken, *map(Hole, lines)], unready
+
+
+def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> list[str]:
+    """What is to be known and is no hole.
+
+    :param problems: with stacks, which are none of what a partial session was asked for.
+    """
+    notes = [
+        f"{night.file.source}: runs.{label}: no session carries this label"
+        for label in sorted(set(night.file.expected) - night.alike.runs)
+    ]
+    notes += [*unready, *(() if night.wholly else problems)]
+    if night.tonight["cmdline"].null_count():
+        notes.append(
+            "the command line of this session is not stored: whether it was partial is not known"
+        )
+    return notes
+
+
+def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
+    """Where the expectation comes from.
+
+    :param own: nothing was known, and its own jobs say what was asked for.
+    """
+    file = night.file
+    named = file.source if file.expected.get(night.run or "") and file.history else ""
+    parts = [
+        str(night.alike) if file.history else f"{file.source}, without history",
+        described,
+        named,
+        f"{retired} retired" if retired else "",
+        "expected are its own jobs, as nothing else that is known was asked for" if own else "",
+    ]
+    if night.plan:
+        plan = night.plan.plan
+        parts.append(
+            f"plan {plan.id} of {plan.day}: {len(plan.planned)} of {len(plan.known)} cases"
+        )
+    return ", ".join(filter(None, parts))
+
+
 def judge(
     store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT
 ) -> Completeness:
@@ -476,132 +661,54 @@ def judge(
     :raises BadInput: a damaged dataset, ``expected.yaml``,
         ``system.py``, or two stacks of one name.
     """
-    table = store.cases(system)
-    alike = selectors.alike(selectors.sessions_table(table), session)
-    run = alike.run
-    cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
-    here = pl.col("session") == session
-    tonight = cases.filter(here)
-    proofs = everything = _proofs(store, system, eligibility.split_cases(cases).proven)
-    plan = None
-    fault = list[Hole]()
-    try:
-        plan = find_plan(store, system, cases, session)
-    except BadInput as error:
-        why = (
-            f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is "
-            "expected"
-        )
-        fault.append(Hole(why, ""))
-    proofs = plan.expected(everything, session) if plan else everything
-    now = _places(proofs.filter(here))
-    past = _places(proofs.filter(~here))
-    file = load_file(system, root)
+    night = _read_night(store, system, session, partial=partial, root=root)
     registered, problems, described = _registered(system, root)
-    dated = {place: proof.started.date() for place, proof in past.items()} if file.history else {}
-    unproven = [place for place in registered if not any(place.covers(known) for known in dated)]
-    kept = [place for place, last in dated.items() if not file.retires(place, run, last)]
-    kept += [place for place in unproven if not file.retires(place, run, None)]
-    retired = len(dated) + len(unproven) - len(kept)
-    wanted = list(dict.fromkeys([*kept, *file.expected.get(run or "", ())]))
-    wanted = [
-        place for place in wanted if not plan or place in past or plan.is_asked(place, everything)
-    ]
-    became = _not_proven(tonight)
-    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), run)
-    wholly = not (partial and options)
-    asked = wanted if wholly else _asked(wanted, proofs, options, became)
-    # nothing like it was ever proven here: its own cases say what was asked for
-    own = [] if asked or wholly else list(became)
-    asked = asked or own
-    # Expected places of the history are names, the others may be patterns.
+    wanted, retired = _wanted(night, registered)
+    planned = night.plan.plan.planned if night.plan else frozenset[ListedCase]()
+    known = wanted
+    if not night.wholly:
+        known = _asked(wanted, night.proofs, night.options, night.became)
+    # Nothing like it was ever proven here: its own cases say what was asked for.
+    own = [] if known or night.wholly else list(night.became)
+    asked = known or own
+    absent = _absent(night, asked)
+    file = systems.shown(path_of(system, root), root)
+    remedies = dict.fromkeys(registered, f"never proven here: if it cannot be, retire it in {file}")
+    of_plan, unready = _against_plan(night)
     holes = [
-        place
-        for place in asked
-        if place not in now and (place in past or not any(place.covers(other) for other in now))
+        *_holes(absent, asked, night.past, night.now, night.became, remedies),
+        *_lost_conditions(night),
+        *of_plan,
+        *(Hole(line, "") for line in _moved(store, system, session, night.run, night.file, root)),
     ]
-    remedy = (
-        "never proven here: if it cannot be, retire it in "
-        f"{systems.shown(path_of(system, root), root)}"
-    )
-    missing = _holes(holes, asked, past, now, became, dict.fromkeys(registered, remedy))
-    if file.history:
-        missing += _lost(
-            proofs if wholly else _selected(proofs, session, options),
-            session,
-            run,
-            file,
-            set(now),
-            wholly,
-        )
-    missing += fault
-    unready: list[str] = []
-    if plan:
-        before = {ListedCase(*key) for key in everything.filter(~here).select(CASE).iter_rows()}
-        lines, unready = missing_planned(plan, tonight, before, file, run, wholly=wholly)
-        missing += [Hole(f"plan: {line}", "") for line in plan.plan.broken]
-        missing += map(Hole, lines)
-    missing += [Hole(line, "") for line in _moved(store, system, session, run, file, root)]
-    if not asked and not (plan and plan.plan.planned):
-        missing.append(
-            Hole(
-                "nothing says what this session must hold: no earlier session, expected.yaml, "
-                f"{SITE_FILES}"
-            )
-        )
-    elif not now:
-        missing.append(Hole("no case of this session is proven"))
-    notes = [
-        f"{file.source}: runs.{label}: no session carries this label"
-        for label in sorted(set(file.expected) - alike.runs)
-    ]
-    notes += unready
-    if options and not partial:
+    if not asked and not planned:
+        where = f"no earlier session, expected.yaml, {SITE_FILES}"
+        holes.append(Hole(f"nothing says what this session must hold: {where}"))
+    elif not night.now:
+        holes.append(Hole("no case of this session is proven"))
+    if night.wholly:
+        holes += [Hole(line, "") for line in problems]
+    if night.options and not partial:
         why = (
-            f"partial: started with {' '.join(options)}, so it cannot stand for a whole session: "
-            "run it whole, or say --partial to judge only what was asked for"
+            f"partial: started with {' '.join(night.options)}, so it cannot stand for a whole "
+            "session: run it whole, or say --partial to judge only what was asked for"
         )
-        missing.insert(0, Hole(why, ""))
-    if options and partial:
-        notes += problems
-    else:
-        missing += [Hole(line, "") for line in problems]
-    if tonight["cmdline"].null_count():
-        notes.append(
-            "the command line of this session is not stored: whether it was partial is not known"
-        )
-    rests_on = [
-        str(alike) if file.history else f"{file.source}, without history",
-        described,
-        file.source if file.expected.get(run or "") and file.history else "",
-        f"{retired} retired" if retired else "",
-        "expected are its own jobs, as nothing else that is known was asked for" if own else "",
-    ]
-    expected = len(asked)
-    there = len(asked) - len(holes)
-    if plan:
-        known = plan.plan.known
-        planned = plan.plan.planned
-        rests_on.append(
-            f"plan {plan.plan.id} of {plan.plan.day}: {len(planned)} of {len(known)} cases"
-        )
-        # nothing is known of earlier nights, and the plan says what was to be measured
-        if not asked:
-            proven = {ListedCase(*key) for key in everything.filter(here).select(CASE).iter_rows()}
-            expected = len(planned)
-            there = len(planned & proven)
+        holes.insert(0, Hole(why, ""))
+    counts = len(asked), len(asked) - len(absent)
+    if planned and not asked:  # nothing is known of earlier nights: the plan says what was to be
+        counts = len(planned), len(planned & night.proven_cases(before=False))
     return Completeness(
         system=system,
         session=session,
-        run=run,
-        started=tonight["started"][0],
-        expected=expected,
-        there=there,
-        holes=tuple(missing),
-        not_asked=len(wanted) - (0 if own else len(asked)),
-        options=options,
-        rests_on=", ".join(filter(None, rests_on)),
-        notes=tuple(notes),
+        run=night.run,
+        started=night.tonight["started"][0],
+        expected=counts[0],
+        there=counts[1],
+        holes=tuple(holes),
+        not_asked=len(wanted) - len(known),
+        options=night.options,
+        rests_on=_ground(night, described, retired, own=bool(own)),
+        notes=tuple(_notes(night, unready, problems)),
         partial=partial,
     )
 

@@ -430,8 +430,38 @@ def find_history(
     )
     # Cases of one condition that differ in a fact are no one thing, and have no history.
     single = wanted.filter(pl.len().over(MEASURED) == 1)
-    own = like["session"].unique().to_list()
+    split = _earlier(store, system, {*like["session"], *without}, selector, where)
     until = like.select(pl.max("started")).item()
+    judged = _judge_earlier(split, single, facts, until)
+    before_level = _before_level(judged, policy.levels, rename, until.date())
+    judged = judged.with_columns(why=pl.col("why").fill_null(before_level))
+    window = _without_old(judged, None if selector else MOST_SESSIONS)
+    part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
+    used, values, lost = _read(store, system, part)
+    judged = window.filter((pl.col("why") != "") | pl.col("case").is_in(used))
+    for old, new in (rename or {}).items():
+        values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
+        judged, like = (
+            rows.with_columns(pl.col(list(SHARED)).replace(old, new)) for rows in (judged, like)
+        )
+    several = wanted.join(single, on=MEASURED, how="anti", nulls_equal=True)
+    if count := several.select(MEASURED).unique().height:
+        lost.append(
+            f"{plural(count, 'condition')} measured in more than one way (several placements, "
+            "versions or levels in one session) are held against no history"
+        )
+    strata = _strata(describe_facts(like), judged, counted=counted)
+    cases = split.eligible.filter(pl.col("case").is_in(used))
+    return Past(values.filter(pl.col("value") > 0), tuple(strata), tuple(lost), cases)
+
+
+def _earlier(
+    store: Store, system: str, without: Collection[str], selector: str | None, where: str | None
+) -> eligibility.SplitCases:
+    """The cases of the sessions that may be history.
+
+    :param without: sessions that are not.
+    """
     table = store.cases(system)
     # What measured another session again is a part of no series, whatever its other labels say.
     table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
@@ -439,23 +469,35 @@ def find_history(
     chosen = known["session"].unique().to_list()
     if selector is not None:
         chosen = selectors.select(selector, known, unreadable=store.lost(system))
-    others = [session for session in chosen if session not in {*own, *without}]
+    others = [session for session in chosen if session not in without]
     cases = table.filter(pl.col("session").is_in(others)).collect()
     try:
         cases = selectors.filter_cases(cases, where) if cases.height else cases
     except BadInput:  # that none fulfils it is an answer here
         cases = cases.clear()
-    split = eligibility.split_cases(cases)
+    return eligibility.split_cases(cases)
+
+
+def _judge_earlier(
+    split: eligibility.SplitCases,
+    single: pl.DataFrame,
+    facts: Sequence[FactColumn],
+    until: datetime,
+) -> pl.DataFrame:
+    """Earlier cases of the wanted conditions, with ``why`` they are not of
+    one history with these; null where they are.
+
+    :param single: conditions whose history is wanted, with their facts.
+    :param until: start of the newest of these.
+    """
     unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
-    described = describe_facts(
-        pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
-    )
-    columns = [fact.column for fact in facts]
+    eligible = split.eligible.with_columns(why=pl.lit(None, dtype=pl.String))
     like_facts = single.select(
-        *MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns)
+        *MEASURED, *(pl.col(fact.column).alias(f"{fact.column}_wanted") for fact in facts)
     )
-    judged = described.join(like_facts, on=MEASURED, how="inner", nulls_equal=True)
-    # Why a case of a wanted condition is not of its history; empty where it is.
+    judged = describe_facts(pl.concat([eligible, unused])).join(
+        like_facts, on=MEASURED, how="inner", nulls_equal=True
+    )
     reasons = [
         (pl.col("started") > until, pl.lit("that started later")),
         (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
@@ -467,32 +509,7 @@ def find_history(
         ),
     ]
     why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons))
-    judged = judged.with_columns(
-        why=why.fill_null(_before_level(judged, policy.levels, rename, until.date()))
-    )
-    window = _without_old(judged, None if selector else MOST_SESSIONS)
-    part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
-    used, values, lost = _read(store, system, part)
-    judged = window.filter((pl.col("why") != "") | pl.col("case").is_in(used))
-    for old, new in (rename or {}).items():
-        values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
-        judged, like = (
-            rows.with_columns(pl.col(list(SHARED)).replace(old, new)) for rows in (judged, like)
-        )
-    cases = split.eligible.filter(pl.col("case").is_in(used))
-    several = (
-        wanted.join(single, on=MEASURED, how="anti", nulls_equal=True)
-        .select(MEASURED)
-        .unique()
-        .height
-    )
-    if several:
-        lost.append(
-            f"{several} condition{'s' if several > 1 else ''} measured in more than one way "
-            "(several placements, versions or levels in one session) are held against no history"
-        )
-    strata = _strata(describe_facts(like), judged, counted=counted)
-    return Past(values.filter(pl.col("value") > 0), tuple(strata), tuple(lost), cases)
+    return judged.with_columns(why=why)
 
 
 def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:

@@ -447,7 +447,8 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
     )
     sessions = _sessions_text(counts)
     sentences = "; ".join(
-        line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(called)
+        said.text if said.verdict == REGRESSED else str(said)
+        for said in verdict_text.sentences(called)
     )
     elsewhere = (
         judged.elsewhere.get(tuple(first[name] for name in CONDITION), "")

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness import yaml_file
-from reframe_tests.harness.printable import first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..store.store import Store
@@ -244,7 +244,7 @@ def _system(
             system, files, entries, rebaseline.effect_of(store, sessions, system, before, after)
         )
     except BadInput as error:
-        return SystemChange(system, files, entries, why=str(error).rstrip("."))
+        return SystemChange(system, files, entries, why=clause(error))
 
 
 def _entries(tree: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, Sequence[Any]]]:

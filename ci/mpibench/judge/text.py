@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,10 +23,9 @@ from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
-from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, size_text
+from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, percent_text, size_text
 from ..store.session_values import CONDITION, Selection, describe_condition
 from .comparison import (
-    ABSENT,
     IMPROVED,
     INCONCLUSIVE,
     MISSING,
@@ -309,18 +308,6 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
     return tuple(sentences), reason
 
 
-def explained(reason: str) -> pl.Expr:
-    """Which metrics are missing for a reason that holds for the whole side."""
-    return (pl.col("verdict") == MISSING) & (pl.col("why") == f"{ABSENT}: {reason}")
-
-
-def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
-    """The metrics, with a reason for absences that have none of their own."""
-    bare = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
-    why = pl.when(bare).then(pl.lit(f"{ABSENT}: {reason}")).otherwise(pl.col("why"))
-    return metrics.with_columns(why=why) if reason else metrics
-
-
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
     """What the stacks of two sides differ in (:func:`stack_lock.things`) by their locks, and by
     what their MPI libraries say they were compiled with; ``None`` if the lock of one is not known.
@@ -472,9 +459,8 @@ def _span(rows: pl.DataFrame, worst: float, name: str) -> str:
     """What became of metrics of one quantity: the middle one, and the worst under a name."""
     quantity = rows["quantity"][0]
     middle = float(np.median(rows["slower"]))
-    most = change_text(worst, quantity)
-    if middle * worst > 0:  # in the same direction, which is said once
-        most = f"{most.partition(' %')[0]} %"
+    # What is in the same direction is said once.
+    most = percent_text(worst, quantity) if middle * worst > 0 else change_text(worst, quantity)
     return f"{_verb(quantity)} {change_text(middle, quantity)} ({name} {most})"
 
 
@@ -490,7 +476,17 @@ def _where(rows: pl.DataFrame) -> str:
     )
 
 
-def sentences(judgement: Judgement) -> list[str]:
+class VerdictSentence(NamedTuple):
+    """What is said of one benchmark under one condition."""
+
+    verdict: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.text}"
+
+
+def sentences(judgement: Judgement) -> list[VerdictSentence]:
     """What stops acceptance, the worst first: one sentence per benchmark and condition."""
     metrics = judgement.metrics
     bands = judgement.bands
@@ -500,16 +496,20 @@ def sentences(judgement: Judgement) -> list[str]:
             _SENTENCE, maintain_order=True
         )
 
-    def because(table: pl.DataFrame, verdict: str) -> list[str]:
-        return [f"{verdict}: {_where(rows)}: {rows['why'][0]}" for rows in groups(table, verdict)]
+    def because(table: pl.DataFrame, verdict: str) -> list[VerdictSentence]:
+        return [
+            VerdictSentence(verdict, f"{_where(rows)}: {rows['why'][0]}")
+            for rows in groups(table, verdict)
+        ]
 
-    slower: list[tuple[float, str]] = []
+    slower: list[tuple[float, VerdictSentence]] = []
     for rows in groups(metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         worst = float(rows.select(pl.max("slower")).item())
         span = _span(rows, worst, "worst")
         if rows.height == 1:
             span = f"{_verb(rows['quantity'][0])} {_with_interval(rows.row(0, named=True))}"
-        slower.append((worst, f"regressed: {_where(rows)} {span}, {plural(rows.height, 'metric')}"))
+        text = f"{_where(rows)} {span}, {plural(rows.height, 'metric')}"
+        slower.append((worst, VerdictSentence(REGRESSED, text)))
     # What rests on no ratio says why.
     unmeasured = metrics.filter(pl.col("ratio").is_null())
     lines = because(unmeasured, REGRESSED)
@@ -519,17 +519,14 @@ def sentences(judgement: Judgement) -> list[str]:
         regressed, on=_SENTENCE, how="anti", nulls_equal=True
     )
     for row in lone.to_dicts():
-        lines.append(
-            f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: "
-            f"{_with_interval(row)}"
-        )
+        what = f"{describe_condition(row)}: {row['benchmark']}, {row['band']} messages"
+        lines.append(VerdictSentence(REGRESSED, f"{what}: {_with_interval(row)}"))
     lines += [*because(metrics, MISSING), *because(unmeasured, INCONCLUSIVE)]
     for rows in groups(bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
-        lines.append(
-            f"inconclusive: {describe_condition(first)}: {first['benchmark']}, "
-            f"{', '.join(rows['band'])} messages: {_with_interval(first)}; {needed_text(first)}"
-        )
+        what = f"{describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])}"
+        text = f"{what} messages: {_with_interval(first)}; {needed_text(first)}"
+        lines.append(VerdictSentence(INCONCLUSIVE, text))
     return lines
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge import nights
@@ -144,7 +144,7 @@ def confirm(
             if missed
             else f"{len(cases)} cases are slower than in the nights before"
         )
-        sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
+        sentence = f"{what}, and were not measured again: {clause(error)}"
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
     place.store.reread()
@@ -194,7 +194,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
             cases = store.cases(system).filter(pl.col("session") == session.uuid).collect()
             judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
-            answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
+            answer.notes.append(f"not held against the nights before: {clause(error)}")
             complete = False
             continue
         if judged is None:

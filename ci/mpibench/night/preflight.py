@@ -8,17 +8,19 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
 from reframe_tests.harness.cases.preflight import node_answers
-from reframe_tests.harness.cases.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.cases.preflight.node_answers import NO_LAUNCHER
+from reframe_tests.harness.printable import clause, first_line
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store.sessions import Case, Session, read_report
+from ..store.store import Store
 from . import supervision
 from .settings import places
 
@@ -179,7 +181,7 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         where = f"preflight of {case.partition}"
         if case.result == "skip":
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
-        elif NEVER_STARTED in case.reason:
+        elif case.entry.get("never_started"):
             answer.notes.append(
                 f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}"
             )
@@ -195,7 +197,7 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         # Also where the case failed for too many reasons to name, or its job never started.
         missed = [f"{where}: {sentence}" for sentence in node_answers.missed(gone)]
         answer.problems += [sentence for sentence in missed if sentence not in answer.problems]
-    if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
+    if all(case.result == "skip" or case.entry.get("never_started") for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"
         answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")
     answer.excluded = list(dict.fromkeys(answer.excluded))
@@ -206,7 +208,7 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
     sentences = list(case.proof.sentences if case.proof else ()) or [
         first_line(case.reason) or "failed without a reason"
     ]
-    answer.problems += [f"{where}: {sentence.rstrip('.')}" for sentence in sentences[:FEW]]
+    answer.problems += [f"{where}: {clause(sentence)}" for sentence in sentences[:FEW]]
     if len(sentences) > FEW:
         answer.problems.append(f"{where}: and {len(sentences) - FEW} more: see its session")
     # Nodes that did not answer, and those with something that fails, as the scheduler calls them.
@@ -229,3 +231,29 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
         answer.notes.append(
             f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer"
         )
+
+
+#: A night starts to measure so much after its preflight has started, at
+#: most: its time, and what loading all tests takes.
+WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
+
+
+def find(session: Session, store: Store) -> Session | None:
+    """The session in which the nodes of a session were looked at before; ``None`` where it had
+    none that can be read.
+
+    One that other sessions followed, or another system's, is not its own.
+    """
+    # The dataset has starts to a millisecond, by which a session would stand before itself.
+    before = [
+        (uuid, began)
+        for uuid, began in store.starts.items()
+        if began < session.started and uuid != session.uuid
+    ]
+    if not before or session.started - before[-1][1] > WITHIN:
+        return None
+    try:
+        found = store.session(before[-1][0])
+    except BadInput:
+        return None
+    return found if found.labels.get("run") == RUN and found.systems == session.systems else None

@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import math
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,9 +51,8 @@ _OWN = {
     "--timestamp": "each session has folders of its own",
     "--report-file": "results/tonight/run-report.json is the run report",
 }
-#: Variables of ``ci/nightly``: the budget, nights in which each pair comes, jobs at once.
+#: Variables of ``ci/nightly``: the budget, and jobs at once.
 BUDGET = "BUDGET"
-NIGHTS = "NIGHTS"
 MAX_JOBS = "MAX_JOBS"
 #: Word for no bound.
 UNBOUNDED = "none"
@@ -178,7 +176,6 @@ def request(
     dataset: Path,
     *,
     day: date | None = None,
-    nights: str = "",
     max_jobs: str = "",
     root: Path = ROOT,
 ) -> PlanRequest:
@@ -189,10 +186,6 @@ def request(
     :raises BadInput: a bad budget, mode, option or number.
     """
     check(options)
-    if nights and not re.fullmatch(r"[1-9][0-9]{0,3}", nights):
-        raise BadInput(
-            "bad-option", f"NIGHTS={nights} is no number of nights: give 1 to {making.MOST_NIGHTS}."
-        )
     return PlanRequest(
         mode=mode,
         label=label,
@@ -200,7 +193,6 @@ def request(
         budget=making.Budget.parse(budget),
         day=day or datetime.now(timezone.utc).date(),
         dataset=dataset,
-        nights=int(nights) if nights else None,
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         root=root,
     )
@@ -288,23 +280,13 @@ def plan_night(
     """
     budget = budget_of(environ, mode, options)
     if not budget:
-        given = [name for name in (NIGHTS, MAX_JOBS) if environ.get(name)]
-        if given:
+        if given := environ.get(MAX_JOBS):
             raise BadInput(
                 "bad-option",
-                f"{given[0]}={environ[given[0]]} is of a planned night: set {BUDGET}, too, as in "
-                f"{BUDGET}=30m.",
+                f"{MAX_JOBS}={given} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.",
             )
         return None
-    asked = request(
-        budget,
-        mode,
-        label,
-        options,
-        dataset,
-        nights=environ.get(NIGHTS, ""),
-        max_jobs=environ.get(MAX_JOBS, ""),
-    )
+    asked = request(budget, mode, label, options, dataset, max_jobs=environ.get(MAX_JOBS, ""))
     plan = making.make(asked)
     if plan.misfit:
         raise BadInput(

@@ -242,7 +242,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "remarks": acceptance.notes,
             "counts": judgement.counts(),
             "bands": with_own_loss(judgement.bands).to_dicts(),
-            "metrics": with_own_loss(judgement.metrics).to_dicts(),
+            "metrics": with_own_loss(acceptance.metrics).to_dicts(),
             "new": judgement.new.to_dicts(),
             "measured_again_before": [
                 {"session": first, "by": again} for first, again in acceptance.measured_again
@@ -309,9 +309,7 @@ def junit(acceptance: Acceptance) -> str:
                 for row in unproven
             ],
         )
-    for _, rows in acceptance.judgement.metrics.group_by(
-        session_values.CONDITION, maintain_order=True
-    ):
+    for _, rows in acceptance.metrics.group_by(session_values.CONDITION, maintain_order=True):
         dicts = rows.to_dicts()
         _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
     decision = acceptance.decision

@@ -289,13 +289,11 @@ def notes(comparison: Comparison) -> list[str]:
             "and compared in pairs"
         )
     metrics = comparison.metrics
-    zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
-    for row in zero.to_dicts():
+    for row in comparison.judgement.zeros.to_dicts():
         where = f"{verdict_text.benchmark_text(row)} at {size_text(row['message_bytes'])}"
-        why = row["why"].partition(":")[0]
-        why = why.replace("the baseline", comparison.first).replace(
-            "the candidate", comparison.second
-        )
+        side = "baseline" if row["baseline_zeros"] else "candidate"
+        name = comparison.first if row["baseline_zeros"] else comparison.second
+        why = f"{row[f'{side}_zeros']} of {row[f'{side}_all']} values of {name} are zero"
         found.append(f"{UNKNOWN}: {where}, {condition_text(row, comparison.subject)}: {why}")
     for name, count in (
         (comparison.first, metrics.filter(pl.col("verdict") == "missing").height),

@@ -315,7 +315,8 @@ def verdict_line(session: Session) -> str:
 
 def _busy(session: Session) -> str:
     timed = [case for case in session.cases if case.samples and case.proof]
-    return busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
+    sentence = busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
+    return f"{sentence}." if sentence else ""
 
 
 def _verdict(session: Session) -> str:

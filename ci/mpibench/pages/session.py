@@ -11,16 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reframe_tests.harness.cases.preflight import node_judgement
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.gpu import DEVICE, HOST
-from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.samples import (
     FAIL,
     NO_REFERENCE,
@@ -37,15 +34,12 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import LINK_BANDWIDTHS, PINNING_POLICIES, QUANTITIES, BadInput
 
 from .. import whole_file
-from ..judge.plan import record
-from ..judge.plan.record import ListedCase, PlanRecord
 from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
-from ..night.preflight import LIMIT_MINUTES, RUN
 from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
 from ..store.quantity_text import metric_text, nodes_text, size_text, unit_text
-from ..store.sessions import PAIRED, Case, Session, label_of
+from ..store.sessions import Case, Session, label_of
 from ..store.store import Store
 from . import figures
 from .additions import Curve, additions
@@ -416,49 +410,6 @@ def index(
     }
 
 
-def find_plan(session: Session, dataset: Path) -> PlanRecord | str | None:
-    """The plan of a session, or why it cannot be read; ``None``
-    where it was measured without one.
-    """
-    if len(session.systems) != 1:
-        return None
-    try:
-        return record.of_session(dataset, session.labels, session.systems[0], session.started)
-    except BadInput as error:
-        return str(error)
-
-
-#: A night starts to measure so much after its preflight has started, at
-#: most: its time, and what loading all tests takes.
-WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
-
-
-def find_preflight(session: Session, store: Store) -> Session | str | None:
-    """The session in which the nodes of a session were looked at before, or
-    why it cannot be read; ``None`` where it had none.
-
-    One that other sessions followed, or another system's, is not its
-    own. One that cannot be read may have been.
-    """
-    # The dataset has starts to a millisecond, by which a session would stand before itself.
-    before = [
-        (uuid, began)
-        for uuid, began in store.starts.items()
-        if began < session.started and uuid != session.uuid
-    ]
-    if not before or session.started - before[-1][1] > WITHIN:
-        return None
-    uuid = before[-1][0]
-    try:
-        found = store.session(uuid)
-    except BadInput as error:
-        return (
-            f"session {uuid[:8]}, which may be that in which the nodes were looked at, cannot be "
-            f"read: {error}"
-        )
-    return found if found.labels.get("run") == RUN and found.systems == session.systems else None
-
-
 #: Nothing was measured again.
 NOT_AGAIN = StoredAnswers()
 
@@ -471,9 +422,6 @@ class View:
     :param built: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
-    :param preflight: the session in which the nodes were looked at before, or
-        why it cannot be read; ``None`` without one.
-    :param plan: by which the session was measured, or why it cannot be read; ``None`` without one.
     :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
 
@@ -482,8 +430,6 @@ class View:
     built: Sequence[Stack] = ()
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
-    preflight: Session | str | None = None
-    plan: PlanRecord | str | None = None
     withdrawn: str = ""
 
     @cached_property
@@ -545,61 +491,8 @@ def _summary(view: View) -> Content:
     }
 
 
-def _preflight(view: View) -> Content:
-    """Odd nodes of each partition: what was found and expected, why, how to put it right; what is
-    in no row of the table is a sentence, as nodes that were silent. Nothing without a preflight.
-    """
-    if view.preflight is None:
-        return None
-    if isinstance(view.preflight, str):
-        return [_text(view.preflight, "verdict bad")]
-    blocks: list[Part] = [
-        f"Looked at before anything was measured, in session {view.preflight.uuid}."
-    ]
-    for case in view.preflight.cases:
-        proof = case.proof
-        try:
-            odd_nodes = node_judgement.read(case.entry.get("odd_nodes") or [])
-        except ValueError:
-            odd_nodes = []
-        shown = set(node_judgement.texts(odd_nodes))
-        nodes = len(proof.kernel) if proof else 0
-        said = (
-            [first_line(case.reason)] if case.result == "skip" or proof is None else proof.sentences
-        )
-        failed = not (case.result == "pass" and case.evidence == PROVEN)
-        answered = (
-            f"{nodes} node{'' if nodes == 1 else 's'} "
-            f"answered{'' if failed else ', and none is odd'}."
-        )
-        rows = [
-            (
-                "note" if odd.note else "✕ odd",
-                odd.subject(instances),
-                odd.shown(),
-                odd.wanted,
-                odd.why,
-                odd.fix,
-            )
-            for odd, instances in node_judgement.group(odd_nodes)
-        ]
-        blocks.append(_text(answered, "verdict bad" if failed else "", case.partition))
-        blocks += _wrong([text for text in said if text not in shown])
-        blocks += (
-            [Table(("", "what", "found", "expected", "why", "to put it right"), rows)]
-            if rows
-            else []
-        )
-        blocks += [_text(text) for text in (proof.notes if proof else ()) if text not in shown]
-    return blocks
-
-
 def _text(text: str, label: str = "note", title: str = "") -> Block:
     return Block("text", text, title, label)
-
-
-def _wrong(sentences: Sequence[str]) -> list[Block]:
-    return [Block("items", sentences, label="failures")] if sentences else []
 
 
 def _fold(line: str, blocks: Sequence[Part], is_open: bool = False) -> Block:
@@ -634,56 +527,6 @@ def _again(view: View) -> Content:
         "excused": sum(answer.excused for answer in view.again.answers),
         "answers": [(cases[answer.uuid], answer) for answer in view.again.answers],
     }
-
-
-def _plan(view: View) -> Content:
-    """Cases of each stack, fabric and group: how many were planned, how many there are, were proven
-    in this session, and were never; the day on which the case that was not measured for longest was
-    last proven. Nothing where there was no plan.
-    """
-    plan = view.plan
-    if not isinstance(plan, PlanRecord):
-        return None if plan is None else [_text(plan, "verdict bad")]
-    proven = {
-        ListedCase.of(case)
-        for case in view.session.cases
-        if view.session.is_proven(case) and not case.uuid.endswith(PAIRED)
-    }
-    cells: dict[tuple[str, str, str], list[record.PlannedCase]] = {}
-    for one in plan.cases:
-        cells.setdefault(one.cell, []).append(one)
-
-    def text(cases: Sequence[record.PlannedCase]) -> str:
-        if not cases:
-            return ""
-        count = sum(one.case in proven for one in cases)
-        planned = sum(one.planned for one in cases)
-        days = [plan.day if case.case in proven else case.proven for case in cases]
-        known = [day for day in days if day is not None]
-        short = f" ({planned} planned)" if count < planned else ""
-        since = f"; since {min(known)}" if known and min(known) != plan.day else ""
-        never = f"; {len(days) - len(known)} never" if len(known) < len(days) else ""
-        return f"{count} of {len(cases)}{short}{since}{never}"
-
-    groups = sorted({group for _, _, group in cells})
-    rows = [
-        (
-            view.stack(stack),
-            fabric,
-            *(text(cells.get((stack, fabric, group), ())) for group in groups),
-        )
-        for stack, fabric in sorted({(stack, fabric) for stack, fabric, _ in cells})
-    ]
-    return [
-        f"{len(plan.planned)} of {len(plan.cases)} cases were planned for {plan.day} within "
-        f"{plan.budget}: {plan.predicted.jobs} jobs, {plan.predicted.node_hours:.1f} node-hours, "
-        f"{plan.predicted.minutes:.1f} min (the session took {view.session.seconds / 60:.1f} "
-        f"min); every case comes {plan.every}. Plan {plan.id}.",
-        *(_text(sentence, "verdict bad") for sentence in plan.broken),
-        "Cases proven tonight of all in the cell, and the day on which the one that was not "
-        "measured for longest was last proven:",
-        Table(("stack", "fabric", *groups), rows),
-    ]
 
 
 def _figures(view: View) -> Content:
@@ -969,10 +812,8 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
 #: what it shows. Only the drawings need a script.
 SECTIONS: tuple[tuple[str, str, str, Callable[[View], Content]], ...] = (
     ("summary", "", "", _summary),
-    ("preflight", "Preflight of the nodes", "Preflight", _preflight),
     ("failures", "Failures", "Failures", _failures),
     ("again", "Measured again", "Again", _again),
-    ("plan", "Planned tonight, and last measured", "Plan", _plan),
     ("figures", "Key figures", "Key figures", _figures),
     ("curves", "Curves", "Curves", lambda view: {}),
     ("heat", "Pinning and processes per node", "Pinning", lambda view: {}),
@@ -1114,8 +955,6 @@ def write(
     )
     stacks, _ = metadata.discover()
     chosen = [curve for addition in additions() for curve in addition.curves(session, published)]
-    looked = find_preflight(session, store)
-    plan = find_plan(session, store.folder)
     try:
         again = stored_answers(store, session.uuid)
     except BadInput as error:
@@ -1126,9 +965,7 @@ def write(
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     faults = [*filter(None, [withdrawn]), *again.unreadable]
     for path in pages:
-        write_report(
-            View(session, path.parent, stacks, chosen, again, looked, plan, withdrawn), path.name
-        )
+        write_report(View(session, path.parent, stacks, chosen, again, withdrawn), path.name)
         write_markdown(session, path.with_suffix(".md"), faults)
     added = [line for addition in additions() for line in addition.lines(session, chosen)]
     return [*summary_lines(session), *faults, *added, *(f"report: {path}" for path in pages)]

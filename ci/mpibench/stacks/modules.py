@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from reframe_tests.harness.printable import printable
+from reframe_tests.harness.printable import clause, printable
 from reframe_tests.harness.stacks.modules import (
     LoadedModules,
     Module,
@@ -101,7 +101,7 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
             if line.strip()
         ]
         reason = next((line for line in said if "ERROR" in line), (said or ["it says nothing"])[-1])
-        reason = reason.rpartition("ERROR: ")[2].rstrip(".")
+        reason = clause(reason.rpartition("ERROR: ")[2])
         # A configuration that cannot be read says itself what to correct: its
         # module system is not what is wrong with it.
         about_modules = re.search("modul|nomod", reason.lower())
@@ -292,9 +292,8 @@ def _load(
             module.collection or any(module.names(module_name) for module_name in loaded)
         ):
             # Advice of Lmod's follows behind a blank line.
-            reason = " ".join(
-                re.split(r"\n\s*\n", printable(step.error).strip())[0].split()
-            ).rstrip(".")
+            said = re.split(r"\n\s*\n", printable(step.error).strip())[0]
+            reason = clause(" ".join(said.split()))
             raise BadInput(
                 "module-unusable",
                 f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); "

@@ -22,6 +22,7 @@ from pathlib import Path
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -203,7 +204,7 @@ def examine(
             answer = _ask_library(candidate, {**clean, "LD_LIBRARY_PATH": paths})
             identity = identify(answer, str(candidate))
         except BadInput as error:
-            refusals.append(str(error).rstrip("."))
+            refusals.append(clause(error))
             continue
         if family in identity.families:
             fitting.append((candidate, identity, answer))
@@ -305,7 +306,7 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
         done = logged.ask([sys.executable, "-I", "-c", LIBRARY_ANSWER, library], environ, ANSWER_S)
         if done.returncode == 0 and done.stdout.strip():
             return done.stdout
-        why = last_line(done.stderr).removeprefix("OSError: ").rstrip(".")
+        why = clause(last_line(done.stderr).removeprefix("OSError: "))
     except subprocess.TimeoutExpired:
         why = f"no answer in {ANSWER_S:.0f} s"
     raise BadInput("stack-unusable", f"{library} does not answer ({why})")
@@ -478,7 +479,7 @@ def find_launch_fault(
             "library do not belong together; name the launcher of that library, or the library "
             "of that launcher with --library."
         )
-    reason = last_line(output).rstrip(".")
+    reason = clause(last_line(output))
     return (
         f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): "
         f"{reason}."
@@ -795,5 +796,5 @@ def _try(
         return "", version
     # What a launcher says afterwards is longer and says less.
     errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
-    reason = (errors[0] if errors else last_line(output)).rstrip(".")
+    reason = clause(errors[0] if errors else last_line(output))
     return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""

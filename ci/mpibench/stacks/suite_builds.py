@@ -30,6 +30,7 @@ from pathlib import Path
 from types import FrameType
 
 from reframe_tests.harness import optional_file
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -309,7 +310,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
             ) from None
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         if done.returncode or not lines:
-            said = lines[-1].rstrip(".") if lines else f"exit status {done.returncode}"
+            said = clause(lines[-1]) if lines else f"exit status {done.returncode}"
             raise BadInput(
                 "build-failed",
                 f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, "
@@ -539,7 +540,7 @@ class _Make:
             named = [
                 line for pattern in (_REFUSED, _ERROR) for line in lines if pattern.search(line)
             ]
-            reason = (named or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
+            reason = clause((named or lines[-1:] or ["it printed nothing"])[0])
             raise BadInput(
                 "build-failed",
                 f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status "

@@ -26,6 +26,7 @@ from packaging.version import Version
 
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -183,7 +184,7 @@ def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
             or output.strip().splitlines()[-1:]
             or ["no reason given"]
         )
-        reason = errors[-1].strip().rstrip(".")
+        reason = clause(errors[-1].strip())
         if re.search(
             r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output
         ):
@@ -350,7 +351,7 @@ def build(
                 document, prefix / writer.METADATA, root=wheels.parent.parent, record=stream.write
             )
     except writer.StackUnproven as error:
-        complaint = str(error).rstrip(".")
+        complaint = clause(error)
         raise InstallError(
             "build-failed",
             f"{recipe.name} is installed but does not work: {complaint}; its log is {log}.",

@@ -88,12 +88,17 @@ def with_own_loss(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(slower=pl.Series(losses, dtype=pl.Float64))
 
 
+def percent_text(slower: float, quantity: str) -> str:
+    """The size of a change, without its direction: ``67.0 %``."""
+    return f"{abs(100 * own_loss(slower, quantity)):.1f} %"
+
+
 def change_text(slower: float, quantity: str) -> str:
     """A change in words: ``67.0 % slower`` of a time, ``40.0 % lower bandwidth`` of a bandwidth.
 
     :param slower: as a fraction of time, positive for the worse.
     """
-    percent = f"{abs(100 * own_loss(slower, quantity)):.1f} %"
+    percent = percent_text(slower, quantity)
     if quantity in LESS_IS_BETTER:
         return f"{percent} {'slower' if slower > 0 else 'faster'}"
     return f"{percent} {'lower' if slower > 0 else 'higher'} {QUANTITIES[quantity].title}"

@@ -192,7 +192,7 @@ def busy_sentence(busy: int, timed: int) -> str:
     """
     cases = f"{timed} case{'' if timed == 1 else 's'}"
     return (
-        f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy."
+        f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy"
         if busy
         else ""
     )
@@ -201,7 +201,7 @@ def busy_sentence(busy: int, timed: int) -> str:
 def busy(cases: pl.DataFrame) -> str:
     """The same of rows of the table ``cases``, of those that measured."""
     timed = cases.filter(pl.col("samples") > 0)
-    return busy_sentence(timed.filter(LOST_CORES).height, timed.height).rstrip(".")
+    return busy_sentence(timed.filter(LOST_CORES).height, timed.height)
 
 
 def changes(

@@ -183,7 +183,7 @@ def test_fortran_programs_are_recorded_once(
         status, output, ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
         assert status == 0, output
         assert checks.check_presence(ranks, nodes=1, ppn=2) == []
-        for path in tmp_path.glob("*.json"):
+        for path in tmp_path.glob("*.jsonl"):
             path.unlink()
 
 
@@ -213,7 +213,7 @@ def test_where_ranks_were_placed_is_seen(
             assert sentences
             if not kept:
                 assert f"may both run on core {first} only: 2 ranks for 1 core." in sentences[-1]
-        for path in tmp_path.glob("*.json"):
+        for path in tmp_path.glob("*.jsonl"):
             path.unlink()
 
 

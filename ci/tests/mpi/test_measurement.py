@@ -191,7 +191,10 @@ def double_output(job: Job) -> None:
 
 
 def lose_one_rank(job: Job) -> None:
-    min((job.directory / first_launch(job).evidence).glob("*.json")).unlink()
+    [path] = (job.directory / first_launch(job).evidence).glob("*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    process = json.loads(lines[1])["pid"]
+    path.write_text("".join(line for line in lines if f'"pid":{process},' not in line))
 
 
 def lose_evidence(job: Job) -> None:
@@ -199,7 +202,7 @@ def lose_evidence(job: Job) -> None:
 
 
 def cut_evidence(job: Job) -> None:
-    path = min((job.directory / first_launch(job).evidence).glob("*.json"))
+    [path] = (job.directory / first_launch(job).evidence).glob("*.jsonl")
     path.write_text(path.read_text()[:-40])
 
 
@@ -222,7 +225,7 @@ def fail_launch(job: Job) -> None:
         (double_output, ".2.out"),
         (lose_one_rank, "left no evidence"),
         (lose_evidence, "evidence"),
-        (cut_evidence, ".json"),
+        (cut_evidence, ".jsonl:"),
         (lose_log, "the job ended before this launch did"),
         (fail_launch, "; 2 of its ranks had called MPI_Finalize by then."),
     ],
@@ -240,7 +243,7 @@ def test_damage_is_missing_never_a_smaller_table(
 
 
 def records(job: Job, repeat: int) -> list[Path]:
-    return sorted((job.directory / first_launch(job, repeat).evidence).glob("*.json"))
+    return sorted((job.directory / first_launch(job, repeat).evidence).glob("*.jsonl"))
 
 
 def copy_one_repeat(job: Job) -> None:

@@ -312,9 +312,7 @@ class FabricTest(MeasuredTest):
             Path(path).name: where.stack.files[path]["sha256"]
             for path in script.digested_files(where.stack, launches)
         }
-        asked = (
-            options.as_stored(catalogue.OPTIONS, self._options, launches) if self._options else {}
-        )
+        asked = options.as_stored(self._options, launches) if self._options else {}
         return {**({"programs": files} if files else {}), **asked}
 
     def _list_commands(self) -> list[script.Command]:

@@ -269,8 +269,9 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
             sentences.append(
                 f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}."
             )
+    of_modules = f" of {stack.modules_text}" if stack.modules else ""
     asked = (
-        f"{mpis.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at "
+        f"{mpis.find(stack.mpi).title} {stack.mpi_version}{of_modules} at "
         f"{os.path.realpath(stack.library)}"
     )
     for (version, path), same in wrong.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +21,8 @@ from ..vocabulary import BadInput
 
 #: Layout that this reader understands (``FORMAT`` in recorder.c).
 FORMAT = 5
-#: Bytes of the largest record that is read; one of a node with 1,000
-#: interfaces and 64 threads has some 300 kB.
+#: Bytes of the longest line that is read as one; of a node with 1,000
+#: interfaces and 64 threads it has some 300 kB.
 MOST_BYTES = 16 << 20
 
 #: What a record has of its node beside the kernel's settings.
@@ -350,42 +350,56 @@ def spell_bus_id(text: str) -> str:
 def read(directory: Path) -> list[RankEvidence]:
     """The record of every rank that left one in ``directory``, by rank; empty if there is none.
 
-    :raises EvidenceError: for a file that is damaged or of another layout; the sentence names it.
+    :raises EvidenceError: for a line that is damaged or of another layout; the sentence names it.
     """
-    return sorted(
-        (read_rank(path) for path in directory.glob("*.json")),
-        key=lambda r: (r.rank is None, r.rank, r.source),
-    )
+    ranks, damaged = read_all(directory)
+    for error in damaged:
+        raise error
+    return ranks
 
 
-def read_rank(path: Path) -> RankEvidence:
-    """The record in one file.
+def read_all(directory: Path) -> tuple[list[RankEvidence], list[EvidenceError]]:
+    """The same, and what cannot be read."""
+    ranks = []
+    damaged = []
+    for path in sorted(directory.glob("*.jsonl")):
+        processes: dict[str, tuple[dict[str, Any], str]] = {}
+        try:
+            for line, source in _lines(path):
+                try:
+                    document = _document(line, source)
+                except EvidenceError as error:
+                    damaged.append(error)
+                    continue
+                process = f"{document.get('host')} {document.get('pid')}"
+                if document.get("finalized") is True and process in processes:
+                    # The end of one that began: what it knew then stays.
+                    document = {**processes[process][0], **document}
+                processes[process] = document, source
+        except (OSError, UnicodeError) as error:
+            sentence = f"The evidence {path} cannot be read ({error}); run the case again."
+            damaged.append(EvidenceError("evidence-damaged", sentence))
+        for document, source in processes.values():
+            try:
+                ranks.append(_checked(document, source))
+            except EvidenceError as error:
+                damaged.append(error)
+    return sorted(ranks, key=lambda r: (r.rank is None, r.rank, r.source)), damaged
 
-    :raises EvidenceError: when it cannot be read, is damaged or of another layout.
-    """
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Lines of a node's file that are not empty, and how sentences name them."""
+    with path.open(encoding="ascii") as file:
+        number = 0
+        while line := file.readline(MOST_BYTES):
+            number += 1
+            if line.strip():
+                yield line, f"{path}:{number}"
+
+
+def _document(line: str, source: str) -> dict[str, Any]:
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise EvidenceError(
-                "evidence-damaged",
-                f"The evidence {path} has {size} bytes, more than any rank writes; run the case "
-                "again.",
-            )
-        text = path.read_text(encoding="ascii")
-    except (OSError, UnicodeError) as error:
-        raise EvidenceError(
-            "evidence-damaged", f"The evidence {path} cannot be read ({error}); run the case again."
-        ) from error
-    return parse_rank(text, str(path))
-
-
-def parse_rank(text: str, source: str) -> RankEvidence:
-    """The record in the text of one file; ``source`` names it in sentences.
-
-    :raises EvidenceError: when it is damaged or of another layout.
-    """
-    try:
-        document = json.loads(text)
+        document = json.loads(line)
     except ValueError as error:
         raise EvidenceError(
             "output-cut",
@@ -398,6 +412,18 @@ def parse_rank(text: str, source: str) -> RankEvidence:
             f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence "
             "library.",
         )
+    return dict(document)
+
+
+def parse_rank(text: str, source: str) -> RankEvidence:
+    """The record of one process as one JSON document; ``source`` names it in sentences.
+
+    :raises EvidenceError: when it is damaged or of another layout.
+    """
+    return _checked(_document(text, source), source)
+
+
+def _checked(document: dict[str, Any], source: str) -> RankEvidence:
     try:
         return _rank(_decode(document), source)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

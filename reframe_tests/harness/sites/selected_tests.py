@@ -33,6 +33,7 @@ from reframe.core.logging import getlogger
 from reframe.frontend import filters
 
 from .. import command_line, upstream
+from ..printable import clause
 from ..samples import NUM_SELECTED
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput, meant
@@ -333,7 +334,7 @@ def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
     """
     places: dict[str, dict[str, None]] = {}
     for place, reason in reasons:
-        places.setdefault(reason.rstrip("."), {})[place] = None
+        places.setdefault(clause(reason), {})[place] = None
     frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
     others = {reason: len(places[reason]) - 1 for reason in frequent}
     return "; ".join(

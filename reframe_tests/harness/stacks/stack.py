@@ -85,9 +85,9 @@ class Stack:
         }
 
     @property
-    def of_modules(self) -> str:
-        """`` of module openmpi/5.0.10``, for sentences; empty where it is entered through none."""
-        return f" of {list_names(self.modules)}" if self.modules else ""
+    def modules_text(self) -> str:
+        """``module openmpi/5.0.10``, for sentences; empty where it is entered through none."""
+        return list_names(self.modules) if self.modules else ""
 
     @property
     def lock_hash(self) -> str:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..vocabulary import LINK_BANDWIDTHS, BadInput, NotMeasured
+from ..vocabulary import LINK_BANDWIDTHS, BadInput
 from .traffic import Bound, RunBound
 
 #: The rule of ranks of a benchmark whose metrics are named with the
@@ -69,9 +69,6 @@ ELEMENT = "element"
 SIZELESS = "none"
 
 
-#: Number of ranks in a variant, where a benchmark is run on several numbers of them.
-_RANKS_OF_VARIANT = re.compile(r"\branks=([1-9][0-9]*)$")
-
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -121,8 +118,6 @@ class Benchmark:
         the node's links, and not of all of them.
     :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do
         together waits for each; 0: its share is recorded, and nothing is asked of it.
-    :param first_ranks: only so many of the ranks take part, the first ones, in
-        pairs half of these apart; 0: as ``ranks`` says.
     :param operations: kinds it is of that not every MPI does in memory of GPUs
         (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it
@@ -154,7 +149,6 @@ class Benchmark:
     title: str = ""
     cascade: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
-    first_ranks: int = 0
     of_run: RunBound | None = None
     unbounded: str = ""
     launch_time: str = ""
@@ -211,30 +205,16 @@ class Benchmark:
         return carried / size * 2 / max(2, min(nodes, ranks))
 
     def growing_ranks(self, ranks: int, nodes: int) -> tuple[int, ...]:
-        """Ranks that take part in each variant: at each node count where these
-        grow, or as the variants say; else nothing.
-        """
-        if self.ranks == "growing":
-            return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
-        return tuple(
-            int(match[1]) for match in map(_RANKS_OF_VARIANT.search, self.variants) if match
-        )
+        """Ranks that take part at each node count, where these grow; else nothing."""
+        if self.ranks != "growing":
+            return ()
+        return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
 
     def variant_of_nodes(self, nodes: int) -> str:
         """What the nodes of the job add to its variants, as ``nodes=4``; empty
         where they are no part of what is measured.
         """
         return f"nodes={nodes}" if self.ranks == BY_NODES else ""
-
-    def check_crossing(self, ranks: int, nodes: int) -> None:
-        """Make sure that every pair of :attr:`first_ranks` is of two nodes where there are several.
-
-        :raises NotMeasured: if one is not: its messages would not go over the fabric.
-        """
-        if nodes > 1 and 0 < self.first_ranks // 2 < ranks // nodes:
-            raise NotMeasured(
-                f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more"
-            )
 
     def links(self, ranks: int, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each
@@ -267,7 +247,7 @@ class Benchmark:
         if most := MOST_RANKS.get(self.ranks):
             return 0 if self.ranks == "only_pair" and ranks != most else most
         if self.ranks in ("even", "even_only", "halves"):
-            return 0 if ranks % 2 else self.first_ranks or ranks
+            return 0 if ranks % 2 else ranks
         if self.ranks == "square":
             return ranks if math.isqrt(ranks) ** 2 == ranks else 0
         if self.ranks == "power_of_two":

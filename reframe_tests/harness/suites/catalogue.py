@@ -582,7 +582,7 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     metric name without its size, to quantity and sizes.
 
     A stencil's grid and growing node counts follow from the condition: ``*`` stands for them, as
-    for free values of options. Sizes are those without a file of lengths.
+    for free values of options.
 
     :raises BadInput: if there is no such group.
     """
@@ -688,8 +688,6 @@ def _launch(
             return None  # the band below has what fits
         smallest = min(smallest, largest)
     under = options.apply(OPTIONS, chosen, ranks, asked, version)
-    for row in under.rows:
-        row.check_crossing(ranks, nodes)
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in under.rows)
     size_range = replace(planned_range, log2=(smallest, largest)).limited(
         limits, LEVELS[level], link_bytes
@@ -723,8 +721,7 @@ def _launch(
             Expected(
                 row.name,
                 row.active(ranks),
-                options.sizes(OPTIONS, row, under.options, size_range)
-                or _sizes(row, plan, size_range, ranks),
+                _sizes(row, plan, size_range, ranks),
                 tuple(
                     ",".join(filter(None, (variant, memory.variant)))
                     for variant in (

@@ -36,7 +36,7 @@ from ..vocabulary import Refusal
 from . import traffic
 from .benchmark import NO_DATA, SIZELESS, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
 from .model import BenchmarkPackage, Group, Programs, Run, Suite, no_arguments
-from .options import PRINTED, SuiteOption
+from .options import SuiteOption
 from .traffic import Bound, RunBound
 
 _DOUBLE = 8
@@ -388,7 +388,7 @@ MEMORY = SuiteOption(
     (GROUP,),
     pattern="[1-9][0-9]{0,6}",
     shape="level or a number of MiB",
-    apart=PRINTED,
+    printed=True,
 )
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..machine.gpu import DEVICE, MANAGED
+from ..printable import clause
 from ..vocabulary import BadInput, NotMeasured
 from . import traffic
 from .benchmark import (
@@ -22,7 +23,6 @@ from .benchmark import (
     EVERY_MESSAGE,
     NOTHING_SURE,
     ROW_LIKE,
-    SERIES,
     SINGLE,
     SIZELESS,
     SMALL,
@@ -38,7 +38,7 @@ from .benchmark import (
     find,
 )
 from .model import BenchmarkPackage, Group, KeyFigure, Probe, Programs, Run, Suite
-from .options import ALIKE, PRINTED, SuiteOption, read_lengths
+from .options import SuiteOption
 
 #: Name of the suite.
 NAME = "imb"
@@ -496,7 +496,6 @@ def arguments(run: Run) -> list[str]:
     size_range = run.size_range
     ranks = run.ranks
     nodes = run.nodes
-    chosen = run.chosen
     smallest, largest = size_range.log2
     if run.plan.binary == "IMB-P2P":
         # `max` alone starts with 0 and 1 byte; `min:max` has no zero. The
@@ -523,10 +522,9 @@ def arguments(run: Run) -> list[str]:
     else:
         pairs = all(row.ranks == "pair" for row in run.rows)
         # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap
-        # out, without a word, when npmin is larger (helper_init_scope). Lengths of a file are cut
-        # at the largest of -msglog.
-        fewest = chosen.get("npmin") or str(min(ranks, 2) if pairs else ranks)
-        own = ["-npmin", fewest, "-msglog", f"{0 if 'lengths' in chosen else smallest}:{largest}"]
+        # out, without a word, when npmin is larger (helper_init_scope).
+        fewest = str(min(ranks, 2) if pairs else ranks)
+        own = ["-npmin", fewest, "-msglog", f"{smallest}:{largest}"]
         # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
         own += [
             "-iter",
@@ -534,7 +532,7 @@ def arguments(run: Run) -> list[str]:
             "-time",
             str(run.secs),
         ]
-        if "map" not in chosen and pairs and nodes > 1 and ranks > nodes:
+        if pairs and nodes > 1 and ranks > nodes:
             # Ranks fill the nodes in blocks: without a map, the pair would
             # be two neighbours on the first node.
             own += ["-map", f"{ranks // nodes}x{nodes}"]
@@ -544,23 +542,21 @@ def arguments(run: Run) -> list[str]:
 # Options that may be set, by the names of the programs' arguments
 # (IMB User Guide, "Command-line Control").
 
-#: Arguments that each program of 2021.11 accepts (``-help``; src_cpp/EXT, IO, MPI4), without those
-#: that the plan sets: benchmarks, sizes, types, repetitions. IMB-P2P ignores what it does not know,
-#: and would give numbers a wrong name.
-_COMMON = (
-    "npmin multi off_cache iter_policy mem msglen map imb_barrier warm_up msg_pause thread_level"
-)
+#: Arguments that each program of 2021.11 accepts (``-help``; src_cpp/EXT, IO, MPI4) and that may be
+#: set: without those of the plan (benchmarks, sizes, types, repetitions, ranks) and what changes
+#: which tables are printed. IMB-P2P ignores what it does not know, and would give numbers a wrong
+#: name.
+_COMMON = "multi off_cache iter_policy mem imb_barrier warm_up msg_pause thread_level"
 _ACCEPTED: Mapping[str, str] = {
-    "IMB-MPI1": f"{_COMMON} root_shift sync window_size contig_type",
+    "IMB-MPI1": f"{_COMMON} root_shift sync contig_type",
     "IMB-NBC": f"{_COMMON} root_shift sync",
     "IMB-MPI4": f"{_COMMON} root_shift sync",
-    "IMB-RMA": f"{_COMMON} root_shift sync aggregate_mode",
-    "IMB-EXT": f"{_COMMON} aggregate_mode",
-    "IMB-IO": f"{_COMMON} aggregate_mode",
-    "IMB-MT": "window_size barrier malloc_align malloc_algo",
-    "IMB-P2P": "msglen msgrd msgwr",
+    "IMB-RMA": f"{_COMMON} root_shift sync",
+    "IMB-EXT": _COMMON,
+    "IMB-IO": _COMMON,
+    "IMB-MT": "barrier malloc_align malloc_algo",
+    "IMB-P2P": "msgrd msgwr",
 }
-_ROOTED = ("collectives", "nonblocking", "nonblocking_pure", "persistent")
 
 
 def _option(
@@ -608,132 +604,13 @@ def _groups_of_pairs(row: Benchmark, value: str, ranks: int) -> Benchmark:
     return replace(row, quantities=times, gated_sizes=gates, directions=0)
 
 
-def _mapped(row: Benchmark, value: str, ranks: int) -> Benchmark:
-    first, second = map(int, value.split("x"))
-    if first * second != ranks:
-        raise NotMeasured(f"map={value} lays out {first * second} ranks; there are {ranks}")
-    return row
-
-
-def _lengths(row: Benchmark, path: str) -> tuple[int, ...]:
-    unit = 4 if row.reduction or row.binary == "IMB-EXT" else 1
-    return tuple(-(-length // unit) * unit for length in read_lengths(path))
-
-
-def _with_lengths(row: Benchmark, path: str, ranks: int) -> Benchmark | None:
-    if row.sizes != SERIES:
-        return None
-    sizes = _lengths(row, path)
-    if len(set(sizes)) < len(sizes):
-        raise NotMeasured(
-            f"two lengths of {path} are one size of {row.name}, whose elements have 4 bytes"
-        )
-    return row
-
-
-def _on_more_ranks(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    """The row on each number of ranks: npmin, twice as many, ...,
-    all (helper_init_scope, from 2019 on).
-
-    What a part of them gets says nothing about a link.
-    """
-    if row.ranks in ("pair", "one"):
-        return None
-    odd = row.ranks == "even"
-    last = ranks - ranks % 2 if odd else ranks
-    series = [min(last, int(value) + int(value) % 2 if odd else int(value))]
-    while series[-1] < last:
-        series.append(min(2 * series[-1], last))
-    if len(series) < 2:
-        raise NotMeasured(
-            f"npmin={value} leaves {row.name} one number of ranks, all {ranks}; ask for fewer"
-        )
-    variants = (
-        ",".join(filter(None, (mode, f"ranks={count}")))
-        for count in series
-        for mode in row.variants
-    )
-    return replace(row, variants=tuple(variants), directions=0)
-
-
-def _in_one_mode(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    mode = value.replace("_", "-")
-    return (
-        replace(row, variants=(mode,)) if len(row.variants) > 1 and mode in row.variants else None
-    )
-
-
-def _with_window(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    """Uniband and Biband, also those of threads, whose default is the window of the others."""
-    if row.traffic not in (traffic.window_one_way, traffic.window_both_ways):
-        return None
-    return replace(
-        row,
-        newer_options=(WINDOW_OPTION[0], value),
-        traffic=traffic.with_window(row.traffic, int(value)),
-    )
-
-
-#: Options that change what must be printed, or what must be sent.
-_CHANGING = (
-    _option(
-        "npmin",
-        groups=[
-            name for name in GROUPS if name not in ("p2p", "p2p_sources", "p2p_pairs", "threads")
-        ],
-        pattern=r"[1-9][0-9]{0,5}",
-        shape="the smallest number of ranks",
-        since=(2019,),
-        apart=PRINTED,
-        words=lambda value: (),
-        change=_on_more_ranks,
-        example="2",
-    ),
-    _option(
-        "aggregate_mode",
-        default="multi",
-        values=("multi", "aggregate", "non_aggregate"),
-        since=(2019,),
-        apart=ALIKE,
-        change=_in_one_mode,
-    ),
-    _option(
-        "window_size",
-        name="imb_window",
-        groups=("transfer", "threads"),
-        pattern=r"[1-9][0-9]{0,3}",
-        shape="a number of messages up to 9999",
-        since=WINDOW_OPTION_SINCE,
-        words=lambda value: (),
-        change=_with_window,
-    ),
-    _option("multi", groups=("p2p",), values=("0", "1"), change=_groups_of_pairs),
-    _option(
-        "map",
-        groups=("p2p", *_ROOTED),
-        pattern=r"[1-9][0-9]{0,5}x[1-9][0-9]{0,5}",
-        shape="PxQ, whose product is the number of ranks",
-        change=_mapped,
-    ),
-    _option(
-        "msglen",
-        name="lengths",
-        pattern=r"/\S*",
-        shape="the absolute path, without a blank, of a file with one length in bytes in each line",
-        apart=ALIKE,
-        change=_with_lengths,
-        sizes=_lengths,
-        resolve=lambda path: "+".join(map(str, read_lengths(path))),
-    ),
-    _option("sync", name="rank_sync"),  # OSU has another option of this name
-)
-_DESCRIBED = ["npmin", "aggregate_mode", "window_size", "multi", "map", "msglen", "sync"]
 OPTIONS = (
-    *_CHANGING,
+    _option("multi", groups=("p2p",), values=("0", "1"), change=_groups_of_pairs),
+    _option("sync", name="rank_sync"),  # OSU has another option of this name
     *(
         _option(argument)
         for argument in dict.fromkeys(" ".join(_ACCEPTED.values()).split())
-        if argument not in _DESCRIBED
+        if argument not in ("multi", "sync")
     ),
 )
 
@@ -967,7 +844,7 @@ def _records(
     try:
         row = find(_BY_NAME, program, name)
     except BadInput as error:
-        raise wrong(start, str(error).rstrip(".")) from error
+        raise wrong(start, clause(error)) from error
     ranks = list(_RANKS.finditer(table["head"]))
     modes = _MODE.findall(table["head"])
     quantities = [_QUANTITIES[title] for title in titles if title in _QUANTITIES]

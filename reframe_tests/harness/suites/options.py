@@ -12,18 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ..vocabulary import BadInput, NotMeasured
-from .benchmark import SERIES, Benchmark, SizeRange
-
-#: How numbers under an option are kept apart from those without it, beside :func:`describe`, which
-#: is part of the condition: not at all, since they are measured alike; by the variant that the
-#: output itself gives them; by a variant of this name.
-ALIKE = "measured alike"
-PRINTED = "the output says it"
-NAMED = "named in the variant"
+from .benchmark import Benchmark
 
 #: Ranks on which every value can be had that depends on their number.
 _MANY = 4
@@ -47,17 +39,11 @@ class SuiteOption:
     :param pattern: regular expression of a value, for options without
         a list; ``shape`` says it in words.
     :param since: first version of the suite that knows it.
-    :param until: first version of the suite that is not known to heed it.
-    :param apart: :data:`ALIKE`, :data:`PRINTED` or :data:`NAMED`.
+    :param printed: the output itself gives numbers under it another variant; else the option
+        is named in the variant.
     :param words: arguments that a value becomes, beside those of the rows under it.
     :param change: the row under a value.
-    :param sizes: sizes in bytes that a value makes a suite print, where it
-        does; those of a reduction are whole elements.
     :param validates: with it, each row of an output says whether the data received was right.
-    :param resolve: a value as the condition keeps it, for one that
-        names a file; raises :class:`BadInput`.
-    :param example: a value that stands for all in what a group can give, for
-        an option without a list that the output says.
     """
 
     name: str
@@ -68,34 +54,26 @@ class SuiteOption:
     pattern: str = ""
     shape: str = "words of letters, digits, '_' and '.'"
     since: tuple[int, ...] = ()
-    until: tuple[int, ...] = ()
-    apart: str = NAMED
+    printed: bool = False
     words: Callable[[str], tuple[str, ...]] = field(default=lambda value: ())
     change: Change = _same
-    sizes: Callable[[Benchmark, str], tuple[int, ...]] | None = None
     validates: bool = False
-    resolve: Callable[[str], str] = field(default=lambda value: value)
-    example: str = ""
 
 
-def describe(known: Mapping[str, SuiteOption], chosen: Mapping[str, str]) -> str:
-    """Options as the condition keeps them:
-    ``sync=flush_local,window=allocate``; empty where none is set.
-    """
-    return ",".join(
-        f"{name}={known[name].resolve(value)}" for name, value in sorted(chosen.items())
-    )
+def describe(chosen: Mapping[str, str]) -> str:
+    """Options in one word: ``sync=flush_local,window=allocate``; empty where none is set."""
+    return ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
 
 
 def as_stored(
-    known: Mapping[str, SuiteOption], chosen: Mapping[str, str], launches: Iterable[Any]
+    chosen: Mapping[str, str], launches: Iterable[Any]
 ) -> dict[str, str | dict[str, str]]:
     """Options and the arguments they became, as the condition of a case keeps them.
 
     :param launches: :class:`catalogue.Launch`.
     """
     return {
-        "suite_options": describe(known, chosen),
+        "suite_options": describe(chosen),
         "arguments": {launch.name: " ".join(launch.args) for launch in launches},
     }
 
@@ -112,21 +90,17 @@ def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
                 f"suite_options: there is no option '{name}'; there are {', '.join(known)}.",
             )
         option = known[name]
-        if value != option.default or not value:
-            if (
-                value not in option.values
-                if option.values
-                else not re.fullmatch(option.pattern, value)
-            ):
-                allowed = ", ".join(option.values) or option.shape
-                raise BadInput(
-                    "bad-option",
-                    f"suite_options: '{value}' is not a value of {name}; there are {allowed}.",
-                )
-            try:
-                option.resolve(value)
-            except BadInput as error:
-                raise BadInput("bad-option", f"suite_options: {name}: {error}.") from None
+        if option.values:
+            allowed = value in option.values
+        else:
+            at_default = value == option.default != ""
+            allowed = at_default or bool(re.fullmatch(option.pattern, value))
+        if not allowed:
+            raise BadInput(
+                "bad-option",
+                f"suite_options: '{value}' is not a value of {name}; there are "
+                f"{', '.join(option.values) or option.shape}.",
+            )
 
 
 def of_group(
@@ -181,25 +155,17 @@ def apply(
     taken: dict[str, str] = {}
     for name, value in asked.items():
         option = known[name]
-        since, until, has = (
-            ".".join(map(str, release)) for release in (option.since, option.until, version)
-        )
         if version and version < option.since:
+            since, has = (".".join(map(str, release)) for release in (option.since, version))
             raise NotMeasured(
                 f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}"
-            )
-        if version and option.until and version >= option.until:
-            raise NotMeasured(
-                f"{name} is not heeded by {rows[0].suite} from {until} on; this stack has {has}"
             )
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):
             rows = tuple(after or before for before, after in zip(rows, changed, strict=True))
             words += option.words(value)
             taken[name] = value
-    named = ",".join(
-        f"{name}={value}" for name, value in sorted(taken.items()) if known[name].apart == NAMED
-    )
+    named = describe({name: taken[name] for name in taken if not known[name].printed})
     return Applied(rows, words, taken, named, any(known[name].validates for name in taken))
 
 
@@ -214,69 +180,14 @@ def possible(
     rows = {(row.variants, row.quantities): row}
     own = [option for _, option in sorted(known.items()) if group in option.groups]
     for option in own:
-        for value in option.values or filter(None, (option.example,)):
+        for value in option.values:
             changed = [
                 option.change(row, value, _MANY) for row in rows.values() if value != option.default
             ]
             rows |= {(row.variants, row.quantities): row for row in changed if row}
-    named = ("", "*") if any(option.apart == NAMED for option in own) else ("",)
+    named = ("", "*") if any(not option.printed for option in own) else ("",)
     for under in rows.values():
         variants = dict.fromkeys(
-            re.sub(r"\b(group|ranks)=[0-9]+$", r"\1=*", variant) for variant in under.variants
+            re.sub(r"\bgroup=[0-9]+$", "group=*", variant) for variant in under.variants
         )
         yield from ((replace(under, variants=tuple(variants)), row) for row in named)
-
-
-def sizes(
-    known: Mapping[str, SuiteOption],
-    row: Benchmark,
-    chosen: Mapping[str, str],
-    size_range: SizeRange,
-) -> tuple[int, ...]:
-    """Sizes in bytes that options make a row print; empty where they say none.
-
-    :raises NotMeasured: if they are larger than the plan's, which memory and time are bounded by.
-    """
-    for name, value in chosen.items():
-        given = known[name].sizes
-        if given is None or row.sizes != SERIES:
-            continue
-        wanted = given(row, value)
-        if max(wanted) > (largest := 1 << size_range.log2[1]):
-            raise NotMeasured(
-                f"{name} asks for {max(wanted)} bytes; {row.name} is measured up to {largest} here"
-            )
-        return wanted
-    return ()
-
-
-def read_lengths(path: str) -> tuple[int, ...]:
-    """Message lengths in bytes of a file with one in each line, as IMB's
-    ``-msglen`` reads it; blank lines say nothing.
-
-    :raises BadInput: if it cannot be read, holds no length, something else, or one twice.
-    """
-    try:
-        words = Path(path).read_text().split("\n")
-    except (OSError, ValueError) as error:  # also no text, and a path that no file can have
-        raise BadInput(
-            "configuration-unusable",
-            f"the file of lengths {path} cannot be read "
-            f"({getattr(error, 'strerror', '') or 'no text'})",
-        ) from None
-    lengths = []
-    for number, word in enumerate((word.strip() for word in words), 1):
-        if word and not re.fullmatch("[0-9]{1,15}", word):
-            raise BadInput(
-                "configuration-unusable",
-                f"{path}, line {number}: '{word[:40]}' is not a length in bytes",
-            )
-        if word:
-            lengths.append(int(word))
-    if not lengths or len(set(lengths)) < len(lengths):
-        raise BadInput(
-            "configuration-unusable",
-            f"{path} has {'a length twice' if lengths else 'no length'}; give each length once, "
-            "one in a line",
-        )
-    return tuple(lengths)

@@ -49,7 +49,7 @@ from ..machine.gpu import (
     Memory,
 )
 from ..mpis import transport
-from ..vocabulary import QUANTITIES, NotMeasured
+from ..vocabulary import QUANTITIES
 from . import traffic
 from .benchmark import (
     BY_NODES,
@@ -70,7 +70,7 @@ from .benchmark import (
     in_bands,
 )
 from .model import BenchmarkPackage, Facts, Group, Programs, Run, Suite, sizes_of_doublings
-from .options import ALIKE, PRINTED, SuiteOption
+from .options import SuiteOption
 
 #: Name of the suite.
 NAME = "osu"
@@ -659,9 +659,6 @@ ACTIVE_TARGET = ("pscw", "fence")
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
 _COLLECTIVE_GROUPS = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
-#: With ``-z`` osu_multi_lat of 7.5 prints the titles of percentiles and
-#: no values under them, osu_latency_mp neither.
-_NO_PERCENTILES = ("osu_multi_lat", "osu_latency_mp", "osu_latency_mt", "osu_partitioned_latency")
 
 #: It reduces one pair of buffers, ``recvbuf_warmup``, and compares another
 #: (osu_allreduce_persistent.c of 7.4 and 7.5), so that ``-c`` finds wrong data always.
@@ -686,16 +683,6 @@ def _sync(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     return replace(row, options=(flag, window, "-s", value, *rest), variants=(f"{window},{value}",))
 
 
-def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    if row.name in _NO_PERCENTILES:
-        return None
-    # Fan-in and fan-out print a bandwidth under the title of a latency.
-    kind = "bandwidth_p{}_mb_per_s" if "bandwidth_mb_per_s" in row.quantities else "latency_p{}_us"
-    return replace(
-        row, quantities=(*row.quantities, *(kind.format(percent) for percent in PERCENTILES))
-    )
-
-
 def _window_size(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     if row.traffic not in WINDOWED:
         return None
@@ -705,22 +692,6 @@ def _window_size(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     )
     bound = traffic.with_window(row.traffic, int(value))
     return replace(row, options=(*kept, WINDOW[0], value), variants=variants, traffic=bound)
-
-
-def _pairs(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    """So many pairs; what they get together is not what all links
-    carry. osu_multi_lat knows no number of pairs.
-    """
-    if row.name != "osu_mbw_mr":
-        return None
-    if 2 * int(value) >= ranks:
-        raise NotMeasured(
-            f"pairs={value} takes {2 * int(value)} ranks of {ranks}; ask for fewer than half of "
-            "them"
-        )
-    return replace(
-        row, first_ranks=2 * int(value), directions=0, options=(*row.options, "-p", value)
-    )
 
 
 _PAIRS = ("p2p_osu", "transfer_osu", "p2p_persistent_osu")
@@ -744,33 +715,10 @@ OPTIONS = (
         _ONE_SIDED,
         tuple(WINDOWS.values()),
         default="create",
-        apart=PRINTED,
+        printed=True,
         change=_window,
     ),
-    _option(
-        "sync", _ONE_SIDED, tuple(SYNCS.values()), default="flush", apart=PRINTED, change=_sync
-    ),
-    _option(
-        "percentiles",
-        (*_PAIRS, "congestion_osu", *_COLLECTIVE_GROUPS),
-        _OFF_ON,
-        since=(7, 4),
-        apart=ALIKE,
-        words=lambda value: (f"-z{','.join(map(str, PERCENTILES))}",),
-        change=_percentiles,
-    ),
-    # All columns of nonblocking collectives: initialisation, test, wait, minimum, maximum.
-    _option(
-        "full",
-        ("nonblocking_osu", "neighbourhood_osu"),
-        _OFF_ON,
-        since=RIGHT_RANGE_SINCE,
-        apart=ALIKE,
-        words=lambda value: FULL,
-        change=lambda row, value, ranks: (
-            replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
-        ),
-    ),
+    _option("sync", _ONE_SIDED, tuple(SYNCS.values()), default="flush", printed=True, change=_sync),
     # Another measurement: each repetition is timed alone, behind a barrier and five that are not
     # (``warmup_validation``), with other data in the caches.
     _option(
@@ -793,26 +741,6 @@ OPTIONS = (
             )
         ),
         change=_window_size,
-    ),
-    # osu_mbw_mr of 7.5 takes -p and then sets the pairs to half of the ranks; that of 7.0 does not.
-    _option(
-        "pairs",
-        ("transfer_osu",),
-        default="all",
-        pattern=r"[1-9][0-9]{0,5}",
-        shape="all or a number of pairs",
-        until=(7, 1),
-        change=_pairs,
-    ),
-    # MPI_Session_init in place of MPI_Init, where a program needs no MPI_COMM_WORLD. Over TCP the
-    # end of a session may close connections before their bytes were counted (recorder.c); the case
-    # then fails.
-    _option(
-        "session",
-        (*_PAIRS, *_ONE_SIDED, "congestion_osu", *_COLLECTIVE_GROUPS),
-        _OFF_ON,
-        since=(7, 5),
-        words=lambda value: ("-I",),
     ),
 )
 

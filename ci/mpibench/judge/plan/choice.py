@@ -1,8 +1,8 @@
 """Which cases a night measures: those that were not measured for
 longest, as far as each partition has room.
 
-So each case comes again, in a number of nights that can be told before
-(:meth:`Candidates.within`). In this order:
+So each case comes again, about as soon as there is room for all of them
+(:attr:`Candidates.nights`). In this order:
 
 1. of each partition the case whose turn it has been for longest, whatever
    else is wanted: so nothing holds the others up;
@@ -17,12 +17,12 @@ the other, so that they can be compared.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from itertools import islice
 
 from .record import ListedCase
 
@@ -38,8 +38,6 @@ NO_ROOM = "no room tonight"
 OUT_OF_TURN = 0.5
 #: Age in nights of a case that was never tried, or not in the nights that are known.
 NEVER = 10**6
-#: Nights that are looked ahead.
-MOST_AHEAD = 60
 
 
 @dataclass(frozen=True)
@@ -90,6 +88,12 @@ class Candidates:
             one for one, share in enumerate(self.shares) if share > self.room + ROUNDING
         )
 
+    @cached_property
+    def nights(self) -> int:
+        """About how many nights it takes until each case that fits into one has come."""
+        fitting = set(range(len(self.cases))) - self.too_large
+        return max(1, math.ceil(max(self.spent(fitting).values()) / self.room - ROUNDING))
+
     def spent(self, chosen: Iterable[int]) -> dict[str, float]:
         """What some cases take of each place's room."""
         found: dict[str, float] = dict.fromkeys(self.places, 0.0)
@@ -134,34 +138,6 @@ class Candidates:
         for one in oldest:
             take(one, TURN)
         return taken
-
-    def after(self, state: RotationState, chosen: Mapping[int, str]) -> RotationState:
-        """Where the next night begins, if all that was chosen is measured and right."""
-        age = [1 if one in chosen else min(age + 1, NEVER) for one, age in enumerate(state.age)]
-        return RotationState(age, state.failed - chosen.keys())
-
-    def ahead(self, state: RotationState) -> Iterator[Mapping[int, str]]:
-        """The choices of this night and the next ones, without end."""
-        while True:
-            yield (chosen := self.choose(state))
-            state = self.after(state, chosen)
-
-    def within(self, state: RotationState) -> int | None:
-        """In how many nights, from tonight and ever again, each case comes that fits into one.
-
-        Each is followed until it has come twice; ``None``: that is more nights than are looked at.
-        """
-        last = dict.fromkeys(set(range(len(self.cases))) - self.too_large, -1)
-        waiting = dict.fromkeys(last, 2)
-        longest = 0
-        for night, chosen in enumerate(islice(self.ahead(state), 2 * MOST_AHEAD)):
-            for one in chosen:
-                longest = max(longest, night - last[one])
-                last[one] = night
-                waiting[one] = waiting[one] - 1
-            if all(left <= 0 for left in waiting.values()):
-                return longest if longest <= MOST_AHEAD else None
-        return None
 
 
 def state_of(

@@ -8,7 +8,6 @@ median of what cases that were measured took longer, so that it only has to know
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import json
 import math
@@ -17,9 +16,8 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +25,6 @@ from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.command_line import REFRAME, arguments
 from reframe_tests.harness.launchers.schedulers import spool
 from reframe_tests.harness.machine import placement
-from reframe_tests.harness.printable import plural
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Plan
@@ -36,7 +33,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 from ...store.store import Store
 from .. import expected
 from . import choice, record
-from .choice import MOST_AHEAD, Candidates, RotationState
+from .choice import Candidates, RotationState
 from .record import (
     EarlierNight,
     ListedCase,
@@ -78,10 +75,6 @@ UNKNOWN_S = 60.0
 FEWEST_SCALED = 3
 #: By how much a newest run may differ from those before it and still be one of them.
 ALIKE = 0.25
-#: Nights that may be asked for at most: as far as is looked ahead.
-MOST_NIGHTS = MOST_AHEAD
-#: Cases that one explanation may be about.
-MOST_EXPLAINED = 12
 #: Of ReFrame's words: they ask for the core list.
 CORE_ONLY = f"^{site.CORE_TAG}$"
 _BUDGET = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>m|min|h|nodeh)")
@@ -385,7 +378,6 @@ class PlanRequest:
     """What is asked for.
 
     :param words: ReFrame's options, those of the mode among them.
-    :param nights: within which each case is to come; ``None``: whatever the budget makes of it.
     :param max_jobs: that are queued or run at once in a partition;
         ``None``: as many as the site says.
     """
@@ -396,7 +388,6 @@ class PlanRequest:
     budget: Budget
     day: date
     dataset: Path
-    nights: int | None = None
     max_jobs: int | None = None
     root: Path = ROOT
 
@@ -406,7 +397,6 @@ class NightPlan:
     """A plan, and what it was made of.
 
     :param tonight: the chosen cases, by number, each with why.
-    :param within: nights in which each case comes, as :meth:`.choice.Candidates.within`.
     :param cost: of each case of ``candidates``.
     :param misfit: why nothing fits; empty where something does.
     """
@@ -414,9 +404,7 @@ class NightPlan:
     request: PlanRequest
     record: PlanRecord
     candidates: Candidates
-    state: RotationState
     tonight: Mapping[int, str]
-    within: int | None
     cost: Sequence[Cost]
     past: PastNights
     misfit: str
@@ -439,12 +427,8 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
     """Plan a night.
 
     :param listing: all cases; ``None``: ReFrame is asked.
-    :raises BadInput: nothing can be listed, a damaged dataset, or a number of nights that is none.
+    :raises BadInput: nothing can be listed, or a damaged dataset.
     """
-    if request.nights is not None and not 1 <= request.nights <= MOST_NIGHTS:
-        raise BadInput(
-            "bad-option", f"{request.nights} nights is not possible: give 1 to {MOST_NIGHTS}."
-        )
     listing = listing or ask(request.words, root=request.root)
     cases = core_list(listing.cases) if CORE_ONLY in request.words else listing.cases
     if not cases:
@@ -472,7 +456,6 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
         cases, past.nights, {case: history.tried for case, history in past.cases.items()}, owed
     )
     tonight = candidates.choose(state)
-    within = candidates.within(state)
     misfit = ""
     if not tonight:
         least, most = (budget.format(find(shares)) for find in (min, max))
@@ -480,7 +463,7 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
             f"a budget of {budget.text} is too small for any case: the shortest takes {least}, "
             f"the longest {most}"
         )
-    broken = [misfit] if misfit else not_kept(candidates, state, tonight, within, request)
+    broken = [misfit] if misfit else not_kept(candidates, state, tonight, budget)
     taken = [cost[number] for number in tonight]
     busy: dict[str, float] = {}
     for number in tonight:
@@ -502,7 +485,7 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
         label=request.label,
         mode=request.mode,
         budget=budget.text,
-        nights=within,
+        nights=candidates.nights,
         predicted=Prediction(
             len(taken),
             sum(case.launches for case in taken),
@@ -512,7 +495,7 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
         broken=tuple(broken),
         cases=tuple(rows),
     )
-    return NightPlan(request, plan, candidates, state, tonight, within, cost, past, misfit)
+    return NightPlan(request, plan, candidates, tonight, cost, past, misfit)
 
 
 #: Test to its place among the tests of a question of the core list, and the question.
@@ -566,16 +549,11 @@ def _named(
 
 
 def not_kept(
-    candidates: Candidates,
-    state: RotationState,
-    tonight: Mapping[int, str],
-    within: int | None,
-    request: PlanRequest,
+    candidates: Candidates, state: RotationState, tonight: Mapping[int, str], budget: Budget
 ) -> list[str]:
     """What a plan should do and does not, one sentence each."""
     cases = candidates.cases
     shares = candidates.shares
-    budget = request.budget
     sentences = []
     wanted = {
         "were not right when they were last tried": state.failed,
@@ -591,13 +569,6 @@ def not_kept(
         sentences.append(
             f"{len(large)} cases never come, because each takes more than the whole budget: "
             f"{names}; a budget of {budget.format(shares[large[0]])} has room for each"
-        )
-    if request.nights is not None and (within is None or within > request.nights):
-        number = f"{within} nights" if within else f"more than {MOST_AHEAD} nights"
-        needed = max(candidates.spent(range(len(cases))).values()) / request.nights
-        sentences.append(
-            f"every case comes within {number}, and not within {request.nights}: a budget of "
-            f"about {budget.format(needed)} would do, or more nights"
         )
     return sentences
 
@@ -719,75 +690,3 @@ def as_data(plan: NightPlan) -> dict[str, Any]:
             for row, cost in zip(record.cases, plan.cost, strict=True)
         ],
     }
-
-
-def explain(plan: NightPlan, pattern: str) -> list[str]:
-    """Why cases are in tonight's plan or not, when they were last measured and when they come next.
-
-    :param pattern: searched for in ``NAME@PARTITION+STACK`` without
-        blanks, as ``-n`` searches in names.
-    :raises BadInput: it is no regular expression, or fits no case or too many.
-    """
-    try:
-        wanted = re.compile(pattern.replace(" ", ""))
-    except re.error as error:
-        raise BadInput(
-            "bad-option", f"--explain {pattern}: not a regular expression ({error})."
-        ) from None
-    names = [str(case).replace(" ", "") for case in plan.candidates.cases]
-    found = [number for number, name in enumerate(names) if wanted.search(name)]
-    if not found:
-        close = difflib.get_close_matches(pattern.replace(" ", ""), names, n=1, cutoff=0.3)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
-        raise BadInput(
-            "unknown-name",
-            f"--explain {pattern} fits none of {len(names)} cases{meant}; '{REFRAME} -lC' lists "
-            "them.",
-        )
-    if len(found) > MOST_EXPLAINED:
-        raise BadInput(
-            "ambiguous-name",
-            f"--explain {pattern} fits {len(found)} cases, more than {MOST_EXPLAINED}: say more "
-            "of the name.",
-        )
-    comes: dict[int, date] = {}
-    nights = plan.candidates.ahead(plan.state)
-    for after, chosen in enumerate(islice(nights, 0 if plan.misfit else MOST_AHEAD)):
-        for number in chosen:
-            comes.setdefault(number, plan.record.day + timedelta(days=after))
-        if comes.keys() >= set(found):
-            break
-    text = []
-    for number in found:
-        case = plan.candidates.cases[number]
-        cost = plan.cost[number]
-        why = plan.tonight.get(number)
-        where = plural(cost.nodes, "node")
-        source = "as its last runs" if cost.measured else "by the model"
-        share = plan.request.budget.format(plan.candidates.shares[number])
-        text.append(f"{case}: {'in' if why else 'out'}: {why or choice.NO_ROOM}")
-        text.append(
-            f"  {cost.seconds:.0f} s on {where}, {cost.launches} launches ({source}): {share}"
-        )
-        history = plan.past.cases.get(case)
-        if history is None:
-            text.append(
-                f"  never measured in the {len(plan.past.nights)} nights of "
-                f"run={plan.record.label} that are stored"
-            )
-        else:
-            proven = f"last proven {history.proven}" if history.proven else "never proven"
-            tried = (
-                f", last tried {history.tried} in session {history.session[:8]}"
-                if history.tried != history.proven
-                else ""
-            )
-            text.append(f"  {proven}{tried}{' and not proven then' if history.failed else ''}")
-        if not why:
-            when = (
-                f"comes next on {comes[number]}"
-                if number in comes
-                else f"not within {MOST_AHEAD} nights"
-            )
-            text.append(f"  {when}, if all goes as planned")
-    return text

@@ -225,11 +225,6 @@ class PlannedCase:
     seconds: float
     nodes: tuple[str, ...] = ()
 
-    @property
-    def cell(self) -> tuple[str, str, str]:
-        """What a report shows together: stack, fabric, group."""
-        return self.case.stack, self.case.parameters.get("fabric", ""), self.case.group
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -248,8 +243,7 @@ class Prediction:
 class PlanRecord:
     """A plan.
 
-    :param nights: within which each case comes, if all goes as
-        planned; ``None``: more than were looked at.
+    :param nights: about how many it takes until each case has come.
     :param broken: why the plan does not keep what it promises, one sentence each.
     """
 
@@ -258,7 +252,7 @@ class PlanRecord:
     label: str
     mode: str
     budget: str
-    nights: int | None
+    nights: int
     predicted: Prediction
     broken: tuple[str, ...]
     cases: tuple[PlannedCase, ...]
@@ -274,13 +268,8 @@ class PlanRecord:
     @property
     def every(self) -> str:
         """When each case comes, as the end of a sentence."""
-        if len(self.planned) == len(self.cases):
-            return "tonight"
-        return (
-            f"within {plural(self.nights, 'night')}"
-            if self.nights
-            else "later than is looked ahead"
-        )
+        whole = len(self.planned) == len(self.cases)
+        return "tonight" if whole else f"in about {plural(self.nights, 'night')}"
 
     @cached_property
     def text(self) -> str:

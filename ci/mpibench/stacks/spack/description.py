@@ -13,6 +13,7 @@ from typing import Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi, SpackPackage
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
@@ -218,7 +219,7 @@ def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> probe.I
         if not remedy:
             raise
         raise BadInput(
-            "stack-unusable", f"{lock.mpi} at {home}: {str(error).rstrip('.')}; {remedy}."
+            "stack-unusable", f"{lock.mpi} at {home}: {clause(error)}; {remedy}."
         ) from error
     _agree(lock, installed, remedy)
     return installed

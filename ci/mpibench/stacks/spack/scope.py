@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from reframe_tests.harness import optional_file, yaml_file
+from reframe_tests.harness.printable import clause
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -232,7 +233,7 @@ def _contradict(found: External) -> str:
                 of_entry(str(found.entry["spec"]), found.prefix), found.prefix
             )
     except BadInput as error:
-        return str(error).rstrip(".")
+        return clause(error)
     return ""
 
 

@@ -135,7 +135,7 @@ def test_a_run_of_it_is_proven(
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"Ran 1/1 test case\(s\)", result.stdout), result.stdout
-    [folder] = {path.parent for path in (tmp_path / "results/stage").rglob("evidence/*/*.json")}
+    [folder] = {path.parent for path in (tmp_path / "results/stage").rglob("evidence/*/*.jsonl")}
     ranks = rank_records.read(folder)
     assert [(rank.rank, rank.size, rank.world_known, rank.world_unknown) for rank in ranks] == [
         (0, 2, True, ""),

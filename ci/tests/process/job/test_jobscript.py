@@ -170,12 +170,12 @@ def test_a_launch_that_is_killed_early_did_not_hang(tmp_path: Path) -> None:
 
 
 def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path) -> None:
-    text = "echo first >out.txt; echo x >$MPIBENCH_EVIDENCE/rank.json"
+    text = "echo first >out.txt; echo x >$MPIBENCH_EVIDENCE/node.jsonl"
     run_body(tmp_path, [replace(sh("one", text), result="out.txt")])
     run_body(tmp_path, [replace(sh("one", "true"), result="out.txt")], repeats=1)
     assert statuses(tmp_path) == {("one", 1): 0}
     assert [path.name for path in tmp_path.glob("one.*.out")] == ["one.1.out"]
-    assert not list(tmp_path.rglob("*.json"))
+    assert not list(tmp_path.rglob("*.jsonl"))
     assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
 
 

@@ -27,10 +27,26 @@ def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path: Path):
     for pid, number in ((7, None), (5, 1), (6, 0)):
         known = None if number is None else {"rank": number, "size": 2}
         document = {**DOCUMENT, "pid": pid, "world": known, "rank": None}
-        (tmp_path / f"c1.{pid}.json").write_text(json.dumps(document))
-    (tmp_path / ".c1.7.part").write_text("{")
+        with (tmp_path / "c1.0.jsonl").open("a") as file:
+            file.write(f"\n{json.dumps(document)}\n")
     read = [(rank.rank, rank.pid) for rank in rank_records.read(tmp_path)]
     assert read == [(0, 6), (1, 5), (None, 7)]
+
+
+def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
+    """And what a full disk cut damages no other rank's lines."""
+    end = {name: DOCUMENT[name] for name in ("format", "host", "pid", "init", "finalize")}
+    begin = {key: value for key, value in DOCUMENT.items() if key != "finalize"}
+    begun, other = ({**begin, "finalized": False, "pid": pid} for pid in (100, 101))
+    lines = [json.dumps(one) for one in (begun, other, {**end, "finalized": True})]
+    (tmp_path / "c1.0.jsonl").write_text("".join(f"\n{line}\n" for line in lines))
+    ended = {rank.pid: rank.finalize is not None for rank in rank_records.read(tmp_path)}
+    assert ended == {100: True, 101: False}
+    (tmp_path / "c1.0.jsonl").write_text(f"\n{lines[0][:200]}\n{lines[1]}\n")
+    ranks, damaged = rank_records.read_all(tmp_path)
+    assert ([rank.pid for rank in ranks], len(damaged)) == ([101], 1)
+    with refused_as("output-cut", match=r"c1\.0\.jsonl:2 is cut short"):
+        rank_records.read(tmp_path)
 
 
 def test_no_folder_is_no_evidence(tmp_path: Path):

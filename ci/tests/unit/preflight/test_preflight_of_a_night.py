@@ -76,7 +76,7 @@ def test_nodes_that_did_not_answer_are_left_out() -> None:
 def test_what_was_not_looked_at_is_no_success() -> None:
     none = "preflight: no node was looked at: "
     skipped = case("skip", skip_reason="no idle node")
-    late = case("fail", fail_reason=LATE)
+    late = case("fail", fail_reason=LATE, never_started=True)
     lost = Case("u", 0, {"result": "pass", "partition": "batch", "condition": {}}, {}, (), None, ())
     for cases, said in (
         ([], f"{none}the session has no case; PREFLIGHT=no measures without"),

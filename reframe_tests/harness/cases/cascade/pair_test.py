@@ -25,6 +25,7 @@ from ...instruments import schedule
 from ...instruments.pairs.pair_values import BANDWIDTH, PairMap
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
+from ...printable import clause
 from ...samples import MISSING, DeviceTraffic, Evidence, Sample
 from ...sites import references, site
 from ...suites import catalogue, pair
@@ -220,7 +221,7 @@ class PairTest(WithoutMpiTest):
         nodes = next(iter(pairs.values()), ())
         seconds = [client.seconds for _, client in pairs.values()]
         evidence = _evidence(outcome, self._launches[0].program, nodes, devices, seconds)
-        return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
+        return Reading(samples, evidence, [clause(sentence) for sentence in outcome.sentences])
 
     def _sample(
         self,
@@ -454,7 +455,7 @@ class WireMapTest(PairTest, RoundsPlugin):
             if any(passes.values())
             else []
         )
-        return Reading(samples, evidence, [sentence.rstrip(".") for sentence in outcome.sentences])
+        return Reading(samples, evidence, [clause(sentence) for sentence in outcome.sentences])
 
     def metrics(self) -> dict[str, Value]:
         quantity = QUANTITIES[BANDWIDTH]

@@ -16,6 +16,7 @@ from typing import Any
 from reframe.core.builtins import parameter, variable
 
 from ...evidence import recorder
+from ...printable import clause
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
 from ...sites import references
 from ...suites import catalogue, node_memory
@@ -133,7 +134,7 @@ class MemoryTest(WithoutMpiTest):
             except FileNotFoundError:
                 missing[f"run {number} of STREAM left no output"] = None
             except BadInput as error:
-                missing[f"run {number}: {str(error).rstrip('.')}"] = None
+                missing[f"run {number}: {clause(error)}"] = None
         if end.exit_status == script.TIMED_OUT and None in results:
             # No other run is started.
             missing = {
@@ -142,7 +143,7 @@ class MemoryTest(WithoutMpiTest):
                 "else runs there, or give it more with -S limit_s=...": None
             }
         errors = self.error_sentences() if missing else []
-        wrong = [*missing, *(sentence.rstrip(".") for sentence in batch.judge(end)), *errors]
+        wrong = [*missing, *(clause(sentence) for sentence in batch.judge(end)), *errors]
         whole = [result for result in results if result]
         odd = list(
             dict.fromkeys(

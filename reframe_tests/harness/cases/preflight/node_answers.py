@@ -34,9 +34,6 @@ NODES_FILE = "nodes.txt"
 #: Lines of a job script, ``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``.
 MAKE_FOLDER = f"rm -rf {FOLDER}; mkdir {FOLDER}"
 WRITE_NODES = f"scontrol show hostnames >{NODES_FILE}"
-#: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes:
-#: Slurm makes no output for it.
-NEVER_STARTED = "the job never started"
 #: Why a partition is left out whose scheduler starts no task on each
 #: node by itself; the scheduler's name follows.
 NO_LAUNCHER = "no launcher is known that starts one program a node with"

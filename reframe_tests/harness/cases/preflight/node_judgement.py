@@ -69,46 +69,24 @@ class OddNodes(msgspec.Struct, frozen=True):
 
         :param instances: all that the same is to be said of; default: its own.
         """
-        return (
-            f"{self.subject(instances)} is {self.shown()}; {self.wanted}: {self.why} (to put it "
-            f"right: {self.fix})"
-        )
-
-    def subject(self, instances: Sequence[str] = ()) -> str:
         of = listed(instances or (self.instance,))
-        if self.fact == PRESENCE:
-            return of
-        return f"{self.fact} of {of}" if of else self.fact
-
-    def shown(self) -> str:
-        text = "; ".join(
+        subject = of if self.fact == PRESENCE else f"{self.fact} of {of}" if of else self.fact
+        shown = "; ".join(
             f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW]
         )
         if rest := self.values[FEW:]:
-            text += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"
-        return text
+            shown += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"
+        return f"{subject} is {shown}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
 
-def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
+def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
     """What is odd, once for all ports of which the same is to be said (a
     card has several of them), with their names.
     """
     alike: dict[OddNodes, list[str]] = {}
     for odd in odd_nodes:
         alike.setdefault(msgspec.structs.replace(odd, instance=""), []).append(odd.instance)
-    return [(odd, tuple(instances)) for odd, instances in alike.items()]
-
-
-def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
-    return [odd.text(instances) for odd, instances in group(odd_nodes)]
-
-
-def read(rows: Any) -> list[OddNodes]:
-    """What is stored of odd nodes.
-
-    :raises ValueError: it is something else.
-    """
-    return msgspec.convert(rows, list[OddNodes])
+    return [odd.text(instances) for odd, instances in alike.items()]
 
 
 def find_unseen(

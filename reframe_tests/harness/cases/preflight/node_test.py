@@ -19,6 +19,7 @@ from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from ...mpis import registry as mpis
+from ...printable import clause
 from ...samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ...sites import site, systems
 from ...vocabulary import BadInput
@@ -57,6 +58,10 @@ class NodeTest(ProvenTest):
 
     #: Nodes of the job that did not answer, as stored with the session.
     silent_nodes = variable(list, value=[], loggable=True)
+
+    #: Whether the job was given up, or cancelled, while it waited for its
+    #: nodes, as stored with the session: Slurm makes no output for it.
+    never_started = variable(bool, value=False, loggable=True)
 
     #: Those of them that are drained or down, one by one, and whether the
     #: site misses them, as stored with the session.
@@ -150,8 +155,9 @@ class NodeTest(ProvenTest):
         local = self.scheduler == "local"
         directory = Path(self.stagedir)
         if not (directory / str(self.stdout)).exists():
+            self.never_started = True
             never = (
-                f"{node_answers.NEVER_STARTED} (state {self.job.state or 'unknown'}): it waited "
+                f"the job never started (state {self.job.state or 'unknown'}): it waited "
                 f"for longer than {self.max_pending_time:g} s because others took nodes that had "
                 "been idle, or somebody cancelled it"
             )
@@ -165,7 +171,7 @@ class NodeTest(ProvenTest):
         if wrong:
             end = replace(self.job_end(), nodes=())  # which may be thousands
             wrong += [
-                f"{end.name}: {sentence.rstrip('.')}" for sentence in batch.judge(end)
+                f"{end.name}: {clause(sentence)}" for sentence in batch.judge(end)
             ] + self.error_sentences()
         nodes = node_answers.of_job(nodes, there)
         odd = node_judgement.judge(

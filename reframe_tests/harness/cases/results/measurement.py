@@ -36,7 +36,6 @@ from .error_excerpt import excerpt, explain
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: In a rank's evidence: it called MPI_Finalize.
-_FINALIZED = re.compile(r'"finalized": *true')
 #: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3,
 #: src/pm/hydra/mpiexec/pmiserv_cb.c and lib/utils/signals.c; Intel MPI 2021 alike): the benchmark
 #: printed nothing after it.
@@ -70,6 +69,8 @@ class JobOutcome:
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
     :param heard: what each repeat of each launch left.
+    :param checked: the note on the check of received data, and ``unchecked`` that there was none;
+        both are among the evidence's notes.
     :param network: where nothing was forced, what was taken (:attr:`traffic.Choice.network`).
     """
 
@@ -79,6 +80,8 @@ class JobOutcome:
     evidence: Evidence | None = None
     network: str = ""
     heard: list[LaunchEvidence] = field(default_factory=list)
+    checked: str = ""
+    unchecked: str = ""
 
     def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote
@@ -183,7 +186,6 @@ def evaluate(
     outcome = JobOutcome(repeats)
     end = end or batch.JobEnd()
     set_aside = Counter[str]()
-    checked = ""
     outcome.add(end.name, WHOLE_JOB, MISSING, batch.judge(end))
     outcome.add(end.name, WHOLE_JOB, *judge_modules(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
@@ -225,7 +227,7 @@ def evaluate(
         if launch.checks_data:
             wrong, broken = data_check.judge(printed, condition.ranks)
             outcome.add(launch.name, where, CONTRADICTED, wrong)
-            checked = data_check.summarise(printed, condition.fabric.memory, launches)
+            outcome.checked = data_check.summarise(printed, condition.fabric.memory, launches)
         elif launch.expected:
             source = files.result if launch.result else files.output
             seconds = times.get((launch.name, repeat))
@@ -289,12 +291,15 @@ def evaluate(
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = list(evidence.notes)
     if timed := [launch for launch in launches if launch.expected]:
-        unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
-        compared = all(launch.compares_data for launch in timed)
-        notes.append(
-            checked
-            or ("received data were compared while they were timed" if compared else unchecked)
-        )
+        if outcome.checked:
+            notes.append(outcome.checked)
+        elif all(launch.compares_data for launch in timed):
+            notes.append("received data were compared while they were timed")
+        else:
+            outcome.unchecked = (
+                f"received data are not checked: {condition.stack.name} has no mpi4py"
+            )
+            notes.append(outcome.unchecked)
     if set_aside:
         notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()
@@ -337,8 +342,8 @@ def _judge_end(
     description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
-    ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
-    if not ranks:
+    ranks, damaged = rank_records.read_all(directory / files.evidence)
+    if not (ranks or damaged):
         error_text = f"; it said: {error}" if error else ""
         return f"{description}; no rank left evidence, so none got through MPI_Init{error_text}."
     text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
@@ -346,7 +351,7 @@ def _judge_end(
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     description += f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
     # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
-    finalized = sum(bool(_FINALIZED.search(text)) for text in ranks)
+    finalized = sum(rank.finalize is not None for rank in ranks)
     return description + (
         f"; {finalized} of its ranks had called MPI_Finalize by then." if finalized else "."
     )

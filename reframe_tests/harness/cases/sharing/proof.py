@@ -22,10 +22,6 @@ from ..results import measurement
 from ..results.measurement import JobOutcome
 from .shared_node import SHARED, SharedNode, name_of
 
-#: How the note on a job's check of received data begins, and that on a job
-#: without one; here one program has it for all.
-_CHECKED = "received data compared"
-_UNCHECKED = "received data are not checked"
 #: Share of its measured time that a program must have had all others beside it. Programs meet
 #: before each section and go on within milliseconds of each other; below this share, a ratio of
 #: shared to alone is too much that of a program alone.
@@ -207,13 +203,14 @@ def evaluate(
     whole.samples += ratios(whole.samples)
     # The first program's facts of node and library, the ranks of all
     # programs, and what was found of them together.
-    if evidence := [part.evidence for part in outcomes if part.evidence]:
-        everywhere = set.intersection(*(set(part.notes) for part in evidence))
+    heard = [(part, part.evidence) for part in outcomes if part.evidence]
+    if evidence := [own for _, own in heard]:
+        everywhere = set.intersection(*(set(own.notes) for own in evidence))
         notes = [
-            note if note in everywhere or note.startswith(_CHECKED) else f"program {number}: {note}"
-            for number, part in enumerate(evidence, 1)
-            for note in part.notes
-            if not note.startswith(_UNCHECKED)
+            note if note in everywhere or note == part.checked else f"program {number}: {note}"
+            for number, (part, own) in enumerate(heard, 1)
+            for note in own.notes
+            if note != part.unchecked  # one program checks the data for all
         ]
         whole.join(evidence[0], evidence, [*unaware, *notes], ranks=tuple(rows))
     return whole

@@ -21,6 +21,7 @@ from ...evidence import data_check
 from ...machine import placement
 from ...machine.fabric import Fabric
 from ...mpis import registry as mpis
+from ...printable import clause
 from ...sites import site
 from ...stacks.stack import Stack
 from ...suites import catalogue, side_by_side
@@ -120,7 +121,7 @@ class SharingTest(MaintenanceTest):
                 point["pinning"], policies, point["programs"], ppn, topology
             )
         except (BadInput, NotMeasured) as reason:
-            return str(reason).rstrip(".")
+            return clause(reason)
         return (
             ""
             if same == point["pinning"]

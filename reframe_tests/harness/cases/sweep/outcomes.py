@@ -25,9 +25,6 @@ from .variants import TUNED, Variant
 #: What became of an algorithm.
 MEASURED = "measured"
 REFUSED = "refused"
-#: Beginning of the note on a job's check of received data, and that on a
-#: job without one; here one launch has it for all.
-_UNCHECKED = "received data are not checked"
 #: Judges some launches under a condition, started so many times each
 #: (:func:`results.measurement.evaluate`).
 Judge = Callable[[Condition, Sequence[Launch], int], JobOutcome]
@@ -87,7 +84,7 @@ def evaluate(
         for part in outcomes
         if part.evidence
         for note in part.evidence.notes
-        if not note.startswith(_UNCHECKED)
+        if note != part.unchecked  # one launch checks the data for all
     ]
     notes += [
         f"{word} is not measured: {row['why']}"

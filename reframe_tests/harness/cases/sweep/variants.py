@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...mpis.tuning.model import DEFAULT, Compilation, Tuning, check_words
+from ...printable import clause
 from ...suites import algorithms
 from ...suites.catalogue import Launch
 from ...vocabulary import BadInput, NotMeasured
@@ -126,7 +127,7 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
     try:
         control = tuning.find(collective)
     except BadInput as none:
-        raise NotMeasured(str(none).rstrip(".")) from None
+        raise NotMeasured(clause(none)) from None
     if not asked:
         return [Wish(DEFAULT), *(Wish(algorithm.word) for algorithm in control.algorithms)]
     wishes = Wish.parse(asked)

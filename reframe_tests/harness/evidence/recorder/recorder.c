@@ -11,9 +11,12 @@
  * Without them, or where they make no sense, rank and size are null, with the reason ("world_unknown"), and the library, the
  * CPUs and the counters are recorded as ever.
  *
- * One JSON file per rank, <directory>/<host>.<pid>.json, written when MPI_Init has returned ("finalized": false) and
- * replaced when MPI_Finalize is called. Between the two snapshots nothing of this library runs. A program that never
- * calls MPI_Init writes nothing. Every failure is silent: a missing file is the failure, and the reader reports it.
+ * One file of JSON lines per node, <directory>/<host>.<kernel's boot>.jsonl. A rank appends a line when MPI_Init has returned
+ * ("finalized": false) and another when MPI_Finalize is called, with what is new by then. Each line is one write with O_APPEND,
+ * which the kernel of the node keeps whole and apart from those of other ranks, also on NFS and Lustre, where other nodes write
+ * other files; it begins with a line end, so that one that a full disk cut damages no other. Between the two snapshots nothing of
+ * this library runs. A program that never calls MPI_Init writes nothing. Every failure is silent: a missing line is the failure,
+ * and the reader reports it.
  *
  * The C entry points are wrapped under both names (MPI_ and PMPI_), because Fortran 2008 bindings and statically linked
  * profilers call the PMPI_ one; whichever is entered first records. No mpi.h is needed: one binary serves every MPI.
@@ -521,7 +524,8 @@ static void put_first_set(struct text *out, const char *member, const char *list
     }
 }
 
-static void put_identity(struct text *out)
+/* What both lines of a rank have. */
+static void put_process(struct text *out)
 {
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
@@ -529,6 +533,10 @@ static void put_identity(struct text *out)
     put_string(out, host);
     put_member(out, "pid");
     put(out, "%ld", (long)getpid());
+}
+
+static void put_identity(struct text *out)
+{
     put_member(out, "executable");
     put_path(out, "/proc/self/exe");
     put_member(out, "executable_bytes");
@@ -1312,7 +1320,7 @@ static void put_snapshot(struct text *out, bool at_start, bool with_links)
 }
 
 static const char *directory; /* NULL: nobody asked, stay out of the way */
-static struct text load, facts, start;
+static struct text load, identity, facts, start;
 static pid_t recorded_process; /* a child forked later is not the rank */
 static atomic_int entered, leaving;
 static atomic_int open_count; /* worlds and sessions that were begun and not ended */
@@ -1329,36 +1337,34 @@ __attribute__((constructor)) static void notice_load(void)
     errno = saved;
 }
 
-/* Writes the record under a temporary name and moves it in place, so that no reader sees half of it. */
+/* Appends what is known at the start (end is NULL), or what has become known at the end. */
 static void write_record(const struct text *end)
 {
-    char host[HOST_NAME_MAX + 1] = "", path[PATH_MAX], part[PATH_MAX];
+    char host[HOST_NAME_MAX + 1] = "", path[PATH_MAX];
+    char *boot = read_line("/proc/sys/kernel/random/boot_id");
     struct text out = {0};
     gethostname(host, sizeof host - 1);
-    int length = snprintf(path, sizeof path, "%s/%s.%ld.json", directory, host, (long)getpid());
-    int room = snprintf(part, sizeof part, "%s/.%s.%ld.part", directory, host, (long)getpid());
-    put(&out, "{\"format\":%d,\"finalized\":%s", FORMAT, end ? "true" : "false");
-    const struct text *parts[] = {&load, &facts, &start, end};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i]) {
-            put_bytes(&out, ",", 1);
-            put_bytes(&out, parts[i]->data ? parts[i]->data : "", parts[i]->length);
-            out.bad |= parts[i]->bad || !parts[i]->length;
-        }
-    put(&out, "}\n");
-    if (!out.bad && length > 0 && length < PATH_MAX && room > 0 && room < PATH_MAX) {
-        int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        bool whole = file >= 0;
-        for (size_t done = 0; whole && done < out.length;) {
-            ssize_t count = write(file, out.data + done, out.length - done);
-            whole = count > 0 || (count < 0 && errno == EINTR);
-            done += count > 0 ? (size_t)count : 0;
-        }
-        if (file >= 0 && close(file))
-            whole = false;
-        if (file >= 0 && (!whole || rename(part, path)))
-            unlink(part);
+    int length = snprintf(path, sizeof path, "%s/%s.%.8s.jsonl", directory, host, boot ? boot : "");
+    put(&out, "\n{\"format\":%d,\"finalized\":%s", FORMAT, end ? "true" : "false");
+    const struct text *known[] = {&load, &facts, &start}, *new[] = {&identity, &start, end};
+    for (size_t i = 0; i < 3; i++) {
+        const struct text *part = end ? new[i] : known[i];
+        put_bytes(&out, ",", 1);
+        put_bytes(&out, part->data ? part->data : "", part->length);
+        out.bad |= part->bad || !part->length;
     }
+    put(&out, "}\n");
+    if (!out.bad && length > 0 && length < PATH_MAX) {
+        int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (file >= 0) {
+            ssize_t count; /* one write: the rest of one that was cut would stand behind another rank's line */
+            do
+                count = write(file, out.data, out.length);
+            while (count < 0 && errno == EINTR);
+            close(file);
+        }
+    }
+    free(boot);
     free(out.data);
 }
 
@@ -1384,6 +1390,8 @@ static void record_start(bool world)
     }
     int saved = errno;
     recorded_process = getpid();
+    put_process(&identity);
+    put_process(&facts);
     put_identity(&facts);
     put_library(&facts, world);
     put_environment(&facts);
