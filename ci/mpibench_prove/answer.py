@@ -26,6 +26,7 @@ from .launch import RecordedRun, why_none
 
 #: Networks, nodes and libraries that a line names.
 FEW = 4
+NOTHING_COUNTS = "no interface or port here counts what is sent"
 #: Exit status of a run that is not what was expected.
 CONTRADICTED = 3
 
@@ -34,6 +35,8 @@ class NetworkUse(msgspec.Struct, frozen=True):
     """Bytes that left the nodes by a network, by the kernel's counters.
 
     :param by_ranks_bytes: of these, what the ranks' own TCP sockets sent.
+    :param counted_by: another one that counts these bytes, too, as bonds and RDMA ports do; or
+        empty.
     :param rate_gbit_per_s: of its links; null where they say none, or one that is nobody's
         (:func:`link_state.is_physical`).
     :param kernel: it is an interface of the kernel's network stack, and no RDMA port.
@@ -42,6 +45,7 @@ class NetworkUse(msgspec.Struct, frozen=True):
     name: str
     sent_bytes: int
     by_ranks_bytes: int
+    counted_by: str
     rate_gbit_per_s: float | None
     kernel: bool
 
@@ -50,8 +54,9 @@ class NodeCores(msgspec.Struct, frozen=True):
     """Where the kernel lets the ranks of a node run.
 
     :param bound: not all may run on every CPU that the node leaves to the job.
-    :param own: no two may run on one core; null where that is not known, because the node's CPUs
-        are threads of cores (SMT) and nothing says of which.
+    :param own: no two may run on one core, ranks of other launches meanwhile included; null where
+        that is not known, because the node's CPUs are threads of cores (SMT) and the kernel does
+        not say of which.
     :param least: CPUs of the rank with the fewest; ``most``: of that with the most.
     """
 
@@ -71,7 +76,7 @@ class NodeCores(msgspec.Struct, frozen=True):
         each = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
         whose = {
             True: "of its own",
-            False: "that others use, too",
+            False: "whose cores others use, too",
             None: "of its own, maybe threads of one core,",
         }
         return (
@@ -111,6 +116,16 @@ class LaunchProof(msgspec.Struct, frozen=True):
     gpus: list[str]
     problems: list[str]
     notes: list[str]
+
+    @property
+    def wires(self) -> list[NetworkUse]:
+        """Networks, none of which counts what another counts."""
+        return [one for one in self.networks if not one.counted_by]
+
+    def of_ranks(self, one: NetworkUse) -> int:
+        """The most that ranks sent by it; where others sent as well, their sockets say it."""
+        known = one.kernel and self.tcp_known
+        return min(one.by_ranks_bytes, one.sent_bytes) if known else one.sent_bytes
 
 
 class Expectation(msgspec.Struct, frozen=True):
@@ -152,7 +167,7 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     :param expected: words of ``--expect``, checked by :func:`check_words`.
     :param bytes_from: fewer bytes between nodes are no traffic of the program.
     """
-    launches = [_launch(ranks) for ranks in run.launches]
+    launches = [_launch(ranks, _beside(ranks, run.launches)) for ranks in run.launches]
     problems = list(run.damaged)
     if not launches:
         problems.insert(0, f"No rank left a record: {why_none(run.words, run.status)}.")
@@ -162,7 +177,27 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     return RunProof(list(run.words), run.status, launches, problems, expectations)
 
 
-def _launch(ranks: Sequence[RankEvidence]) -> LaunchProof:
+def _beside(
+    ranks: Sequence[RankEvidence], launches: Sequence[Sequence[RankEvidence]]
+) -> dict[str, list[RankEvidence]]:
+    """Ranks of other launches that ran at the same time, by node."""
+    return {
+        host: [
+            one
+            for other in launches
+            if other is not ranks
+            for one in other
+            if one.host == host
+            and one.init.monotonic_ns <= max(rank.last.monotonic_ns for rank in there)
+            and one.last.monotonic_ns >= min(rank.init.monotonic_ns for rank in there)
+        ]
+        for host, there in by_host(ranks).items()
+    }
+
+
+def _launch(
+    ranks: Sequence[RankEvidence], beside: Mapping[str, Sequence[RankEvidence]]
+) -> LaunchProof:
     size = ranks[0].size
     hosts = by_host(ranks)
     nodes = traffic.node_traffic(ranks)
@@ -171,7 +206,12 @@ def _launch(ranks: Sequence[RankEvidence]) -> LaunchProof:
         key = (_banner(rank), rank.library or "an unknown file")
         libraries[key] = libraries.get(key, 0) + 1
     problems = [problem for node in nodes for problem in node.problems]
-    if size is None or any(rank.rank is None for rank in ranks):
+    if size == 1 < len(ranks):
+        problems.append(
+            f"{len(ranks)} processes are MPI worlds of one rank each: launcher and MPI library do "
+            f"not speak the same PMI{_spoken(ranks[0])}."
+        )
+    elif size is None or any(rank.rank is None for rank in ranks):
         problems.append(
             "no launcher told the ranks their number and how many they are, so that nobody knows "
             "whether some are missing: start them with one that is described "
@@ -184,10 +224,10 @@ def _launch(ranks: Sequence[RankEvidence]) -> LaunchProof:
         )
     if lost := [rank for rank in ranks if not rank.finalize]:
         problems.append(
-            f"{name_ranks(lost)} never called MPI_Finalize, so nothing is known of what they sent."
+            f"{name_ranks(lost)} never called MPI_Finalize, or had no room to write that, so "
+            "nothing is known of what they sent."
         )
-    if len(libraries) > 1:
-        problems.append("the ranks do not all run the same MPI library.")
+    several = ["the ranks do not all run the same MPI library."] * (len(libraries) > 1)
     inside = sum(node.sent_by_ranks.get(traffic.LOOPBACK, 0) for node in nodes)
     return LaunchProof(
         program=ranks[0].executable,
@@ -202,12 +242,12 @@ def _launch(ranks: Sequence[RankEvidence]) -> LaunchProof:
         tcp_known=bool(nodes) and all(node.ranks_known for node in nodes),
         seconds=max((rank.seconds for rank in ranks if rank.seconds), default=None),
         settings=traffic.chosen_by(ranks).strip(" ()"),
-        cores=[_cores(host, there) for host, there in hosts.items()],
+        cores=[_cores(host, there, beside[host]) for host, there in hosts.items()],
         placement=checks.check_placement(ranks, "default"),
         memory=list(_memory(ranks)),
         gpus=[text for rank in gpu_use.rows_of(ranks) for text in _gpu(rank)],
         problems=problems,
-        notes=checks.disturbances(ranks),
+        notes=[*several, *checks.check_clocks(ranks), *checks.disturbances(ranks)],
     )
 
 
@@ -225,10 +265,22 @@ def _family(rank: RankEvidence) -> str:
         return ""
 
 
+def _spoken(rank: RankEvidence) -> str:
+    """What Slurm has to be told for a library, in brackets; empty where that is not known."""
+    pmi = mpis.find(_family(rank)).pmi if _family(rank) else ""
+    return f" (Slurm: srun --mpi={pmi})" * bool(pmi)
+
+
 def _networks(
     ranks: Sequence[RankEvidence], nodes: Sequence[traffic.NodeTraffic]
 ) -> list[NetworkUse]:
-    sent = traffic.each_wire_once(traffic.total_sent(nodes), nodes)
+    sent = traffic.total_sent(nodes)
+    once = traffic.each_wire_once(sent, nodes)
+    same = {
+        name: {name, *(other for node in nodes for other in node.same_wire.get(name, ()))}
+        for name in sent
+    }
+    by = {name: next((one for one in once if name in same[one]), None) for name in sent}
     own: dict[str, int] = {}
     for node in nodes:
         for name, count in node.sent_by_ranks.items():
@@ -239,9 +291,16 @@ def _networks(
             if link_state.is_physical(rank, name) and (rate := _rate(link)):
                 rates[name] = rate
     networks = [
-        NetworkUse(name, count, own.get(name, 0), rates.get(name), "/" not in name)
+        NetworkUse(
+            name,
+            count,
+            sum(own.get(other, 0) for other in same[name]),
+            "" if name in once else kept,
+            rates.get(name),
+            "/" not in name,
+        )
         for name, count in sent.items()
-        if name != traffic.LOOPBACK and count
+        if name != traffic.LOOPBACK and (kept := by[name])
     ]
     return sorted(networks, key=lambda one: -one.sent_bytes)
 
@@ -266,13 +325,16 @@ def _uncounted(nodes: Sequence[traffic.NodeTraffic]) -> list[str]:
     )
 
 
-def _cores(host: str, ranks: Sequence[RankEvidence]) -> NodeCores:
+def _cores(host: str, ranks: Sequence[RankEvidence], beside: Sequence[RankEvidence]) -> NodeCores:
     first = ranks[0]
     sets = [rank.init.cpus for rank in ranks]
     every = frozenset[int]().union(*sets)
     left = (first.cpuset or first.online) & first.online
-    apart = sum(map(len, sets)) == len(every)
-    threads = len(ranks) > 1 and first.kernel.get("smt_active") != "0"
+    cores = [rank.init.siblings or rank.init.cpus for rank in ranks]
+    used = frozenset[int]().union(*cores)
+    apart = sum(map(len, cores)) == len(used) and not any(used & rank.init.cpus for rank in beside)
+    unknown = any(rank.init.siblings is None for rank in ranks)
+    threads = unknown and len(ranks) + len(beside) > 1 and first.kernel.get("smt_active") != "0"
     return NodeCores(
         host=host,
         ranks=len(ranks),
@@ -327,8 +389,9 @@ def _lines(launch: LaunchProof) -> Iterator[str]:
         who = "all ranks" if count == launch.ranks else plural(count, "rank")
         yield f"library: {banner}, {path}, in {who}"
     if len(launch.nodes) > 1:
-        sent = "; ".join(map(_network, launch.networks[:FEW]))
-        yield f"between nodes: {sent or 'no interface or port here counts what is sent'}"
+        used = [one for one in launch.wires if one.sent_bytes] or launch.wires
+        sent = "; ".join(map(_network, used[:FEW]))
+        yield f"between nodes: {sent or NOTHING_COUNTS}"
     if launch.uncounted:
         yield f"not countable here: {', '.join(launch.uncounted[:FEW])}"
     if len(launch.nodes) < launch.ranks:
@@ -374,9 +437,7 @@ def _of_each(
     def judged(word: str, launches: Sequence[LaunchProof], bytes_from: int) -> Expectation:
         judgements = [judge(word.partition("=")[2], launch, bytes_from) for launch in launches]
         whole = [
-            (None, "ranks are missing or did not end")
-            if holds and launch.problems
-            else (holds, why)
+            (None, launch.problems[0].rstrip(".")) if holds and launch.problems else (holds, why)
             for launch, (holds, why) in zip(launches, judgements, strict=True)
         ]
         order = sorted(whole, key=lambda one: {False: 0, None: 1, True: 2}[one[0]])
@@ -388,32 +449,35 @@ def _of_each(
 
 def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | None, str]:
     """``shm``: one node and no TCP; ``tcp``: the ranks' sockets sent most; else a device."""
-    sent = sum(one.sent_bytes for one in launch.networks)
-    own = sum(one.by_ranks_bytes for one in launch.networks)
+    sent = sum(map(launch.of_ranks, launch.wires))
+    own = sum(one.by_ranks_bytes for one in launch.wires)
     if name == "shm" and len(launch.nodes) > 1:
         return False, f"the ranks are on {len(launch.nodes)} nodes"
     if launch.uncounted:
         return None, f"{', '.join(launch.uncounted[:FEW])}: what it sends is counted by nobody here"
-    if name in ("shm", "tcp") and not launch.tcp_known:
-        return None, "not all sockets of the ranks could be counted"
+    blind = None, "not all sockets of the ranks could be counted"
     if name == "shm":
         tcp = launch.inside_tcp_bytes
-        rdma = sum(one.sent_bytes for one in launch.networks if not one.kernel)
+        rdma = sum(one.sent_bytes for one in launch.wires if not one.kernel)
         text = f"{format_bytes(tcp)} went over TCP and {format_bytes(rdma)} by RDMA ports"
-        return max(tcp, rdma) < bytes_from, f"{text} inside the node"
+        little = tcp < bytes_from and rdma < bytes_from
+        return blind if little and not launch.tcp_known else (little, f"{text} inside the node")
     if len(launch.nodes) == 1:
         return None, "all ranks are on one node, so nothing had to leave it"
-    if sent < bytes_from:
-        return None, f"only {format_bytes(sent)} left the nodes; --bytes-from says what counts"
+    if sent < bytes_from or not sent:
+        text = f"only {format_bytes(sent)} of the ranks left the nodes"
+        return None, f"{text}; --bytes-from says what counts"
     if name == "tcp":
-        return own > sent / 2, f"{format_bytes(own)} of {format_bytes(sent)} was the ranks' TCP"
-    mine = sum(one.sent_bytes for one in launch.networks if name in (one.name, _device(one.name)))
-    most = launch.networks[0]
-    why = (
-        f"{format_bytes(mine)} of {format_bytes(sent)} went by {name}"
-        if mine >= sent / 2
-        else f"{format_bytes(most.sent_bytes)} of {format_bytes(sent)} went by {most.name}"
-    )
+        most = own > sent / 2
+        text = f"{format_bytes(own)} of {format_bytes(sent)} was the ranks' TCP"
+        return blind if not most and not launch.tcp_known else (most, text)
+    asked = [one for one in launch.networks if name in (one.name, _device(one.name))]
+    mine = sum(map(launch.of_ranks, asked))
+    first = max(launch.wires, key=launch.of_ranks)
+    why = f"{format_bytes(mine)} of {format_bytes(sent)} went by {name}"
+    why += ", which no node has" * (not asked)
+    if mine < sent / 2 and first not in asked:
+        why += f", {format_bytes(launch.of_ranks(first))} by {first.name}"
     return mine >= sent * (1 - 2 * traffic.OTHER_FRACTION), why
 
 
@@ -425,8 +489,12 @@ def _no_ethernet(_: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | N
     if len(launch.nodes) == 1:
         return True, "all ranks are on one node"
     if not launch.networks:
-        return None, "no interface or port here counts what is sent"
-    kernel = [one for one in launch.networks if one.kernel]
+        return None, NOTHING_COUNTS
+    kernel = [
+        one
+        for one in launch.networks
+        if one.kernel and one.sent_bytes and (not one.counted_by or "/" in one.counted_by)
+    ]
     count = sum(one.sent_bytes for one in kernel)
     names = ", ".join(one.name for one in kernel[:FEW]) or "the kernel's interfaces"
     return count < bytes_from, f"{format_bytes(count)} left the nodes by {names}"

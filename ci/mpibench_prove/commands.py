@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from mpibench import whole_file
+from mpibench import exit_status, whole_file
 from mpibench_prove import BYTES_FROM, FORMS
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.vocabulary import BadInput
@@ -37,7 +38,10 @@ def prove(
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all that is known here.")
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", dir_okay=False, help="Write all that is known here."
+        ),
     ] = None,
     bytes_from: Annotated[
         int,
@@ -69,13 +73,19 @@ def prove(
     if not words:
         raise BadInput("bad-option", "there is no command: mpibench prove -- mpirun -n 2 ./app.")
     answer.check_words(expect or ())
+    if json and not os.access(json if json.exists() else json.parent, os.W_OK):
+        raise BadInput("cannot-write", f"{json}: it cannot be written, or has no folder (--json).")
     run = launch.run(words, dir, keep=keep)
     proof = answer.prove(run, expect or (), bytes_from)
     for line in proof.lines():
         typer.echo(printable(f"prove: {line}"), err=True)
     if keep:
         typer.echo(printable(f"prove: records: {run.folder}"), err=True)
+    status = proof.status
     if json:
-        with whole_file.replacing(json) as partial:
-            partial.write_bytes(msgspec.json.format(msgspec.json.encode(proof)) + b"\n")
-    raise typer.Exit(proof.status)
+        try:
+            whole_file.write_text(json, msgspec.json.format(msgspec.json.encode(proof)).decode())
+        except OSError as error:
+            typer.echo(f"prove: {printable(str(json))}: {error.strerror}; not written.", err=True)
+            status = status or exit_status.BAD_INPUT
+    raise typer.Exit(status)

@@ -14,24 +14,28 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
-from reframe_tests.harness.evidence import rank_records, recorder
+from reframe_tests.harness.evidence import checks, rank_records, recorder
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Where the library is kept when it was built once; a folder of the user's own (XDG Base Directory
 #: Specification).
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpibench" / "recorder"
-#: Signals that end or tell a launcher something; a terminal's own (Ctrl-C) reach it anyway.
+#: Signals that end or tell a launcher something; a terminal sends its own (Ctrl-C) to it as well.
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 #: Variable of a batch system, whose ranks are those of the job step and no launch's inside it.
 _OF_JOB = ("SLURM_", "PBS_", "LSB_", "PJM_", "FLUX_")
+#: What ends a path in ``LD_PRELOAD``, or stands for another (``ld.so(8)``).
+UNLOADABLE = frozenset(" :$")
 #: Words of programs that run others inside a container.
 CONTAINERS = ("apptainer", "singularity", "podman", "docker", "enroot", "podman-hpc", "shifter")
 
@@ -78,6 +82,7 @@ def variables(
         "MPIBENCH_SIZE_VARIABLES": of_all(*(one.size for one in known)),
         "MPIBENCH_LOCAL_RANK_VARIABLES": of_all(*(one.local_rank for one in known)),
         "MPIBENCH_JOB_VARIABLES": ":".join(row.job for row in BATCH_SYSTEMS if row.job),
+        "MPIBENCH_WORLDS": ":".join(f"{key}={world}" for key, world in mpis.worlds().items()),
     }
     listed = [*filter(None, [environ.get("OMPI_MCA_mca_base_env_list", "")]), *given]
     return {**given, "OMPI_MCA_mca_base_env_list": ";".join(listed)}
@@ -93,19 +98,28 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
     """
     if not (shutil.which(words[0]) or Path(words[0]).is_file()):
         raise BadInput("tool-missing", f"{words[0]}: there is no such command; correct its name.")
-    nonce = secrets.token_hex(8)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=".mpibench-prove-", dir=place.resolve()))
-    except OSError as error:
+    place = place.resolve()
+    if UNLOADABLE & set(str(place)):
         raise BadInput(
-            "cannot-write",
-            f"{place}: {error.strerror}; give a folder that can be written and that all nodes "
-            "see (--dir).",
-        ) from None
+            "bad-option",
+            f"{place}: the loader (LD_PRELOAD) takes no path with a space, a colon or a dollar "
+            "sign; give another folder that all nodes see (--dir).",
+        )
+    nonce = secrets.token_hex(8)
+    built = recorder.build(CACHE)
+    folder: Path | None = None
     try:
-        library = Path(shutil.copy(recorder.build(CACHE), folder))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=".mpibench-prove-", dir=place))
+            library = Path(shutil.copy(built, folder))
+        except OSError as error:
+            raise BadInput(
+                "cannot-write",
+                f"{place}: {error.strerror}; give a folder that can be written and that all nodes "
+                "see (--dir).",
+            ) from None
         given = variables(library, folder, nonce, os.environ)
-        process = subprocess.Popen(words, env={**os.environ, **given})
+        process = subprocess.Popen(words, env={**os.environ, **given}, close_fds=False)
         with _forwarding(process):
             status = process.wait()
         return RecordedRun(
@@ -117,7 +131,7 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
     except OSError as error:
         raise BadInput("tool-failed", f"{words[0]}: {error.strerror or error}.") from None
     finally:
-        if not keep:
+        if folder and not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -130,13 +144,20 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
             process.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    before[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    of_terminal = signal.SIG_IGN if _at_terminal() else forward
+    before |= {number: signal.signal(number, of_terminal) for number in OF_TERMINAL}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _at_terminal() -> bool:
+    """Whether this process and the command are what a terminal sends its signals to."""
+    with suppress(OSError), Path("/dev/tty").open("rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 def _read(folder: Path, nonce: str) -> tuple[tuple[tuple[RankEvidence, ...], ...], tuple[str, ...]]:
@@ -146,33 +167,53 @@ def _read(folder: Path, nonce: str) -> tuple[tuple[tuple[RankEvidence, ...], ...
 
 
 def split(ranks: Sequence[RankEvidence]) -> tuple[tuple[RankEvidence, ...], ...]:
-    """Ranks by launch, the first to begin first.
+    """Ranks by launch, the first to begin first; worlds of one rank that a launcher meant to be
+    one world are one launch.
 
-    A number comes once in a launch, a world has one size, and on one node a rank began before those
-    of its launch had all ended. Of several launches that it may be of, the first of its program.
+    A number comes once in a launch, a world has one size, and on one node a process of a larger one
+    was loaded before those of its launch had all ended. Of several launches that it may be of, the
+    first of its program. Those of a node are put together first: clocks of nodes may differ.
     """
-    launches: list[list[RankEvidence]] = []
-    for rank in sorted(ranks, key=lambda one: one.init.realtime_ns):
-        fitting = [launch for launch in launches if _may_join(rank, launch)]
-        own = [launch for launch in fitting if launch[0].executable == rank.executable]
-        for launch in (*own, *fitting):
-            launch.append(rank)
-            break
-        else:
-            launches.append([rank])
+    parts = [
+        part
+        for there in checks.by_host(ranks).values()
+        for part in _joined([one] for one in sorted(there, key=lambda one: one.init.monotonic_ns))
+    ]
+    launches = _joined(sorted(parts, key=lambda part: part[0].init.realtime_ns))
     return tuple(
-        tuple(sorted(launch, key=lambda one: (one.rank is None, one.rank or 0)))
+        tuple(sorted(launch, key=lambda one: (_number(one) is None, _number(one) or 0)))
         for launch in launches
     )
 
 
-def _may_join(rank: RankEvidence, launch: Sequence[RankEvidence]) -> bool:
-    beside = [one.finalize for one in launch if one.host == rank.host]
+def _joined(parts: Iterable[list[RankEvidence]]) -> list[list[RankEvidence]]:
+    launches: list[list[RankEvidence]] = []
+    for part in parts:
+        fitting = [launch for launch in launches if _may_join(part, launch)]
+        own = [launch for launch in fitting if launch[0].executable == part[0].executable]
+        for launch in (*own, *fitting):
+            launch.extend(part)
+            break
+        else:
+            launches.append([*part])
+    return launches
+
+
+def _number(rank: RankEvidence) -> int | None:
+    """Ranks that are alone in their worlds are told apart as their launcher meant them."""
+    return rank.announced[0] if rank.size == 1 and rank.announced[0] is not None else rank.rank
+
+
+def _may_join(part: Sequence[RankEvidence], launch: Sequence[RankEvidence]) -> bool:
+    one, other = part[0], launch[0]
+    beside = [rank.finalize for rank in launch if rank.host == one.host]
     ended = max((end.monotonic_ns for end in beside if end), default=0)
+    there = {_number(rank) for rank in launch} - {None}
     return (
-        launch[0].size == rank.size
-        and (rank.rank is None or all(one.rank != rank.rank for one in launch))
-        and (not beside or None in beside or rank.init.monotonic_ns <= ended)
+        one.size == other.size
+        and (one.size != 1 or one.announced[1] == other.announced[1] != 1)
+        and all(_number(rank) not in there for rank in part)
+        and (one.size == 1 or not beside or None in beside or one.loaded_ns <= ended)
     )
 
 
@@ -211,5 +252,6 @@ def why_none(words: Sequence[str], status: int) -> str:
     ended = f" (the command ended with status {status}; see what it printed)" if status else ""
     return (
         f"no program got through MPI_Init{ended}, the launcher did not hand LD_PRELOAD on to the "
-        "ranks, or the ranks could not write to the folder: name one that all nodes share (--dir)"
+        "ranks (Slurm: --export=ALL does), or the ranks could not write to the folder: name one "
+        "that all nodes share (--dir)"
     )

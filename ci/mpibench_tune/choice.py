@@ -370,7 +370,7 @@ def _registered(name: str) -> Stack:
     stacks, problems = metadata.discover()
     found = next((stack for stack in stacks if stack.name == name), None)
     if found is None:
-        why = next((f" ({text})" for text in problems if name in text), "")
+        why = f" ({'; '.join(problems)})" if problems else ""
         raise BadInput(
             "unknown-name",
             f"stack {name!r} was measured and is not registered here{why}: build or register it "

@@ -21,6 +21,7 @@ from mpibench import whole_file
 from mpibench.judge import engine
 from mpibench.night import supervision
 from mpibench.store.sessions import Case, read_report
+from reframe_tests.harness.cases.sweep.outcomes import NOT_STARTED
 from reframe_tests.harness.cases.sweep.variants import Wish
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.samples import Sample
@@ -474,7 +475,7 @@ class Race:
             case = cases.get(collective)
             labels = case.condition.get("algorithms") if case else None
             for word, row in labels.items() if isinstance(labels, Mapping) else ():
-                if row.get("why") and "not started" not in str(row["why"]):
+                if row.get("why") and row.get("outcome") != NOT_STARTED:
                     self.state.refused.setdefault(collective, {})[word] = str(row["why"])
                 if row.get("messages"):
                     self.messages.setdefault(collective, {})[word] = row["messages"]

@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from mpibench.pages import session as report
-from mpibench.pages.pictures import BROWSERS
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import PROVEN, Evidence, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
+#: What a Chromium is called, as it may be installed.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _SIZES = [0, *(1 << power for power in range(23))]
 _REPEATS = 3
 _QUANTITIES = ("latency_us", "bandwidth_mb_per_s")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Escape sequences (ECMA-48, sections 5.3 to 5.6): control sequences such as colours, control
@@ -68,6 +68,12 @@ def one_line(text: str) -> str:
 def clause(sentence: object) -> str:
     """A sentence as part of another one: without the full stop at its end."""
     return str(sentence).rstrip(".")
+
+
+def few(names: Sequence[object], most: int = 3, between: str = ", ") -> str:
+    """Some names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{between.join(map(str, names[:most]))}{more}"
 
 
 def plural(count: int, word: str) -> str:

@@ -413,17 +413,10 @@ def compare(
         typer.Option(help="What may differ: nodelist, placement or suites; repeatable."),
     ] = None,
     history: History = None,
-    kiviat_bytes: Annotated[
-        list[int] | None,
-        typer.Option(help="Message sizes of the Kiviat charts; default: 32, 1048576."),
-    ] = None,
     out: Annotated[
         Path,
         typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves."),
     ] = RESULTS / "compare.html",
-    pictures: Annotated[
-        Path | None, typer.Option(help="Folder for all charts as SVG and PNG.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare two stacks (or fabrics, ppn, pinnings, sessions) on equal nodes
@@ -478,12 +471,6 @@ def compare(
         values = pl.concat(named)
     else:
         values = store.select(store.system_of(system), sessions, where=where).values
-    sizes = kiviat_bytes or comparison.KIVIAT_BYTES
-    write(out, comparison.page(result, values, sizes), err=as_json)
-    if pictures:
-        from mpibench.pages import pictures as drawing
-
-        saved = drawing.save(comparison.drawings(values, by, sizes), pictures)
-        typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=as_json)
+    write(out, comparison.page(result, values), err=as_json)
     if as_json:
         say_json(comparison.as_data(result))

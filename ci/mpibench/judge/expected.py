@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.printable import clause, first_line
+from reframe_tests.harness.printable import clause, few, first_line
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -364,10 +364,8 @@ def missing_planned(
         jobs: dict[CoverageKey, list[str]] = {}
         for case, why in cases:
             jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
-        lines += [f"{head}: {job}: {record.few(names)}{remedy}" for job, names in jobs.items()]
-    return lines, [
-        f"planned and skipped, never proven here: {record.few(skipped)}"
-    ] if skipped else []
+        lines += [f"{head}: {job}: {few(names)}{remedy}" for job, names in jobs.items()]
+    return lines, [f"planned and skipped, never proven here: {few(skipped)}"] if skipped else []
 
 
 #: Fields of a place that is one test: what a job measures.
@@ -988,10 +986,9 @@ def _lost(
             )
             names |= {f"{row['benchmark']}{part and f' ({part})'}"} if row["benchmark"] else set()
         under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
-        more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
         last = max(rows, key=lambda row: row["started"])
         lines.append(
-            f"{job}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes "
+            f"{job}: not proven at {few(under, MOST_CONDITIONS)} (nodes x processes "
             f"per node, pinning){': ' + ', '.join(sorted(names)) if names else ''}; last proven "
             f"{last['started']:%Y-%m-%d} in session {last['session'][:8]}"
         )

@@ -32,7 +32,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import asdict
 
-from reframe_tests.harness.printable import first_line, plain_data, plural
+from reframe_tests.harness.printable import clause, first_line, plain_data, plural
 from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
@@ -539,9 +539,7 @@ def _drift(
         watched = drift.watch(store, system, selector=",".join(series), recent=recent)
     except drift.NothingJudged as nothing:
         return Check(
-            answers.DriftCounts(
-                text=f"drift: not looked for, because {str(nothing).removesuffix('.')}"
-            )
+            answers.DriftCounts(text=f"drift: not looked for, because {clause(nothing)}")
         ), []
     history = watched.history
     events = watched.events

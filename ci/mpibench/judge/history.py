@@ -25,7 +25,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import plural
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
 
@@ -309,8 +309,6 @@ MOST_SESSIONS = WINDOW + ASKED
 OLDER = f"older than the newest {MOST_SESSIONS}"
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
-#: Names in one sentence.
-MOST_NAMES = 3
 
 
 class Stratum(answers.StackHistory):
@@ -391,10 +389,7 @@ class Past:
         names: dict[str, list[str]] = {}
         for stratum in self.strata:
             names.setdefault(stratum.found, []).append(stratum.name)
-        lines = []
-        for found, of in names.items():
-            more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
-            lines.append(f"history of {'; '.join(of[:MOST_NAMES])}{more}: {found}")
+        lines = [f"history of {few(of, between='; ')}: {found}" for found, of in names.items()]
         return [*lines, *self.left_out]
 
 

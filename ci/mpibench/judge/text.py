@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from reframe_tests.harness.printable import first_line, plural
+from reframe_tests.harness.printable import few, first_line, plural
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.vocabulary import QUANTITIES
 
@@ -204,8 +204,7 @@ def _names(cases: pl.DataFrame) -> str:
         f"{name} [{stack}]"
         for name, stack in cases.select("name", "stack").unique(maintain_order=True).iter_rows()
     ]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"
+    return few(names, MOST_NAMES)
 
 
 def _cases_of(name: str, selection: Selection) -> str:

@@ -383,15 +383,13 @@ def _difference(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
-#: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.
+#: Sizes in bytes of the Kiviat charts, as in the 2011 white paper, and of pinning maps.
 KIVIAT_BYTES = (32, 1 << 20)
 
 
-def drawings(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go.Figure]:
-    """All pictures, the condensed ones first.
-
-    :param sizes: in bytes, of the Kiviat charts and of the maps of pinning x ppn.
-    """
+def _drawings(values: pl.DataFrame, subject: str) -> list[go.Figure]:
+    """All charts, the condensed ones first."""
+    sizes = KIVIAT_BYTES
     kiviats = [figure for size in sizes if (figure := figures.kiviat(values, subject, size))]
     maps = [figure for size in sizes for figure in figures.pinning_maps(values, size)]
     return [
@@ -402,9 +400,7 @@ def drawings(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[g
     ]
 
 
-def page(
-    comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES
-) -> str:
+def page(comparison: Comparison, values: pl.DataFrame) -> str:
     subject = comparison.subject
     names = (comparison.first, comparison.second)
     now = datetime.now(timezone.utc)
@@ -437,7 +433,7 @@ def page(
             "Sessions and what is not equal or not compared",
             [Block("items", [*meant, *notes(comparison)])],
         ),
-        ("Charts", [Block("charts", drawings(values, subject, kiviat_bytes))]),
+        ("Charts", [Block("charts", _drawings(values, subject))]),
         ("Curves by band of sizes", tables(of_band, (4, 5), comparison.bands, _band_cells)),
         (
             f"Which {subject} for which call and size",

@@ -22,7 +22,7 @@ from pathlib import Path
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
-from reframe_tests.harness.printable import clause
+from reframe_tests.harness.printable import clause, few
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -772,14 +772,10 @@ def _try(
     """
     libraries, missing = list_needs(path, metadata.enter(stack, environ))
     absent = [soname for soname, resolved in libraries.items() if not resolved]
-
-    def listed(names: Sequence[str]) -> str:
-        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
     if absent:
-        return f"it needs {listed(absent)}, which is not found", ""
+        return f"it needs {few(absent)}, which is not found", ""
     if missing:
-        return f"it needs {listed(missing)}, which {stack.library} does not have", ""
+        return f"it needs {few(missing)}, which {stack.library} does not have", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
     if not loaded:
         return "it is linked with no MPI library known here", ""

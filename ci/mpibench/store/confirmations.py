@@ -30,7 +30,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import few, one_line
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
@@ -130,8 +130,7 @@ class MeasuredOn:
 def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
     """Some nodes; of many those first that the others are not."""
     ordered = sorted(nodes, key=lambda name: (len(nodes) > FEW_NODES and name in others, name))
-    more = f" and {len(ordered) - FEW_NODES} more" if len(ordered) > FEW_NODES else ""
-    return f"{', '.join(ordered[:FEW_NODES])}{more}" if ordered else "nodes that nothing names"
+    return few(ordered, FEW_NODES) or "nodes that nothing names"
 
 
 def withdrawn_first(session: str) -> str:

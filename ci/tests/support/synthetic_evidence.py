@@ -15,6 +15,7 @@ from synthetic_stack import made_stack
 
 SNAPSHOT: dict[str, Any] = {
     "cpus": "0",
+    "siblings": "0",
     "cpu": 0,
     "numa_node": 0,
     "threads": [],
@@ -36,6 +37,7 @@ DOCUMENT: dict[str, Any] = {
     "load": {"parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3"},
     "host": "c1",
     "pid": 100,
+    "loaded_ns": 900_000_000,
     "executable": "/opt/imb/IMB-MPI1",
     "executable_bytes": 1000,
     "nonce": "k.1",

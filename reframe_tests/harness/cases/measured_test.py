@@ -115,8 +115,8 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         point = {name: getattr(self, name) for name in type(self).param_space.params}
         self.tags, self._where = self.tags_of(point), self.places(point)
         self.valid_systems = list(self._where.partitions)
-        for place, why in self._where.left_out:
-            selected_tests.leave_out(self, place, why)
+        for left in self._where.left_out:
+            selected_tests.leave_out(self, left)
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:

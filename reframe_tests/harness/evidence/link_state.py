@@ -19,6 +19,7 @@ from typing import Any
 
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
+from ..printable import few
 from ..vocabulary import SITE_FILES
 from .rank_records import RankEvidence
 from .traffic import LOOPBACK, TrafficCheck, counter_names, same_port
@@ -363,7 +364,7 @@ def _judge_nodes(finding: LinkFinding, rails: Sequence[str], described: Set[str]
             if len(values) < 2 or key in described:
                 continue
             listed = "; ".join(
-                f"{value} on {_hosts(hosts)}" for value, hosts in sorted(values.items(), key=str)
+                f"{value} on {few(hosts, 4)}" for value, hosts in sorted(values.items(), key=str)
             )
             if key in MUST_AGREE and link in rails:
                 finding.sentences.append(
@@ -371,14 +372,6 @@ def _judge_nodes(finding: LinkFinding, rails: Sequence[str], described: Set[str]
                 )
             elif key in MAY_DIFFER:
                 finding.notes.append(f"{word} of {link} differ: {listed}")
-
-
-def _hosts(hosts: Sequence[str], most: int = 4) -> str:
-    return (
-        ", ".join(hosts)
-        if len(hosts) <= most
-        else f"{', '.join(hosts[:most])} and {len(hosts) - most} more"
-    )
 
 
 def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
@@ -454,6 +447,6 @@ def error_notes(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     }
     return [
         f"{link} on {node}: {counter} "
-        f"{_hosts(places)}{f' ({meanings[counter]})' if counter in meanings else ''}"
+        f"{few(places, 4)}{f' ({meanings[counter]})' if counter in meanings else ''}"
         for (link, node, counter), places in noted.items()
     ]

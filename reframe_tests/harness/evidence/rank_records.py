@@ -153,6 +153,8 @@ class Snapshot:
     :param tcp_known: false when some of its IP sockets could not be counted.
     :param links: settings and counters of errors per interface and port, as recorder.c names them;
         one rank of a node is enough to read them, so ``None`` for the others.
+    :param siblings: all CPUs of the cores that ``cpus`` are of: several of a core with SMT;
+        ``None`` where the kernel does not say.
     :param waited_ns: how long the rank's main thread was ready to run and had no core
         (``/proc/self/schedstat``, sched-stats.rst); ``None`` where the kernel does not count it.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
@@ -175,6 +177,7 @@ class Snapshot:
     errors: Mapping[str, Mapping[str, int]]
     gpus: tuple[UsedGpu, ...]
     gpu_library: str | None
+    siblings: Cpus | None = None
     waited_ns: int | None = None
     cpu: int | None = None
     numa_node: int | None = None
@@ -233,6 +236,9 @@ class RankEvidence:
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
         machine; ``None`` where it is not said.
+    :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
+        there is no number.
+    :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock.
     :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded,
         and for all but one rank of a node.
     :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
@@ -240,6 +246,7 @@ class RankEvidence:
 
     host: str
     pid: int
+    loaded_ns: int
     executable: str
     executable_bytes: int | None
     nonce: str | None
@@ -266,6 +273,7 @@ class RankEvidence:
     source: str = field(default="", compare=False)
     world_unknown: str = ""
     boot_id: str | None = None
+    announced: tuple[int | None, int | None] = (None, None)
 
     @property
     def name(self) -> str:
@@ -371,7 +379,7 @@ def read_all(directory: Path) -> tuple[list[RankEvidence], list[EvidenceError]]:
                 except EvidenceError as error:
                     damaged.append(error)
                     continue
-                process = f"{document.get('host')} {document.get('pid')}"
+                process = " ".join(str(document.get(key)) for key in ("host", "pid", "loaded_ns"))
                 if document.get("finalized") is True and process in processes:
                     # The end of one that began: what it knew then stays.
                     document = {**processes[process][0], **document}
@@ -450,15 +458,16 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
     rank, size, job = (
         document[key] or {"value": "", "source": ""} for key in ("rank", "size", "job")
     )
-    numbers = {
-        key: world[key] if world else int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+    announced = {
+        key: int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
         for key, text in {"rank": rank["value"], "size": size["value"]}.items()
     }
     if document["finalized"] is not ("finalize" in document):
         raise ValueError("'finalized' and the snapshot of MPI_Finalize disagree")
     facts = {
         **document,
-        **numbers,
+        **{key: world[key] if world else number for key, number in announced.items()},
+        "announced": tuple(announced.values()),
         "world_known": bool(world),
         "rank_source": rank["source"],
         "job": job["value"],
@@ -492,6 +501,7 @@ def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "uptime_s": float(row["uptime"].split()[0]),
         "cpus": parse_cpus(row["cpus"]),
+        "siblings": None if row["siblings"] is None else parse_cpus(row["siblings"]),
         # A thread may end while it is looked at; then it has no mask.
         "threads": [
             (thread["name"], parse_cpus(thread["cpus"]))

@@ -274,7 +274,10 @@ def _same_wire(rank: RankEvidence, counted: Mapping[str, Bytes]) -> dict[str, fr
                     and port.rpartition("/")[2] == str(facts.dev_port + 1)
                 }
         wire[name] = frozenset(related)
-    return wire
+    return {
+        name: related | {other for other, on in wire.items() if name in on} - {name}
+        for name, related in wire.items()
+    }
 
 
 def _reachable(name: str, links: Mapping[str, set[str]]) -> set[str]:

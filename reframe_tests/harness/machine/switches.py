@@ -17,6 +17,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..printable import few
 from ..vocabulary import BadInput
 from . import cabling
 from .cabling import Cabling, FabricPort
@@ -576,8 +577,7 @@ def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:
     lacking = [host for host in hosts if host not in tree.leaf_of]
     if not lacking:
         return ""
-    named = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if lacking[3:] else "")
     return (
-        f"the switches as {tree.origin} has them lack {named}: the description is of another "
-        "time or of another machine."
+        f"the switches as {tree.origin} has them lack {few(lacking)}: the description is of "
+        "another time or of another machine."
     )

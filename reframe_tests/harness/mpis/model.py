@@ -104,6 +104,9 @@ class SpackPackage:
 ABIS = ("mpich", "openmpi", "pempi")
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
 MPICH_WORLD = "0x44000000"
+#: Symbol that a library has whose ``MPI_COMM_WORLD`` is that: MPICH's ``mpi.h`` has programs use it
+#: (MPI_DUP_FN).
+MPICH_SYMBOL = "MPIR_Dup_fn"
 #: What MPICH and MPIs made of it were configured with, in their banner.
 MPICH_GPU = {
     "cuda": r"--(?:with|enable)-cuda(?!=no\b)",

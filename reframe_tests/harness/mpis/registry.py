@@ -12,7 +12,7 @@ from .. import records
 from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS, Transport
 from ..vocabulary import BadInput
-from .model import ABIS, Mpi
+from .model import ABIS, MPICH_SYMBOL, MPICH_WORLD, Mpi
 from .transport import PLACEHOLDERS, TransportRow
 
 #: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
@@ -100,6 +100,17 @@ def settings() -> tuple[str, ...]:
 def bookkeeping() -> tuple[str, ...]:
     """First letters of variables among :func:`settings` that say nothing."""
     return _each_once(prefix for mpi in known().values() for prefix in mpi.bookkeeping)
+
+
+def worlds() -> dict[str, str]:
+    """``MPI_COMM_WORLD`` of each ABI by a symbol that only its libraries have."""
+    handles = _each_once(mpi.world for mpi in known().values() if mpi.world)
+    symbols = {MPICH_WORLD: MPICH_SYMBOL}
+    return {
+        symbols.get(handle, handle): handle
+        for handle in handles
+        if handle in symbols or not _NUMBER.fullmatch(handle)
+    }
 
 
 def abi_of(soname: str) -> str:

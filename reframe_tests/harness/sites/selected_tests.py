@@ -12,7 +12,6 @@ loaded; of a variant that is not made yet, ``test`` is its class.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -25,7 +24,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
 from reframe.core.exceptions import CommandLineError, ReframeError, RunSessionTimeout
@@ -39,6 +38,19 @@ from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput, meant
 from . import planned_cases
 
+
+class LeftOutPlace(NamedTuple):
+    """Where a test is not measured, and why.
+
+    :param place: a partition, or a stack of it.
+    :param everywhere: no stack there has the programs, however a case is placed.
+    """
+
+    place: str
+    why: str
+    everywhere: bool = False
+
+
 #: What the tests share: no tests, and not searched for any.
 SHARED = Path(__file__).resolve().parents[1]
 #: Variable that says how many seconds loading all tests may take.
@@ -51,7 +63,7 @@ _AGAIN_S = 60.0
 #: Tests of the harness that have been loaded; each adds itself.
 LOADED: list[Any] = []
 #: Each test with a partition (or one's stack) that it is left out on, and why.
-LEFT_OUT: list[tuple[Any, str, str]] = []
+LEFT_OUT: list[tuple[Any, LeftOutPlace]] = []
 #: Classes whose variables a mode, or what measures a night again, sets for any part of the tests.
 COMMON: list[type] = []
 #: Variants of tests that are not selected, or can be measured nowhere, and were therefore not made,
@@ -78,8 +90,6 @@ _WORDS = {
 }
 #: Tests and reasons at most that a sentence names.
 FEW = 3
-#: Begins the reason of what no stack of a partition has the programs for.
-WITHOUT = "no stack of this partition has"
 #: Options with which every variant is made, as short as ReFrame takes them: it runs tests on
 #: partitions and with stacks that they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
@@ -102,22 +112,22 @@ _OPTIONS = {
 }
 
 
-def leave_out(test: Any, place: str, reason: str) -> None:
+def leave_out(test: Any, left: LeftOutPlace) -> None:
     """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
-    LEFT_OUT.append((test, place, reason))
+    LEFT_OUT.append((test, left))
     if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append((test, f"@{place}: {reason}"))
+        _UNSAID.append((test, f"@{left.place}: {left.why}"))
 
 
-def pass_over(test: Any, variant: int, facts: Any, reasons: Iterable[tuple[str, str]]) -> None:
+def pass_over(test: Any, variant: int, facts: Any, left_out: Iterable[LeftOutPlace]) -> None:
     """The same of a variant that is not made, because it can be measured nowhere.
 
     :param facts: its ``display_name``, ``tags`` and parameters.
     """
     NOT_MADE.append((test, variant))
-    for place, reason in reasons:
-        PASSED_OVER.append((place, reason))
-        _UNSAID.append((facts, f"@{place}: {reason}"))
+    for place, why, _ in left_out:
+        PASSED_OVER.append((place, why))
+        _UNSAID.append((facts, f"@{place}: {why}"))
 
 
 def say_left_out() -> None:
@@ -155,9 +165,12 @@ def _conditions(*words: str) -> list[Callable[[Any], bool]]:
 
 
 def _of_made_tests(option: str) -> bool:
-    """Whether an option selects by a number or a hash, which only a test that was made has."""
-    return option.startswith(("-n", "-x")) and any(
-        "@" in word or word.startswith("/") for word in option.split()[1:]
+    """Whether an option selects by a number, a hash or an expression, which
+    only a test that was made has.
+    """
+    return option.startswith("-E") or (
+        option.startswith(("-n", "-x"))
+        and any("@" in word or word.startswith("/") for word in option.split()[1:])
     )
 
 
@@ -182,10 +195,9 @@ def _selectors(words: Sequence[str]) -> list[tuple[str, Callable[[Any], bool]]]:
         filtered += [(f"-x {name}", filters.have_not_name(name)) for name in hidden]
         filtered += [(f"-T {tag}", filters.have_not_tag(tag)) for tag in known["exclude_tag"]]
         filtered += [(f"-t {tag}", filters.have_tag(tag)) for tag in known["tag"]]
+        expressions = known["filter_expr"][-1:]
+        filtered += [(f"-E {text}", filters.validates(text)) for text in expressions]
         found += [(option + origin, partial(_asks, fits)) for option, fits in filtered]
-        found += [
-            (f"-E {text}{origin}", partial(_validates, text)) for text in known["filter_expr"][-1:]
-        ]
     return found
 
 
@@ -202,16 +214,6 @@ def _of_mode(words: Sequence[str]) -> tuple[str, list[str]]:
 
 def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
     return bool(fits(SimpleNamespace(check=test)))
-
-
-def _validates(text: str, test: Any) -> bool:
-    """As ReFrame's filter, without its warnings; of one that was not
-    made only its parameters can be asked.
-    """
-    try:
-        return bool(eval(text, None, vars(test)))
-    except Exception:
-        return isinstance(test, SimpleNamespace)
 
 
 def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
@@ -308,17 +310,16 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         if not chosen or any(test.valid_systems for test in chosen):
             continue
         mine = {id(test) for test in chosen}
-        reasons = Counter(
-            f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine
-        )
+        reasons = Counter(left for test, left in LEFT_OUT if id(test) in mine)
         names = sorted({type(test).__name__ for test in chosen})
         subject = (
             f"no case of {' and '.join(names)}"
             if len(names) <= FEW
             else f"no case of any of {len(names)} tests"
         )
-        ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
-        why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
+        ordered = sorted(reasons, key=lambda left: (not left.everywhere, -reasons[left]))
+        said = [f"{left.place}: {left.why}" for left in ordered[:FEW]]
+        why = "; ".join(said) or "no partition of the system has the fabric"
         sentences.append(
             f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no "
             "stack has)"
@@ -535,8 +536,6 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
         for file in files:
             if file.is_symlink() and not file.exists():
                 yield f"{file} is a link to nothing"
-            elif file.is_file() and not file.name.startswith("."):
-                yield from _overlooked_in(file)
         below = (
             sorted({file.parent for file in path.glob("*/*.py")})
             if path.is_dir() and not files
@@ -547,50 +546,6 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
                 f"{path} holds no test itself, and ReFrame does not look below it: give -c "
                 f"{below[0]}"
             )
-
-
-def _overlooked_in(file: Path) -> Iterator[str]:
-    """The same for one file; ReFrame itself says which it cannot read."""
-    try:
-        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-    except (OSError, SyntaxError, ValueError):
-        return
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-    bases = {ast.unparse(base) for node in classes for base in node.bases}
-    # ReFrame's ``simple_test``, by whatever way it was imported.
-    marks = {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in classes}
-    tests = {
-        name: [mark for mark in names if mark.rpartition(".")[2] == "simple_test"]
-        for name, names in marks.items()
-    }
-    for node in classes:
-        rows = (
-            ast.unparse(row) for row in node.body if isinstance(row, (ast.Assign, ast.AnnAssign))
-        )
-        if (
-            any(re.match(r"group(?:: .*)? = ", row) for row in rows)
-            and not tests[node.name]
-            and node.name not in bases
-        ):
-            yield (
-                f"class {node.name} of {file} names a group and is no test: write "
-                "@rfm.simple_test above it"
-            )
-    # ReFrame 4.10, frontend/loader.py, RegressionCheckValidator.
-    imported = [
-        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
-    ]
-    imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    used = [mark for names in tests.values() for mark in names]
-    if (
-        used
-        and not any("." in mark for mark in used)
-        and not any(name.startswith("reframe") for name in imported)
-    ):
-        yield (
-            f"{file} imports nothing of reframe, so it is not taken for a file of tests: import "
-            "reframe in it"
-        )
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]

@@ -25,6 +25,7 @@ from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.command_line import REFRAME, arguments
 from reframe_tests.harness.launchers.schedulers import spool
 from reframe_tests.harness.machine import placement
+from reframe_tests.harness.printable import few
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Plan
@@ -43,7 +44,6 @@ from .record import (
     PlanRecord,
     Prediction,
     ask,
-    few,
 )
 
 #: Seconds of a job beside its launches, of a launch beside its benchmarks, and of a message.

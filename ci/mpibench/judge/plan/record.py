@@ -136,13 +136,6 @@ def _parameters(name: str) -> dict[str, str]:
     return dict(_PARAMETER.findall(name))
 
 
-def few(names: Sequence[object]) -> str:
-    """Some names of a list, and how many more there are."""
-    return ", ".join(map(str, names[:FEW])) + (
-        f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    )
-
-
 class Listing(NamedTuple):
     """What ReFrame lists: the selected system (empty where nothing is
     listed), and the cases, each once, sorted.

@@ -144,37 +144,6 @@ def test_doctor_says_which_tests_are_not_loaded(
     assert (said or f"ReFrame loads 1 from {tmp_path}") in finding.detail
 
 
-UNMARKED = TEST.replace("@rfm.simple_test\n", "")
-GROUP = '    group = "p2p"\n'
-OURS = TEST.replace("import reframe as rfm", "from ours import rfm, simple_test")
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (TEST, None),
-        (UNMARKED, None),
-        (UNMARKED + GROUP, "class OfTheSite of {} names a group and is no test"),
-        (
-            UNMARKED.replace("OfTheSite", "Base") + GROUP + "\n\nclass Other(Base):\n    pass\n",
-            None,
-        ),
-        (OURS.replace("@rfm.", "@"), "{} imports nothing of reframe"),
-        ("def broken(:", None),
-    ],
-)
-def test_what_reframe_passes_over_is_named(tmp_path: Path, text: str, sentence: str | None) -> None:
-    """It says nothing of it at any verbosity that anybody uses,
-    or loads the file and no test of it.
-    """
-    own = tmp_path / "own.py"
-    own.write_text(text)
-    for path in (own, tmp_path):
-        found = list(selected_tests.overlooked([str(path)]))
-        assert len(found) == (sentence is not None)
-        assert all(one.startswith(sentence.format(own)) for one in found)
-
-
 def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.py").write_text(TEST)

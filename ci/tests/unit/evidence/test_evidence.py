@@ -35,7 +35,9 @@ def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path: Path):
 
 def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
     """And what a full disk cut damages no other rank's lines."""
-    end = {name: DOCUMENT[name] for name in ("format", "host", "pid", "init", "finalize")}
+    end = {
+        name: DOCUMENT[name] for name in ("format", "host", "pid", "loaded_ns", "init", "finalize")
+    }
     begin = {key: value for key, value in DOCUMENT.items() if key != "finalize"}
     begun, other = ({**begin, "finalized": False, "pid": pid} for pid in (100, 101))
     lines = [json.dumps(one) for one in (begun, other, {**end, "finalized": True})]

@@ -292,6 +292,13 @@ def test_ip_over_infiniband_is_counted_by_its_port_too():
     )
 
 
+@pytest.mark.parametrize("header", [-1, 0, 1])
+def test_ip_over_infiniband_is_one_wire_whichever_counted_more(header: int) -> None:
+    sent = {"ib0": GB, "mlx5_0/1": GB + header}
+    nodes = traffic.node_traffic(exchange(sent, (), **infiniband()))
+    assert len(traffic.each_wire_once(traffic.total_sent(nodes), nodes)) == 1
+
+
 def test_rdma_asked_for_ip_over_the_same_port_used():
     sent = {"ib0": 10 * GB, "mlx5_0/1": 10 * GB}
     own = (("10.1.0.1", "10.1.0.2", 10 * GB),)

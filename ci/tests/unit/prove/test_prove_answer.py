@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mpibench_prove import answer, launch
+from mpibench import exit_status
+from mpibench_prove import answer, commands, launch
 from mpibench_prove.launch import RecordedRun
 from reframe_tests.harness.evidence.rank_records import Bytes, RankEvidence, parse_cpus
 from refusals import refused_as
@@ -48,6 +49,7 @@ def said(ranks: list[RankEvidence], *expected: str, status: int = 0) -> tuple[in
         ({"mlx5_0/1": GB, "mlx5_1/1": GB}, 0, "fabric=mlx5_0", False),
         ({"mlx5_0/1": 0, "eth1": 2e4}, 0, "fabric=mlx5_0", None),
         ({}, 0, "no-ethernet", None),
+        ({"eth1": 0}, 0, "no-ethernet", True),
         ({"mlx5_0/1": GB}, 0, "fabric=shm", False),
     ],
 )
@@ -58,6 +60,39 @@ def test_the_network_is_the_one_that_carried_the_bytes(sent, own, word, holds) -
     assert said(ranks, word)[0] == (0 if holds else answer.CONTRADICTED)
 
 
+@pytest.mark.parametrize(
+    ("word", "holds"), [("fabric=eth1", True), ("fabric=eth2", False), ("fabric=tcp", True)]
+)
+def test_what_others_sent_meanwhile_is_not_the_ranks(word: str, holds: bool) -> None:
+    """Green when blind: a backup over the right network, and the program on the wrong one."""
+    ranks = on_two_nodes({"eth2": 9 * GB, "eth1": GB}, GB)
+    [found] = answer.prove(run_of(ranks), [word]).expectations
+    assert found.holds is holds, found
+
+
+@pytest.mark.parametrize("upper", ["vlan1", "ib0"])
+def test_one_wire_under_two_names(upper: str) -> None:
+    """A VLAN over an interface, IP over an InfiniBand port: both count, and TCP is the upper's."""
+    lower = {"vlan1": "eth1", "ib0": "mlx5_0/1"}[upper]
+    slot, there = "0000:01:00.0", {"dev_port": 0, "lower": []}
+    facts = {
+        upper: {**there, "slot": slot, "addresses": ["10.0.0.1"]},
+        "eth1": {**there, "slot": None, "addresses": []},
+    }
+    facts[upper]["lower"] = [lower] * (upper == "vlan1")
+    port = {"slot": slot, "link_layer": "InfiniBand"}
+    ranks = on_two_nodes(
+        {upper: GB, lower: GB + 100},
+        2 * GB,
+        node__interfaces=facts,
+        node__ports={"mlx5_0/1": port} if upper == "ib0" else {},
+    )
+    for word in (f"fabric={upper}", f"fabric={lower}", "fabric=tcp"):
+        assert said(ranks, word)[0] == 0, said(ranks, word)
+    assert said(ranks, "no-ethernet")[0] == answer.CONTRADICTED
+    assert said(ranks)[1].count("2.0 GB by") == 1
+
+
 def test_on_one_node_only_tcp_can_be_seen() -> None:
     inside = exchange({"lo": GB}, [("127.0.0.1", "127.0.0.1", GB)])
     assert said(inside, "fabric=shm")[0] == answer.CONTRADICTED
@@ -66,8 +101,9 @@ def test_on_one_node_only_tcp_can_be_seen() -> None:
     assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
 
 
-def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
-    """Ranks of one node on these CPUs."""
+def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
+    """Ranks of one node on these CPUs; the threads of each one's cores, in order, by semicolons."""
+    cores = siblings.split(";") if siblings else [None] * len(cpus)
     ranks = [
         make_rank(number, size={"value": str(len(cpus)), "source": "PMI_SIZE"}, world=None)
         for number in range(len(cpus))
@@ -78,10 +114,10 @@ def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
             rank=number,
             size=len(cpus),
             kernel={**rank.kernel, "smt_active": smt},
-            init=replace(rank.init, cpus=parse_cpus(where)),
+            init=replace(rank.init, cpus=parse_cpus(where), siblings=core and parse_cpus(core)),
             finalize=replace(rank.last, cpus=parse_cpus(where)),
         )
-        for number, (rank, where) in enumerate(zip(ranks, cpus, strict=True))
+        for number, (rank, where, core) in enumerate(zip(ranks, cpus, cores, strict=True))
     ]
 
 
@@ -91,10 +127,10 @@ def placed(*cpus: str, smt: str = "0") -> list[RankEvidence]:
         (("0", "1"), "0", True, "each of 2 ranks on 1 CPU of its own (0-1)"),
         (("0", "1"), "1", None, "maybe threads of one core"),
         (("0", "0"), "0", False, "may both run on core 0 only"),
-        (("0-1", "1-2"), "0", False, "that others use, too"),
+        (("0-1", "1-2"), "0", False, "whose cores others use, too"),
         (("0-3", "0-3"), "0", False, "not bound: 2 ranks on CPUs 0-3"),
         (("0-3",), "1", True, "not bound: 1 rank on CPUs 0-3"),
-        (("0-11",) * 11, "0", False, "each of 11 ranks on 12 CPUs that others use, too"),
+        (("0-11",) * 11, "0", False, "each of 11 ranks on 12 CPUs whose cores others use, too"),
     ],
 )
 def test_cores(cpus, smt, own, words) -> None:
@@ -102,6 +138,28 @@ def test_cores(cpus, smt, own, words) -> None:
     status, lines = said(placed(*cpus, smt=smt), "cores=own")
     assert words in lines
     assert found.holds is own and status == (0 if own else answer.CONTRADICTED)
+
+
+@pytest.mark.parametrize(("siblings", "own"), [("0,64;1,65", True), ("0,1;0,1", False)])
+def test_threads_of_one_core_are_shared(siblings: str, own: bool) -> None:
+    run = run_of(placed("0", "1", smt="1", siblings=siblings))
+    [found] = answer.prove(run, ["cores=own"]).expectations
+    assert found.holds is own
+
+
+def test_a_launch_beside_it_may_have_the_same_cores() -> None:
+    """Green when blind: two launchers each bound their ranks from core 0 on."""
+    first, second = (placed("0", "1") for _ in range(2))
+    for apart, status in ((0, answer.CONTRADICTED), (10**12, 0)):
+        later = [
+            replace(
+                rank,
+                init=replace(rank.init, monotonic_ns=rank.init.monotonic_ns + apart),
+                finalize=replace(rank.last, monotonic_ns=rank.last.monotonic_ns + apart),
+            )
+            for rank in second
+        ]
+        assert answer.prove(run_of(first, later), ["cores=own"]).status == status
 
 
 def test_what_cannot_be_counted_is_not_known() -> None:
@@ -113,6 +171,8 @@ def test_what_cannot_be_counted_is_not_known() -> None:
         for rank in hidden
     ]
     blind = exchange({"lo": 100}, None)
+    seen = [on_two_nodes({"eth1": GB}, GB)[0], exchange({"eth1": 0}, None, host="c2")[1]]
+    assert said(seen, "fabric=tcp")[0] == 0, "what is not known could only be more"
     for ranks, words in ((hidden, ("fabric=eth1", "fabric=tcp")), (blind, ("fabric=shm",))):
         for word in words:
             [found] = answer.prove(run_of(ranks), [word]).expectations
@@ -139,6 +199,7 @@ def test_the_library_and_two_of_them() -> None:
     status, lines = said([ranks[0], other], "mpi=openmpi")
     assert status == answer.CONTRADICTED
     assert "do not all run the same MPI library" in lines
+    assert said([ranks[0], other], "no-ethernet")[0] == 0, "it is known whatever MPI it is"
     unknown = make_rank(0, library__version="Some MPI 1.0")
     assert said([unknown], "mpi=openmpi")[0] == answer.CONTRADICTED
 
@@ -178,6 +239,7 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
             number,
             init__realtime_ns=1_795_000_100_000_000_000,
             init__monotonic_ns=100_000_000_000,
+            loaded_ns=99_000_000_000,
             finalize__monotonic_ns=101_000_000_000,
             pid=300 + number,
         )
@@ -185,6 +247,9 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
     ]
     # One of the first was killed: another one's rank does not stand in for it.
     assert [len(one) for one in launch.split([first, *later])] == [1, 2]
+    # A run of no time at all: one had ended before the other could look at its clock.
+    soon = replace(second, init=replace(second.init, monotonic_ns=first.last.monotonic_ns + 1))
+    assert [len(one) for one in launch.split([first, soon])] == [2]
     # Another program or library in one world is no other launch.
     other = replace(second, executable="/opt/other", library="/opt/other/libmpi.so")
     assert [len(one) for one in launch.split([first, other])] == [2]
@@ -192,6 +257,59 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
     assert [len(one) for one in launch.split(shuffled)] == [2, 2]
     for order in itertools.permutations(shuffled):
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
+
+
+def alone(number: int, size: str, second: int) -> RankEvidence:
+    """A process whose world is its own, and which its launcher called one of several."""
+    return make_rank(
+        number,
+        library__version="Open MPI v5.0.11, package: Open MPI",
+        world={"rank": 0, "size": 1},
+        rank={"value": str(number), "source": "SLURM_PROCID"},
+        size={"value": size, "source": "SLURM_NTASKS"},
+        pid=100 + number,
+        init__monotonic_ns=second * 10**9,
+        finalize__monotonic_ns=second * 10**9 + 1,
+    )
+
+
+def test_worlds_of_one_rank_are_said_to_be_that() -> None:
+    """Green when blind: every rank did its own sum, and nobody waited for another."""
+    ranks = [alone(number, "3", 10 * number) for number in range(3)]
+    [launched] = launch.split(ranks)
+    assert [one.announced[0] for one in launched] == [0, 1, 2]
+    status, lines = said(list(launched), "cores=own")
+    assert status == answer.CONTRADICTED
+    assert "3 processes are MPI worlds of one rank each" in lines and "--mpi=pmix" in lines
+    # One program without a launcher in a job of several tasks misses nobody.
+    assert said(ranks[:1], "fabric=shm")[0] == 0
+    assert [len(one) for one in launch.split([alone(0, "1", 1), alone(0, "1", 9)])] == [1, 1]
+
+
+def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
+    """Two nodes, then one of them, then both again; the other's clock is 100 s behind."""
+
+    def at(number: int, host: str, second: int, pid: int) -> RankEvidence:
+        behind = 100 * (host == "c2")
+        return make_rank(
+            number,
+            host=host,
+            pid=pid,
+            loaded_ns=second * 10**9,
+            init__monotonic_ns=second * 10**9 + 1,
+            finalize__monotonic_ns=second * 10**9 + 2,
+            init__realtime_ns=(1_795_000_000 + second - behind) * 10**9,
+            finalize__realtime_ns=(1_795_000_000 + second - behind) * 10**9 + 1,
+        )
+
+    ranks = [
+        *(at(0, "c1", 10, 1), at(1, "c2", 10, 1)),
+        *(at(0, "c1", 20, 2), at(1, "c1", 20, 2)),
+        *(at(0, "c1", 30, 3), at(1, "c2", 30, 3)),
+    ]
+    found = launch.split(ranks)
+    assert sorted([rank.pid for rank in one] for one in found) == [[1, 1], [2, 2], [3, 3]]
+    assert "clocks of c1 and c2 disagree by 100 s" in said(list(found[0]))[1]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +320,34 @@ def test_an_expectation_that_is_none_is_refused(word: str) -> None:
         "unknown-name" if word == "mpi=foo" else "bad-option", match="expected one|MPIs|cores=own"
     ):
         answer.check_words([word])
+
+
+def test_a_file_that_cannot_be_written_takes_no_answer_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(path: Path, status: int = 0, *, in_the_way: bool = False) -> int:
+        def run(words, place, *, keep):
+            if in_the_way:
+                path.mkdir()
+            return RecordedRun(tuple(words), status, (), (), place)
+
+        monkeypatch.setattr(launch, "run", run)
+        return exit_status.run(commands.app, ["--json", str(path), "--", "true"])
+
+    assert [ask(path, 7) for path in (tmp_path, tmp_path / "none" / "answer.json")] == [2, 2]
+    for status in (0, 7):
+        path = tmp_path / f"answer{status}.json"
+        assert ask(path, status, in_the_way=True) == (status or 2)
+    # A device stays one.
+    (tmp_path / "link").symlink_to("/dev/null")
+    assert ask(tmp_path / "link") == 0 and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["My project", "a:b", "$LIB"])
+def test_a_folder_that_the_loader_would_cut_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with refused_as("bad-option", match="LD_PRELOAD"):
+        launch.run(["true"], tmp_path / name)
 
 
 def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:

@@ -142,7 +142,10 @@ def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
     mine = [ImbPointToPoint("shm", places=()) for _ in range(3)]
     none = "no stack of this partition has imb"
     why = zip(mine, ["same placement as ppn=1", none, none], strict=True)
-    left_out = [(test, "here:nodes", reason) for test, reason in why]
+    left_out = [
+        (test, selected_tests.LeftOutPlace("here:nodes", reason, everywhere=reason == none))
+        for test, reason in why
+    ]
     monkeypatch.setattr(selected_tests, "LEFT_OUT", left_out)
     said = selected_tests.why_none(words.split(), [*mine, Placement("shm")])
     assert "".join(said).startswith(
@@ -161,7 +164,7 @@ def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
         ("-l -n /1a", ["ImbPair", "Placement"]),
         ("-l -T imb -n P", ["Placement"]),
         ("-l -x Imb", ["Placement"]),
-        ("-l -E ppn==1", []),
+        ("-l -E ppn==1", ["ImbPair", "Placement"]),
         ("-l -E num_tasks==1", ["ImbPair", "Placement"]),
     ],
 )
@@ -173,7 +176,9 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     monkeypatch.setattr(selected_tests.sys, "argv", ["reframe", *words.split()])
     for test in 2 * ("ImbPair", "Placement"):
         facts = SimpleNamespace(display_name=f"{test} %ppn=2", tags={test[:3].lower()}, ppn=2)
-        selected_tests.pass_over(test, 0, facts, [("here:nodes", "too few cores")])
+        selected_tests.pass_over(
+            test, 0, facts, [selected_tests.LeftOutPlace("here:nodes", "too few cores")]
+        )
     selected_tests.NOT_MADE.clear()
     selected_tests.PASSED_OVER.clear()
     selected_tests.say_left_out()

@@ -30,7 +30,7 @@ from ...instruments.pairs.pair_values import BANDWIDTH, PairValue
 from ...machine.fabric import Fabric
 from ...machine.switch_paths import name_of
 from ...mpis import registry as mpis
-from ...printable import format_bytes
+from ...printable import few, format_bytes
 from ...samples import CONTRADICTED, MISSING
 from ...sites import references
 from ...suites import catalogue, pair, perftest, reader
@@ -488,8 +488,7 @@ def read_map(
     findings = [(CONTRADICTED, sentence) for sentence in strange]
     for (status, sentence), where in pairs_of.items():
         named = [f"{hosts[client]} to {hosts[server]}" for server, client in dict.fromkeys(where)]
-        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-        findings.append((status, f"{', '.join(named[:NAMED])}{more}: {sentence}"))
+        findings.append((status, f"{few(named, NAMED)}: {sentence}"))
     folders = {step.folder for step in steps if any((directory / step.folder).glob("*.*"))}
     if len(folders) < len(steps):
         findings.insert(

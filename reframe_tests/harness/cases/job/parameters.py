@@ -18,7 +18,8 @@ from reframe.core.logging import getlogger
 from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.gpu import Memory
-from ...sites import selected_tests, site, systems
+from ...sites import site, systems
+from ...sites.selected_tests import LeftOutPlace
 from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
@@ -326,18 +327,19 @@ class GroupPlaces(NamedTuple):
     :param stacks: names of the stacks there, where only some that have the
         group's benchmarks can; otherwise ``None``.
     :param left_out: partitions (or a partition's stacks,
-        ``PARTITION+STACK``) where it cannot be measured, and why.
+        ``PARTITION+STACK``) where it cannot be measured.
     """
 
     partitions: tuple[str, ...]
     stacks: tuple[str, ...] | None = None
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOutPlace, ...] = ()
 
     def without(self, reasons: Mapping[str, str]) -> GroupPlaces:
         """Less the partitions that there is a reason to leave out; an empty one is none."""
         gone = {name: why for name, why in reasons.items() if why and name in self.partitions}
         kept = tuple(name for name in self.partitions if name not in gone)
-        return self._replace(partitions=kept, left_out=(*self.left_out, *gone.items()))
+        left_out = (*self.left_out, *(LeftOutPlace(name, why) for name, why in gone.items()))
+        return self._replace(partitions=kept, left_out=left_out)
 
 
 def places_without(reasons: Mapping[str, str]) -> GroupPlaces:
@@ -390,10 +392,10 @@ def places_of(
                 if any(words <= set(environ.features) for words in wanted)
             ]
             if not able:
-                raise NotMeasured(
-                    f"{selected_tests.WITHOUT} "
-                    f"{' or '.join(' and '.join(sorted(words)) for words in wanted)}"
-                )
+                lacking = " or ".join(" and ".join(sorted(words)) for words in wanted)
+                why = f"no stack of this partition has {lacking}"
+                left_out.append(LeftOutPlace(partition.fullname, why, everywhere=True))
+                continue
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
             reasons = {
                 name: why_unbuilt(file, group, memory)
@@ -410,10 +412,10 @@ def places_of(
                 if reason
             ]
         except NotMeasured as reason:
-            left_out.append((partition.fullname, str(reason)))
+            left_out.append(LeftOutPlace(partition.fullname, str(reason)))
     # By name only where that says more: a stack may be usable on
     # one partition and skipped on another.
-    left_out += [(place, why) for place, name, why in unfit if name not in stacks]
+    left_out += [LeftOutPlace(place, why) for place, name, why in unfit if name not in stacks]
     return GroupPlaces(
         tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out)
     )

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...printable import one_line
+from ...printable import few, one_line
 from ...vocabulary import SITE_FILES
 from .node_facts import SUFFIX
 
@@ -65,12 +65,6 @@ _RESERVED = re.compile(r"\bRESERVED\b")
 _REASON = re.compile(r"\bReason=(?P<why>.+?)(?: \[\S+@\S+\]| \w+=|$)")
 #: A node of Slurm as ReFrame knows it: ``name``, ``states`` and ``descr``.
 SchedulerNode = Any
-
-
-def listed(names: Sequence[Any]) -> str:
-    return ", ".join(map(str, names[:FEW])) + (
-        f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    )
 
 
 def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
@@ -120,13 +114,13 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
     strangers = [name for name in nodes if name not in there] if there else []
     sentences = []
     if silent or len(nodes) < expected:
-        who = f"; silent: {listed(silent)}" if silent else ""
+        who = f"; silent: {few(silent, FEW)}" if silent else ""
         sentences.append(
             f"{len(nodes) - len(strangers)} of {max(expected, len(there))} nodes answered{who}"
         )
     if strangers:
         sentences.append(
-            f"{listed(strangers)} answered without being a node of the job ({listed(there)})"
+            f"{few(strangers, FEW)} answered without being a node of the job ({few(there, FEW)})"
         )
     return sentences
 
@@ -243,13 +237,13 @@ def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
 def missed(gone: Sequence[OutOfService]) -> list[str]:
     """Sentence on nodes that must be in service; none where all are."""
     names = [node for node in gone if node.missed]
-    return [f"not looked at though they must be in service: {listed(names)}"] if names else []
+    return [f"not looked at though they must be in service: {few(names, FEW)}"] if names else []
 
 
 def others(gone: Sequence[OutOfService]) -> list[str]:
     """Sentence on the other nodes out of service; none without any."""
     names = [node for node in gone if not node.missed]
-    return [f"not looked at because they are out of service: {listed(names)}"] if names else []
+    return [f"not looked at because they are out of service: {few(names, FEW)}"] if names else []
 
 
 def read_out_of_service(rows: object) -> list[OutOfService]:

@@ -19,8 +19,9 @@ from ...evidence.link_state import SLOW_SHARE
 from ...machine.fabric import Fabric, Rail
 from ...machine.gpu import Gpu
 from ...mpis import registry as mpis
+from ...printable import few
 from ...vocabulary import SITE_FILES
-from .node_answers import FEW, NodeFacts, listed
+from .node_answers import FEW, NodeFacts
 from .node_facts import GPU_FACTS, VENDORS
 from .rules import Rule
 
@@ -69,10 +70,10 @@ class OddNodes(msgspec.Struct, frozen=True):
 
         :param instances: all that the same is to be said of; default: its own.
         """
-        of = listed(instances or (self.instance,))
+        of = few(instances or (self.instance,), FEW)
         subject = of if self.fact == PRESENCE else f"{self.fact} of {of}" if of else self.fact
         shown = "; ".join(
-            f"{_shown(seen.value)} on {listed(seen.nodes)}" for seen in self.values[:FEW]
+            f"{_shown(seen.value)} on {few(seen.nodes, FEW)}" for seen in self.values[:FEW]
         )
         if rest := self.values[FEW:]:
             shown += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"

@@ -69,6 +69,7 @@ class JobOutcome:
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
     :param heard: what each repeat of each launch left.
+    :param not_started: launches that the job never came to, as it stopped at another.
     :param checked: the note on the check of received data, and ``unchecked`` that there was none;
         both are among the evidence's notes.
     :param network: where nothing was forced, what was taken (:attr:`traffic.Choice.network`).
@@ -80,6 +81,7 @@ class JobOutcome:
     evidence: Evidence | None = None
     network: str = ""
     heard: list[LaunchEvidence] = field(default_factory=list)
+    not_started: set[str] = field(default_factory=set)
     checked: str = ""
     unchecked: str = ""
 
@@ -241,6 +243,8 @@ def evaluate(
         # A launch that ended badly is reported by its end, not also
         # by the hole it left in its output.
         ended = _judge_end(status, limit_s, directory, files, stopped)
+        if status is None and stopped:
+            outcome.not_started.add(launch.name)
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
         facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken

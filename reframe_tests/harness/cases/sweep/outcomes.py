@@ -25,6 +25,8 @@ from .variants import TUNED, Variant
 #: What became of an algorithm.
 MEASURED = "measured"
 REFUSED = "refused"
+#: The job stopped at another one and never came to it.
+NOT_STARTED = "not started"
 #: Judges some launches under a condition, started so many times each
 #: (:func:`results.measurement.evaluate`).
 Judge = Callable[[Condition, Sequence[Launch], int], JobOutcome]
@@ -69,7 +71,7 @@ def evaluate(
         untaken = [finding.sentence for finding in broken if finding.repeat == WHOLE_JOB]
         if broken and variant.word not in (DEFAULT, TUNED):
             row |= {
-                "outcome": REFUSED,
+                "outcome": NOT_STARTED if name in part.not_started else REFUSED,
                 "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0],
             }
             continue
@@ -89,7 +91,7 @@ def evaluate(
     notes += [
         f"{word} is not measured: {row['why']}"
         for word, row in rows.items()
-        if row["outcome"] == REFUSED
+        if row["outcome"] != MEASURED
     ]
     if evidence := [part.evidence for part in outcomes if part.evidence]:
         whole.join(evidence[1 if check and len(evidence) > 1 else 0], evidence, notes)

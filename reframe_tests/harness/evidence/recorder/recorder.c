@@ -6,6 +6,7 @@
  *
  * It knows no MPI and no launcher by name: whoever starts it says what their records know (__init__.py, variables()).
  *   MPIBENCH_LIBRARY, MPIBENCH_WORLD    the MPI library, and its MPI_COMM_WORLD: a number, or the object whose address it is
+ *   MPIBENCH_WORLDS                     where no library is named: "SYMBOL=WORLD:...", of the library that answered and has SYMBOL
  *   MPIBENCH_NONCE                      what only this launch was given; each record repeats it
  *   MPIBENCH_RANK_VARIABLES, ..._SIZE_..., ..._LOCAL_RANK_..., ..._JOB_...    variables of the launcher, "A:B", first set counts
  * Without them, or where they make no sense, rank and size are null, with the reason ("world_unknown"), and the library, the
@@ -392,21 +393,47 @@ static void *find_object(const char *name)
     return ELF64_ST_TYPE(((const ElfW(Sym) *)entry)->st_info) == STT_OBJECT ? object : NULL;
 }
 
+/* MPI_COMM_WORLD of the first pair "SYMBOL=WORLD" of MPIBENCH_WORLDS whose symbol is the answering library's own; else NULL. */
+static const char *world_by_symbol(const char *path, char pair[MAX_NAME])
+{
+    for (const char *at = getenv("MPIBENCH_WORLDS"); at && *at;) {
+        size_t width = strcspn(at, ":");
+        Dl_info origin;
+        if (width < MAX_NAME) {
+            memcpy(pair, at, width);
+            pair[width] = '\0';
+            char *equals = strchr(pair, '=');
+            if (equals)
+                *equals = '\0';
+            void *symbol = equals ? find_symbol(pair) : NULL;
+            if (symbol && dladdr(symbol, &origin) && !strcmp(origin.dli_fname, path))
+                return equals + 1;
+        }
+        at += width + (at[width] == ':');
+    }
+    return NULL;
+}
+
 /* MPI_COMM_WORLD for the library that answered. The handle differs by ABI, and a wrong one would abort the run: it is used
- * for the library only that it was given for (MPIBENCH_WORLD, MPIBENCH_LIBRARY). Says why there is none, else NULL. */
+ * for the library only that it was given for (MPIBENCH_WORLD, MPIBENCH_LIBRARY), or that has a symbol of its ABI
+ * (MPIBENCH_WORLDS). Says why there is none, else NULL. */
 static const char *find_world(const char *path, void **world)
 {
     const char *given = getenv("MPIBENCH_WORLD"), *library = getenv("MPIBENCH_LIBRARY");
     const char *name = path ? strrchr(path, '/') : NULL;
+    char pair[MAX_NAME];
     if (!name)
         return "the file of the MPI library is not known";
     if (!strncmp(name, "/libmpi_abi.so", 14)) { /* MPI 5.0, chapter 20 and appendix A: whoever made it */
         *world = (void *)(uintptr_t)0x101;
         return NULL;
     }
-    if (!given || !*given || !library || !*library)
+    bool named = given && *given && library && *library;
+    if (!named)
+        given = world_by_symbol(path, pair);
+    if (!given)
         return "MPIBENCH_WORLD and MPIBENCH_LIBRARY do not say what MPI_COMM_WORLD is";
-    if (!same_library(path, library))
+    if (named && !same_library(path, library))
         return "the MPI library is not the one of MPIBENCH_LIBRARY";
     if (isdigit((unsigned char)*given)) {
         char *end = NULL;
@@ -524,7 +551,9 @@ static void put_first_set(struct text *out, const char *member, const char *list
     }
 }
 
-/* What both lines of a rank have. */
+static long long loaded_ns; /* when this library was loaded, which is before any rank of its world got through MPI_Init */
+
+/* What both lines of a rank have; a pid comes twice where containers have their own. */
 static void put_process(struct text *out)
 {
     char host[HOST_NAME_MAX + 1] = "";
@@ -532,7 +561,7 @@ static void put_process(struct text *out)
     put_member(out, "host");
     put_string(out, host);
     put_member(out, "pid");
-    put(out, "%ld", (long)getpid());
+    put(out, "%ld,\"loaded_ns\":%lld", (long)getpid(), loaded_ns);
 }
 
 static void put_identity(struct text *out)
@@ -966,10 +995,56 @@ static void put_clock(struct text *out, const char *name, clockid_t clock)
 
 /* ---- where it runs ---- */
 
+#define MAX_CPUS 8192 /* x86 Linux's CONFIG_NR_CPUS at most */
+
+/* Marks the CPUs of a list as the kernel writes it ("0-3,8"). */
+static void mark_cpus(const char *list, bool marked[MAX_CPUS])
+{
+    for (char *end; *list; list = *end ? end + 1 : end) {
+        unsigned long first = strtoul(list, &end, 10), last = first;
+        if (end == list)
+            return;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        for (; first <= last && first < MAX_CPUS; first++)
+            marked[first] = true;
+    }
+}
+
+/* Member with all CPUs of the cores that the process may use: with SMT a core has several. null: the kernel does not say. */
+static void put_siblings(struct text *out, const char *allowed)
+{
+    bool wanted[MAX_CPUS] = {false}, siblings[MAX_CPUS] = {false}, known = allowed != NULL;
+    struct text list = {0};
+    if (allowed)
+        mark_cpus(allowed, wanted);
+    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
+        if (!wanted[cpu] || siblings[cpu])
+            continue;
+        char *core = read_line("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        known &= core != NULL;
+        mark_cpus(core ? core : "", siblings);
+        free(core);
+    }
+    for (int cpu = 0, last; cpu < MAX_CPUS; cpu = last + 1) {
+        last = cpu;
+        if (!siblings[cpu])
+            continue;
+        while (last + 1 < MAX_CPUS && siblings[last + 1])
+            last++;
+        put(&list, last > cpu ? "%s%d-%d" : "%s%d", list.length ? "," : "", cpu, last);
+    }
+    put_member(out, "siblings");
+    put_string(out, known ? list.data : NULL);
+    free(list.data);
+}
+
 static void put_place(struct text *out)
 {
     unsigned cpu = 0, node = 0;
-    put_line(out, "cpus", status_field("/proc/self/status", "Cpus_allowed_list:"));
+    char *allowed = status_field("/proc/self/status", "Cpus_allowed_list:");
+    put_siblings(out, allowed);
+    put_line(out, "cpus", allowed);
     if (!syscall(SYS_getcpu, &cpu, &node, NULL))
         put(out, ",\"cpu\":%u,\"numa_node\":%u", cpu, node);
     int count = 0; /* of the other threads */
@@ -1332,6 +1407,9 @@ __attribute__((constructor)) static void notice_load(void)
     directory = getenv("MPIBENCH_EVIDENCE");
     if (directory && !*directory)
         directory = NULL;
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    loaded_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
     if (directory)
         put_load(&load);
     errno = saved;
