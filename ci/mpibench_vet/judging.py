@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
+import msgspec
+
 from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import NODE
 from mpibench.store.sessions import Case
 from reframe_tests.harness.cases.preflight import node_judgement
+from reframe_tests.harness.cases.preflight.node_judgement import OddNodes
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
 from reframe_tests.harness.printable import first_line
 
@@ -63,8 +66,8 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
         if node in silent or node not in seen
     ]
     try:
-        rows = node_judgement.read(case.entry.get("odd_nodes") or [])
-    except ValueError:
+        rows = msgspec.convert(case.entry.get("odd_nodes") or [], list[OddNodes])
+    except msgspec.ValidationError:
         return not_measured(nodes, FACTS, "another release wrote what is odd")
     for odd, instances in node_judgement.group(row for row in rows if not row.note):
         shared = odd.fact == "addresses"
@@ -72,9 +75,7 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
         split = len(odd.values) > 1 and set(odd.nodes) >= seen
         why = Why.SHARED_ADDRESS if shared else Why.NO_MAJORITY if split else Why.ODD_FACT
         for value in odd.values:
-            own = node_judgement.OddNodes(
-                odd.fact, "", (value,), odd.wanted, odd.why, odd.fix
-            ).text(instances)
+            own = OddNodes(odd.fact, "", (value,), odd.wanted, odd.why, odd.fix).text(instances)
             found += [
                 NodeReason(node, FACTS, why, {"said": own, "fact": odd.fact})
                 for node in value.nodes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import synthetic_pair_map as synthetic
 
+import synthetic_fabric as synthetic
 from mpibench.locate import answers
 from mpibench.store.sessions import Case
 from mpibench_vet import judging, leaves, reasons, vet_page

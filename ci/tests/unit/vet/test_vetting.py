@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import synthetic_pair_map as synthetic
 
+import synthetic_fabric as synthetic
 from mpibench.store.sessions import Case, Session
 from mpibench.store.store import Store
 from mpibench_vet import measuring, reasons, slurm, vetting

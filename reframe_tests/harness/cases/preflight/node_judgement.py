@@ -80,14 +80,18 @@ class OddNodes(msgspec.Struct, frozen=True):
         return f"{subject} is {shown}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
 
-def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
+def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
     """What is odd, once for all ports of which the same is to be said (a
     card has several of them), with their names.
     """
     alike: dict[OddNodes, list[str]] = {}
     for odd in odd_nodes:
         alike.setdefault(msgspec.structs.replace(odd, instance=""), []).append(odd.instance)
-    return [odd.text(instances) for odd, instances in alike.items()]
+    return [(odd, tuple(instances)) for odd, instances in alike.items()]
+
+
+def texts(odd_nodes: Iterable[OddNodes]) -> list[str]:
+    return [odd.text(instances) for odd, instances in group(odd_nodes)]
 
 
 def find_unseen(
