@@ -92,7 +92,7 @@ def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
     assert judged(everywhere) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
     level = judging.learned_level([synthetic.pair_map(), everywhere, synthetic.pair_map(seed=2)])
     assert level is not None
-    assert level.mb_per_s == pytest.approx(synthetic.MB_PER_S, rel=0.1)
+    assert level.mb_per_s == pytest.approx(synthetic.PAIR_MB_PER_S, rel=0.1)
     assert judged(everywhere, level) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
     assert judging.learned_level([]) is None
 
