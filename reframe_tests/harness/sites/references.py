@@ -148,9 +148,10 @@ def judge(
     """Compare a value with its reference as ReFrame does.
 
     Bounds are ``ref * (1 + threshold)``; for a reference of zero the thresholds are absolute
-    (ReFrame manual, ``RegressionTest.reference``, since 4.8).
+    (ReFrame manual, ``RegressionTest.reference``, since 4.8). An expected failure (``$xfail``,
+    ReFrame's ``xfail``: message and tuple) is ReFrame's to judge, and no reference here.
     """
-    if reference is None or (reference[1] is None and reference[2] is None):
+    if reference is None or len(reference) != 4 or reference[1:3] == (None, None):
         return ReferenceCheck(metric, layer, value, None, None, None, unit, NO_REFERENCE)
     ref = reference[0]
     low = reference[1]

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from reframe.core.builtins import xfail
 
 from mpibench.commands import nightly
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
+from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
@@ -118,6 +120,14 @@ def test_a_bandwidth_no_link_can_carry_is_named(
 
 
 METRIC = "PingPong.latency.0000000008"
+
+
+def test_an_expected_failure_is_reframes_to_judge() -> None:
+    expected = xfail("slow cable", (1.0, None, 0.1, "us"))
+    check = references.judge(METRIC, "learned", 2.0, expected, "us")
+    assert (check.outcome, check.upper) == (NO_REFERENCE, None)
+
+
 PATH = ("ImbPointToPoint", "mysystem:compute", "openmpi-spack", "hdr200", 2, 1, "bunch", METRIC)
 LATENCY = [1.12, None, 0.1, "us"]
 ORIGIN = {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03}
