@@ -143,7 +143,11 @@ def exact(bound: float) -> float:
 
 
 def judge(
-    metric: str, layer: str, value: float, reference: Reference | None, unit: str
+    metric: str,
+    layer: str,
+    value: float,
+    reference: Reference | tuple[str, Reference] | None,
+    unit: str,
 ) -> ReferenceCheck:
     """Compare a value with its reference as ReFrame does.
 
@@ -151,7 +155,7 @@ def judge(
     (ReFrame manual, ``RegressionTest.reference``, since 4.8). An expected failure (``$xfail``,
     ReFrame's ``xfail``: message and tuple) is ReFrame's to judge, and no reference here.
     """
-    if reference is None or len(reference) != 4 or reference[1:3] == (None, None):
+    if reference is None or len(reference) == 2 or (reference[1] is None and reference[2] is None):
         return ReferenceCheck(metric, layer, value, None, None, None, unit, NO_REFERENCE)
     ref = reference[0]
     low = reference[1]
