@@ -17,6 +17,7 @@ import live_cluster
 from live_cluster import LiveCluster
 from mpibench.store import sessions
 from mpibench_vet.reasons import FAIL, PASS, UNDECIDED
+from programs import wait_for
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -58,7 +59,13 @@ def verdicts(answer: dict[str, Any]) -> list[str]:
 
 
 def states(cluster: LiveCluster) -> str:
-    return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
+    """When Slurm has ended the job on all of its nodes."""
+
+    def asked() -> str:
+        return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
+
+    assert wait_for(lambda: "=comp" not in asked())
+    return asked()
 
 
 def test_a_bad_node_is_drained_and_returns_when_it_is_good(
