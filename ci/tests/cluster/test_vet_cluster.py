@@ -64,7 +64,8 @@ def states(cluster: LiveCluster) -> str:
     def asked() -> str:
         return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
 
-    assert wait_for(lambda: "=comp" not in asked())
+    ending = {"alloc", "comp", "drng"}
+    assert wait_for(lambda: not ending & {word.partition("=")[2] for word in asked().split()})
     return asked()
 
 
