@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mpibench import own_reframe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ROOT
@@ -156,6 +157,33 @@ def test_a_folder_that_was_copied_is_enough(
     )
     assert (done.returncode, done.stdout) == (0, "output of the program\n")
     assert f"library: MPICH Version: {stack.mpi_version}" in done.stderr
+
+
+def test_a_usual_test_passes_on_the_network_that_prove_names(
+    require_stack: Callable[[str], Stack], tmp_path: Path
+) -> None:
+    """The test of the documentation, in a shell where a variable was left behind."""
+    stack = require_stack("intelmpi-wheels")
+    page = (ROOT / "docs/background/proof.md").read_text()
+    section = page.partition("## A test that passes on the wrong network")[2]
+    (tmp_path / "usual.py").write_text(section.split("```python\n")[1].split("```")[0])
+    partition = {"name": "node", "scheduler": "local", "launcher": "mpirun", "environs": ["any"]}
+    system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
+    site = {"systems": [system], "environments": [{"name": "any"}]}
+    (tmp_path / "site.py").write_text(f"site_configuration = {site!r}\n")
+    environ = metadata.enter(stack) | {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}
+    environ["PATH"] = f"{Path(stack.binaries['IMB-MPI1']).parent}:{environ['PATH']}"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
+        )
+
+    usual = run(own_reframe.locate(), "-C", "site.py", "-c", "usual.py", "-r")
+    assert usual.returncode == 0 and "bandwidth:" in usual.stdout, usual.stdout + usual.stderr
+    imb = ("IMB-MPI1", "PingPong", "-msglog", "20:22", "-iter", "20")
+    proof = run(*PROVE, "--expect", "fabric=shm", "--", "mpirun", "-n", "2", *imb)
+    assert proof.returncode == 3 and "NOT AS EXPECTED: fabric=shm" in proof.stderr, proof.stderr
 
 
 def test_a_signal_ends_the_program_and_the_answer_still_comes(
