@@ -131,6 +131,20 @@ def named(words: Sequence[str], known: dict[str, SlurmNode]) -> list[SlurmNode]:
     return [known[name] for name in names]
 
 
+def settled(words: Sequence[str]) -> list[SlurmNode]:
+    """The same, when those on which a job is ending have had :data:`PATIENCE_S` for it.
+
+    :raises BadInput: as :func:`named`.
+    """
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        nodes = named(words, read_nodes())
+        ending = any("COMPLETING" in node.states for node in nodes)
+        if not ending or time.monotonic() >= until:
+            return nodes
+        time.sleep(1)
+
+
 def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReason | None:
     """Why a job would not get a node now; ``None``: it would.
 

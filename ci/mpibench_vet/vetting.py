@@ -119,7 +119,7 @@ def vet(asked: VetRequest) -> VetAnswer:
     :raises Interrupted: by a signal.
     """
     began = monotonic()
-    nodes = slurm.named(asked.names, slurm.read_nodes())
+    nodes = slurm.settled(asked.names)
     if asked.apply:
         slurm.require_rights()
     if os.environ.get("SLURM_JOB_ID"):
@@ -247,19 +247,22 @@ def _lost(there: Sequence[SlurmNode]) -> list[NodeReason]:
 
 
 def _without_bad(verdicts: Sequence[NodeVerdict]) -> tuple[list[str], list[str]]:
-    """Nodes of which something was not measured beside some that fail or are lost, and what."""
-    lost = {one.node for one in verdicts for row in one.reasons if row.check == SERVICE}
+    """Nodes of which something was not measured beside some that fail, are lost or have the address
+    of another one, and what.
+    """
+    every = [(one, row) for one in verdicts for row in one.reasons]
+    spoilers = {
+        one.node
+        for one, row in every
+        if one.verdict == reasons.FAIL or row.why in (Why.NOT_THERE, Why.SHARED_ADDRESS)
+    }
+    out = spoilers | {one.node for one, row in every if row.check == SERVICE}
     rows = [
         row
-        for one in verdicts
-        if one.verdict == reasons.UNDECIDED and one.node not in lost
-        for row in one.reasons
-        if row.why in (Why.NOT_MEASURED, Why.SILENT)
+        for one, row in every
+        if one.node not in out and row.why in (Why.NOT_MEASURED, Why.SILENT)
     ]
-    if not any(
-        one.verdict == reasons.FAIL or any(row.why == Why.NOT_THERE for row in one.reasons)
-        for one in verdicts
-    ):
+    if not spoilers:
         return [], []
     nodes = dict.fromkeys(row.node for row in rows)
     return list(nodes), [check for check in reasons.CHECKS if check in {row.check for row in rows}]

@@ -147,3 +147,12 @@ def test_who_may_not_drain_is_refused_before_anything_is_measured(
         slurm.require_rights()
     monkeypatch.setattr(os, "geteuid", lambda: 77777)
     slurm.require_rights()
+
+
+def test_a_node_on_which_a_job_is_ending_is_waited_for(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = asked.with_name("nodes")
+    nodes.write_text(NODES.replace("MIXED", "IDLE+COMPLETING"))
+    monkeypatch.setattr(slurm.time, "sleep", lambda seconds: nodes.write_text(NODES))
+    assert slurm.settled(["c4"])[0].states == {"MIXED"}
