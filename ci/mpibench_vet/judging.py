@@ -102,8 +102,9 @@ def of_map(
         if node in nodes:
             found.setdefault(node, NodeReason(node, check, why, numbers))
 
+    # A job that breaks leaves good nodes without a record, too: Slurm may have lost another one.
     for node, said in answer.evident.items():
-        add(node, Why.MAP_ACCUSES, said=said)
+        add(node, Why.STOPPED, said=said)
     if unproven:
         rest = [node for node in nodes if node not in found]
         return [*found.values(), *not_measured(rest, check, unproven)]

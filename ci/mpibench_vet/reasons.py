@@ -31,6 +31,7 @@ class Why(str, enum.Enum):
     RESERVED = "reserved"
     ALONE = "alone"
     SILENT = "silent"
+    STOPPED = "stopped"
     NOT_MEASURED = "not-measured"
     NO_MAJORITY = "no-majority"
     SHARED_ADDRESS = "shared-address"
@@ -56,6 +57,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.DRAINED_BY_VET: "drained by this command before{said}",
     Why.RESERVED: "reserved ({state})",
     Why.ALONE: "too few nodes to look at {check}: it takes others to exchange messages with",
+    Why.STOPPED: "{said} while its {check} was measured: it may be lost, or the job that broke",
     Why.SILENT: "gave no answer when its {check} were asked for{said}",
     Why.NOT_MEASURED: "nothing was measured of its {check}{said}",
     Why.NO_MAJORITY: "nodes differ, and none has what most have: {said}",
@@ -79,6 +81,7 @@ _REMEDIES: Mapping[Why, str] = {
     Why.RESERVED: "--reservation NAME of a reservation that you may use",
     Why.ALONE: _MORE.format(more="three or more"),
     Why.SILENT: _AGAIN,
+    Why.STOPPED: _AGAIN,
     Why.NOT_MEASURED: _AGAIN,
     Why.NO_MAJORITY: _MORE.format(more="three or more"),
     Why.SHARED_ADDRESS: "see 'ip neigh' on a third node for the one that answers",

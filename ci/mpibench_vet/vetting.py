@@ -246,15 +246,17 @@ def _lost(there: Sequence[SlurmNode]) -> list[NodeReason]:
     return [reason for reason in reached if reason and reason.why == Why.NOT_THERE]
 
 
+#: Reasons of undecided nodes that take what is measured of others along.
+_SPOILING = (Why.NOT_THERE, Why.SHARED_ADDRESS, Why.STOPPED)
+
+
 def _without_bad(verdicts: Sequence[NodeVerdict]) -> tuple[list[str], list[str]]:
     """Nodes of which something was not measured beside some that fail, are lost or have the address
     of another one, and what.
     """
     every = [(one, row) for one in verdicts for row in one.reasons]
     spoilers = {
-        one.node
-        for one, row in every
-        if one.verdict == reasons.FAIL or row.why in (Why.NOT_THERE, Why.SHARED_ADDRESS)
+        one.node for one, row in every if one.verdict == reasons.FAIL or row.why in _SPOILING
     }
     out = spoilers | {one.node for one, row in every if row.check == SERVICE}
     rows = [
