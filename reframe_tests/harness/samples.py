@@ -150,7 +150,8 @@ class Evidence:
     :param link_use: launch, repeat, node and bytes that the ranks and
         others sent, as ``traffic.NodeUse``.
     :param environment: the variables that steer the network, as rank 0 had them.
-    :param core_losses_per_s: involuntary context switches per second of the rank with most.
+    :param core_losses_per_s: involuntary context switches per second over all launches, of the rank
+        of each with most.
     :param core_wait: share of the time, 0 to 1, that the rank that waited longest in each launch
         was without a core; ``None`` where no kernel counts it, and in older records.
     """

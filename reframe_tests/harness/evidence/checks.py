@@ -544,6 +544,19 @@ def contention_per_s(rank: RankEvidence) -> float:
     return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
 
 
+def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
+    """Involuntary context switches per second of all launches, of the rank of each with most: the
+    few of a launch of some milliseconds are no load.
+    """
+    lost = taken_s = 0.0
+    for ranks in launches:
+        worst = max(ranks, key=contention_per_s, default=None)
+        if worst and worst.seconds:
+            lost += contention_per_s(worst) * worst.seconds
+            taken_s += worst.seconds
+    return lost / taken_s if taken_s else 0.0
+
+
 def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
     """Share of the time between the snapshots of all launches, 0 to 1, in which the rank of each
     that waited longest was ready to run and had no core; ``None`` where no kernel counts it.

@@ -317,6 +317,7 @@ def test_ranks_that_lose_their_core_are_noted():
     )
     assert checks.contention_per_s(calm) == 9.0 and checks.notes([calm]) == []
     assert checks.longest_wait([[calm, busy], [calm]]) == 0.375
+    assert checks.core_losses_per_s([[calm, busy], [calm]]) == (250 + 9) / 2
     assert checks.notes([calm, busy]) == [
         "1 rank lost the core to others often, rank 1 on c1 250 times a second (noted from 10 on)"
     ]

@@ -624,7 +624,6 @@ def _evidence(outcome: JobOutcome, setting_summary: str) -> Evidence:
     taken = [
         [rank.seconds for rank in heard.ranks if rank.seconds is not None] for heard in recorded
     ]
-    losses = [checks.contention_per_s(rank) for heard in recorded for rank in heard.ranks]
     # Each note once, with the numbers of its first occurrence.
     notes: dict[str, str] = {}
     for note in (note for heard in recorded for note in heard.notes):
@@ -643,7 +642,7 @@ def _evidence(outcome: JobOutcome, setting_summary: str) -> Evidence:
         library=printable(first.library or "") if first else "",
         transport=setting_summary,
         environment=printable_data(open_environment(dict(sorted(shared)))),
-        core_losses_per_s=max(losses, default=0.0),
+        core_losses_per_s=checks.core_losses_per_s([heard.ranks for heard in recorded]),
         core_wait=checks.longest_wait([heard.ranks for heard in recorded]),
         kernel=tuple(
             printable_data(dict(there[0].kernel)) for there in checks.by_host(ranks).values()
