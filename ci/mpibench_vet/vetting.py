@@ -220,6 +220,11 @@ def judge(
         rows = judging.of_map(answer, case.pair_map, nodes, check, level, _unproven(session, case))
         # What the wire leaves open MPI decides, over the same links.
         found += [row for row in rows if row.fails or check == PAIRS or PAIRS not in checks]
+        if check == PAIRS and level is None:
+            notes.append(
+                "pairs are compared with one another alone: there is no earlier map of them, and "
+                "no line rate with min_efficiency"
+            )
         if check == PAIRS:
             notes += _leaf_notes(case.pair_map, answer)
             notes += [
@@ -312,8 +317,9 @@ def _unproven(session: Session, case: Case) -> str:
 
 
 def _level(store: Store, place: VetPlace, case: Case) -> PartitionLevel | None:
-    """What pairs reach there: by earlier maps of the same stack and fabric, else what the site's
-    description wants of the line rate.
+    """What pairs reach there: by earlier maps of the same stack and fabric, unless these are below
+    what the site's description wants of the line rate: a fabric that was slow when it was looked at
+    first is no level for the second time.
     """
     sessions = [
         row["session"]
@@ -329,13 +335,13 @@ def _level(store: Store, place: VetPlace, case: Case) -> PartitionLevel | None:
             if (one.case["stack"], one.case["fabric"]) == (case.stack, case.fabric)
             and one.case["partition"] == case.partition
         ]
-    if level := judging.learned_level(maps):
-        return level
+    learned = judging.learned_level(maps)
     rate, least = place.fabric.line_rate_gbit_per_s, place.fabric.efficiency(PINNING)
     if not (rate and least):
-        return None
+        return learned
     rails = 1 if place.fabric.striped else max(1, len(place.fabric.rails))
-    return PartitionLevel(rate * MB_PER_GBIT / rails, least, "line rate")
+    described = PartitionLevel(rate * MB_PER_GBIT / rails, least, "line rate")
+    return learned if learned and learned.mb_per_s >= least * described.mb_per_s else described
 
 
 def _leaf_notes(pair_map: PairMap, answer: MapJudgement) -> list[str]:

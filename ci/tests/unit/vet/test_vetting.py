@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 import synthetic_fabric as synthetic
@@ -14,10 +16,30 @@ from mpibench_vet import measuring, reasons, slurm, vetting
 from mpibench_vet.reasons import FACTS, FAIL, MEMORY, PAIRS, PASS, UNDECIDED, WIRE
 from mpibench_vet.slurm import SlurmNode
 from mpibench_vet.vetting import VetAnswer, VetRequest
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.vocabulary import BadInput
 
 NODES = synthetic.names(4)
+
+
+@pytest.mark.parametrize(("slower", "what"), [(1.0, "earlier maps"), (4.0, "line rate")])
+def test_a_fabric_that_was_slow_at_first_is_no_level(slower: float, what: str) -> None:
+    """All nodes at a quarter of the rate, twice: the second time is as little a pass."""
+    rate = synthetic.PAIR_MB_PER_S * 0.008 / 0.95
+    fabric = Fabric("f", "tcp", "cluster", (Rail("eth1", rate),), None, 0.9)
+    place = measuring.VetPlace("s", "p", "", fabric, "slurm")
+    where = {"stack": "mpich", "fabric": "f", "partition": "p"}
+    case = SimpleNamespace(**where, uuid="new")
+    before = synthetic.pair_map(slow=lambda quantity, *_: slower if quantity == BANDWIDTH else 1.0)
+    rows = pl.DataFrame([{**where, "session": "a", "case": "old", "evidence": "proven"}])
+    store = SimpleNamespace(
+        pair_map_cases=lambda system: rows,
+        pair_maps=lambda system, sessions: [SimpleNamespace(pair_map=before, case=where)],
+    )
+    level = vetting._level(store, place, case)
+    assert level and what in level.what
 
 
 class Machine:
