@@ -168,7 +168,10 @@ def _build(
         }
         whole_file.write_text(record, json.dumps(made, indent=2))
     kept = json.loads(record.read_text())
-    there = {name: writer.digest_of(path) for name, path in probe.search([record.parent]).items()}
+    there = {
+        name: writer.digest_of(path)
+        for name, path in probe.search([record.parent], needed=False).items()
+    }
     if changed := [name for name in kept["files"] if there.get(name) != kept["files"][name]]:
         raise BadInput(
             "changed-since",
