@@ -617,11 +617,8 @@ class Store:
             & (pl.col("message_bytes") > 0).fill_null(False)
         )
         kept = samples.filter((pl.col("value") > 0) | zero)
+        judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
-        rank = pl.col("quantity").replace_strict(
-            {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
-        )
-        judged = kept.filter(rank == rank.min().over(*point))
         left = samples.filter(pl.col("value") == 0).join(
             judged.select(point).unique(), on=point, how="anti", nulls_equal=True
         )
@@ -798,6 +795,18 @@ def _fault(path: Path, table: str) -> str:
     if place != place_of(path):
         return f"{path} was written as {place}: remove it, and export the sessions again."
     return ""
+
+
+def _one_quantity_a_point(values: pl.DataFrame) -> pl.DataFrame:
+    """A size's latency and bandwidth are one number in two forms: the one that comes first in
+    :data:`.vocabulary.JUDGED` stays. So PingPong is judged by its latency at all sizes, and its
+    bandwidth by references only.
+    """
+    point = [name for name in METRIC if name != "quantity"]
+    rank = pl.col("quantity").replace_strict(
+        {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
+    )
+    return values.filter(rank == rank.min().over(*point))
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
