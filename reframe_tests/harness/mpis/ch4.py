@@ -33,9 +33,10 @@ _NIC_SINCE: Version = (4, 3)
 
 #: Lines of those summaries (src/mpi/init/mpir_init.c, src/mpid/ch4/src/ch4_init.c,
 #: src/mpid/ch4/netmod/ofi/ofi_init.c, init_provider.c; 3.4 to 5.0), on stdout, among the
-#: benchmark's.
+#: benchmark's. The two numbers behind a local rank are printed one by one: on a busy node another
+#: rank's line comes between (5.0.2, ofi).
 SUMMARY_LINES = re.compile(
-    r"=={3,}(?: [\w ()/]+ ={4,})?"
+    r"(?:Rank: \d+, Local_rank: \d+ \[ \d+(?:, \d+)?)?(?:=={3,}(?: [\w ()/]+ ={4,})?"
     r"|(?:MPIR|MPID|MPID/shm)(?: \(GPU\))?: \S+"
     r"|(?:MPIR_CVAR|MPIDI_OFI|MPIDI_UCX|MPIDI_CH4)_\w+: .*"
     r"|MAXIMUM (?:SUPPORTED RANKS|TAG): \d+"
@@ -48,7 +49,7 @@ SUMMARY_LINES = re.compile(
     r"|MPICH \d\S* - .*"
     r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
     r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
-    r"|(?:CUDA|HIP)_VISIBLE_DEVICES: [\w,-]*"
+    r"|(?:CUDA|HIP)_VISIBLE_DEVICES: [\w,-]*)|(?:, \d+)? \]"
 )
 
 #: It prints one line for its platform of GPUs where it has found at least one: "==== GPU Init

@@ -64,6 +64,17 @@ def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
     assert read.records == reader.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
 
 
+def test_a_line_that_another_rank_broke_into_is_set_aside() -> None:
+    whole = "Rank: 1, Local_rank: 1 [ 0, 0 ]\n====== POSIX Topo Dist ======\n"
+    torn = "Rank: 1, Local_rank: 1 [ 0====== POSIX Topo Dist ======\n, 0 ]\n"
+    for lines in (whole, torn):
+        read = reader.read(lines + OUTPUTS["osu"])
+        assert dict(read.set_aside) == {"MPICH": 2}
+        assert read.records == reader.parse(OUTPUTS["osu"])
+    with pytest.raises(OutputError):
+        reader.read("Rank: 1, Local_rank: 1 [ 0" + OUTPUTS["osu"])
+
+
 def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
     name = "mpich-5.0.2-lo-but-local.out.txt"
     with refused_as(
