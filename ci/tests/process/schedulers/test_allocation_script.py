@@ -20,7 +20,7 @@ LONG_S = 60
 
 class Runner:
     """The script on a folder of its own; the stand-in of
-    ``squeue`` names a step that was left behind.
+    ``squeue`` names a step that was there before, and then one that was left behind.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,7 +30,9 @@ class Runner:
         programs.mkdir()
         self.state = folder / "state"
         self.state.write_text("RUNNING\n")
-        squeue = f"case \"$*\" in *%T*) cat '{self.state}' ;; *) printf '7.batch\\n7.3\\n' ;; esac"
+        (folder / "left").touch()
+        steps = f"printf '7.batch\\n7.2\\n'; cat '{folder}/left'; echo 7.3 >'{folder}/left'"
+        squeue = f"case \"$*\" in *%T*) cat '{self.state}' ;; *) {steps} ;; esac"
         for name, text in (("squeue", squeue), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
@@ -178,3 +180,13 @@ def test_it_starts_nothing_that_its_end_would_cut_off(runner: Runner) -> None:
     runner.start(lasts_s=3)
     assert runner.end() == 0
     assert runner.spool.read_end(1) and not runner.spool.was_started(2)
+
+
+def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner: Runner, tmp_path: Path) -> None:
+    """There it outlives the job, of which Slurm then says nothing."""
+    said = tmp_path / "said"
+    runner.state.write_text("")
+    runner.spool.put(1, f"echo 1 >>'{said}'\n", 0)
+    runner.start()
+    assert runner.end() == 0
+    assert not said.exists() and runner.spool.has_ended()

@@ -33,14 +33,19 @@ is_over() {
     local state
     [[ -z $ending ]] || return 0
     state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) || return 1
-    [[ -n $state && $state != RUNNING ]]
+    [[ $state != RUNNING ]]
 }
+
+steps() {
+    squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null | grep -Ev '\.(batch|extern|interactive)$'
+}
+# In a job of the user's, steps that were there before are the user's own.
+before=$(steps)
 
 # A case that was killed may leave steps on the nodes, which Slurm would have ended with its job (squeue(1), --steps).
 end_steps() {
     local steps
-    steps=$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null | grep -Ev '\.(batch|extern|interactive)$') ||
-        return 0
+    steps=$(steps | grep -vxF -- "$before") || return 0
     # shellcheck disable=SC2086 # a word for each step
     scancel $steps 2>/dev/null || true
 }
