@@ -99,6 +99,10 @@ def test_on_one_node_only_tcp_can_be_seen() -> None:
     assert "1.0 GB over TCP" in said(inside)[1]
     assert said(exchange({"lo": 100}, []), "fabric=shm")[0] == 0
     assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
+    assert said(inside, "fabric=tcp")[0] == 0
+    for little in (exchange({"lo": 100}, []), inside[:1]):
+        [found] = answer.prove(run_of(little), ["fabric=tcp"]).expectations
+        assert found.holds is None
 
 
 def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
@@ -229,6 +233,15 @@ def test_the_command_keeps_its_exit_status() -> None:
     assert said(ranks, status=137)[0] == 137
     assert said(ranks, "no-ethernet", status=1)[0] == 1
     assert said(ranks, status=0)[0] == 0
+
+
+def test_what_fails_is_said_with_the_launch_that_it_is_of() -> None:
+    good = on_two_nodes({"mlx5_0/1": GB})
+    bad = on_two_nodes({"eth1": GB}, GB)
+    found = answer.prove(run_of(good, bad, good), ["fabric=mlx5_0", "no-ethernet", "cores=own"])
+    assert [(one.holds, one.launch) for one in found.expectations[:2]] == [(False, 2), (False, 2)]
+    assert sum(line.startswith("launch 2: ") for line in found.lines()) == 1
+    assert answer.prove(run_of(bad), ["no-ethernet"]).expectations[0].launch is None
 
 
 def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
