@@ -109,6 +109,15 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
     return 0
 
 
+def command(program: Callable[..., object], words: Sequence[str] | None) -> int:
+    """The same for a command of its own: a signal ends it with one line."""
+    try:
+        return run(program, words)
+    except Interrupted as signal:
+        typer.echo(f"mpibench: interrupted by {signal.name}", err=True)
+        return signal.status
+
+
 def _is_own(end: SystemExit) -> bool:
     """Whether this program or typer ended it, and no file or library that a command has loaded."""
     ends = [

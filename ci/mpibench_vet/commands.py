@@ -11,7 +11,11 @@ import typer
 from mpibench.commands.options import DATABASE, Db, Json, System, say, say_json, write
 from reframe_tests.harness.vocabulary import BadInput
 
-app = typer.Typer(rich_help_panel="Decide")
+app = typer.Typer(
+    rich_help_panel="Decide",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 class AppliedChange(str, enum.Enum):
@@ -107,10 +111,12 @@ def vet(
         raise typer.Exit(own_facts.run(learned, state, learn=learn))
     if learned or state or learn:
         raise BadInput("options-exclude", "--learned, --learn and --state go with --local.")
+    from mpibench import cli
     from mpibench.night import supervision
     from mpibench.store.store import Store
     from mpibench_vet import reasons, vetting
 
+    cli.prepare()
     asked = vetting.VetRequest(
         names=nodes or [],
         database=db,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -200,11 +200,13 @@ def measure(
     folder: Path,
     database: Path,
     store: Store,
-    show: Callable[[str], bool] = lambda line: False,
+    own_nodes: Sequence[str] = (),
 ) -> Session:
     """Run it, and export its session.
 
     :param folder: for log and run report; made anew.
+    :param own_nodes: of the job that this command runs in, to measure there; none: in a job of its
+        own.
     :raises BadInput: ReFrame ended before it could store a session.
     :raises Interrupted: by a signal, after its job was cancelled.
     """
@@ -225,6 +227,7 @@ def measure(
         "RFM_GENERATE_FILE_REPORTS": "yes",
         spool.VARIABLE: str(LIMIT_MINUTES),
         "RFM_SQLITE_DB_FILE": str(database),
+        spool.OWN_NODES: ",".join(own_nodes),
     }
     environ.pop(session_folder.VARIABLE, None)
     late = ""
@@ -232,7 +235,7 @@ def measure(
         supervision.run(
             [*command, f"--report-file={report}"],
             log,
-            show,
+            lambda line: False,
             environ,
             cwd=ROOT,
             limit_s=60 * LIMIT_MINUTES,

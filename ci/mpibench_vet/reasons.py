@@ -29,6 +29,9 @@ class Why(str, enum.Enum):
     DRAINED_BY_OTHERS = "drained-by-others"
     DRAINED_BY_VET = "drained-by-vet"
     RESERVED = "reserved"
+    SOME_CORES = "some-cores"
+    NOT_ALONE = "not-alone"
+    JOB_ENDED = "job-ended"
     ALONE = "alone"
     SILENT = "silent"
     STOPPED = "stopped"
@@ -56,6 +59,9 @@ _SENTENCES: Mapping[Why, str] = {
     Why.DRAINED_BY_OTHERS: "drained{said}, and not by this command",
     Why.DRAINED_BY_VET: "drained by this command before{said}",
     Why.RESERVED: "reserved ({state})",
+    Why.SOME_CORES: "this job has only some of its cores ({state})",
+    Why.NOT_ALONE: "{other} runs on it, too",
+    Why.JOB_ENDED: "job {job} ended before all was measured",
     Why.ALONE: "too few nodes to look at {check}: it takes others to exchange messages with",
     Why.STOPPED: "{said} while its {check} was measured: it may be lost, or the job that broke",
     Why.SILENT: "gave no answer when its {check} were asked for{said}",
@@ -79,6 +85,9 @@ _REMEDIES: Mapping[Why, str] = {
     "--reservation",
     Why.DRAINED_BY_VET: "mpibench vet NODES --apply resume, which measures it in a reservation",
     Why.RESERVED: "--reservation NAME of a reservation that you may use",
+    Why.SOME_CORES: "begin the job with --exclusive",
+    Why.NOT_ALONE: "wait for its end, or leave the job",
+    Why.JOB_ENDED: "begin a job that lasts longer, and vet it there",
     Why.ALONE: _MORE.format(more="three or more"),
     Why.SILENT: _AGAIN,
     Why.STOPPED: _AGAIN,

@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from reframe_tests.harness.machine.switches import expand
@@ -43,7 +43,10 @@ _GONE = (
     "INVAL",
     "INVALID_REG",
     "POWERED_DOWN",
+    "UNKNOWN",
 )
+#: State of a node that Slurm no longer has.
+UNKNOWN = frozenset(["UNKNOWN"])
 _RIGHTS = ("operator", "administrator")
 
 
@@ -145,11 +148,14 @@ def settled(words: Sequence[str]) -> list[SlurmNode]:
         time.sleep(1)
 
 
-def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReason | None:
+def out_of_reach(
+    node: SlurmNode, *, reserved: bool, resuming: bool, in_job: bool = False
+) -> NodeReason | None:
     """Why a job would not get a node now; ``None``: it would.
 
     :param reserved: the job runs in a reservation.
     :param resuming: nodes that this command drained are resumed first.
+    :param in_job: the job is there, and has it.
     """
     state = "+".join(sorted(state.lower() for state in node.states))
     said = f": {node.reason}" if node.reason else ""
@@ -161,11 +167,89 @@ def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReas
         return because(Why.NOT_THERE)
     if node.is_drained and not (node.is_ours and resuming):
         return because(Why.DRAINED_BY_VET if node.is_ours else Why.DRAINED_BY_OTHERS)
+    if in_job:
+        return because(Why.SOME_CORES) if "MIXED" in node.states else None
     if node.states & {"ALLOCATED", "MIXED", "COMPLETING"}:
         return because(Why.BUSY)
     if node.states & {"RESERVED", "MAINT"} and not reserved:
         return because(Why.RESERVED)
     return None
+
+
+class OwnJob(NamedTuple):
+    """The job that this command runs in.
+
+    :param steps: those that were there before; ``own_step``: the one it runs in, or none.
+    """
+
+    number: str
+    nodes: tuple[str, ...]
+    steps: dict[str, str]
+    own_step: str
+
+    def others(self) -> dict[str, str]:
+        """Nodes on which something else runs, too: another job, or a step of this one."""
+        asked = ["squeue", "-h", "-t", "running", "-w", ",".join(self.nodes), "-o", "%i %N"]
+        running = self.steps | dict(line.split() for line in call(asked).splitlines())
+        return {
+            node: number
+            for number, nodes in running.items()
+            if number not in (self.number, self.own_step)
+            for node in expand(nodes)
+        }
+
+    def is_over(self) -> bool:
+        try:
+            return state_of(self.number)[0] != "RUNNING"
+        except BadInput:  # Slurm has forgotten it, or gives no answer
+            return True
+
+    @contextlib.contextmanager
+    def ending_steps(self) -> Iterator[None]:
+        """However it ends, steps that were begun meanwhile end; the job goes on."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(BadInput):  # the job is over, and they with it
+                if left := steps_of(self.number).keys() - self.steps.keys():
+                    call(["scancel", *sorted(left)])
+
+
+def state_of(job: str) -> tuple[str, str]:
+    """State of a job and its nodes, both empty where it is over."""
+    state, _, nodes = call(["squeue", "-h", "-j", job, "-o", "%T %N"]).strip().partition(" ")
+    return state, nodes
+
+
+def own_job(environ: Mapping[str, str]) -> OwnJob | None:
+    """The job that this command runs in; ``None``: it runs in none.
+
+    :raises BadInput: it is over.
+    """
+    number = environ.get("SLURM_JOB_ID", "")
+    if not number:
+        return None
+    try:
+        state, nodes = state_of(number)
+    except BadInput as error:
+        raise BadInput(
+            "busy",
+            f"SLURM_JOB_ID says that this runs in job {number}, and {error} Leave its shell.",
+        ) from None
+    if state != "RUNNING":
+        raise BadInput(
+            "busy",
+            f"this runs in job {number}, which is {state.lower() or 'over'}: leave its shell.",
+        )
+    step = f"{number}.{environ.get('SLURM_STEP_ID', '')}"
+    return OwnJob(number, tuple(expand(nodes)), steps_of(number), step)
+
+
+def steps_of(job: str) -> dict[str, str]:
+    """Nodes of the steps of a job, without those that Slurm makes for its shell and script."""
+    rows = call(["squeue", "-h", "-s", "-j", job, "-o", "%i %N"]).splitlines()
+    steps = dict(row.split() for row in rows)
+    return {step: nodes for step, nodes in steps.items() if step.rpartition(".")[2].isdigit()}
 
 
 def drain_lines(verdicts: Sequence[NodeVerdict], session: str) -> list[list[str]]:
@@ -186,8 +270,15 @@ def resume_words(node: str) -> list[str]:
     return ["scontrol", "update", f"nodename={node}", "state=resume"]
 
 
+def drained_by_others() -> dict[str, SlurmNode]:
+    """Nodes that somebody else has drained by now: their reasons stay."""
+    return {
+        name: node for name, node in read_nodes().items() if node.is_drained and not node.is_ours
+    }
+
+
 def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None]) -> bool:
-    """Drain nodes, unless they are more than may be; whether it was done."""
+    """Drain nodes, unless they are more than may be; whether it was tried."""
     if len(lines) > most:
         say(
             f"none is drained: {plural(len(lines), 'node')} fail, and at most {most} may be "
@@ -195,8 +286,15 @@ def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None])
         )
         return False
     for words in lines:
-        call(words)
-        say(f"drained: {words[2].partition('=')[2]}")
+        name = words[2].partition("=")[2]
+        try:
+            if other := drained_by_others().get(name):
+                say(f"already drained: {name} ({other.reason})")
+                continue
+            call(words)
+            say(f"drained: {name}")
+        except BadInput as error:
+            say(f"not drained: {name} ({error})")
     return True
 
 
@@ -230,6 +328,7 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
 
     :param passed: whether a node may stay in service, asked at the end.
     :returns: the reservation's name.
+    :raises BadInput: there is none to be had; or some could not be drained again, which stay in it.
     """
     name = f"mpibench-vet-{os.getpid()}"
     create = (
@@ -245,9 +344,23 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
                 call(resume_words(node.name))
         yield name
     finally:
+        problems = []
+        others: Mapping[str, SlurmNode] = {}
+        with contextlib.suppress(BadInput):
+            others = drained_by_others()
         for node in resumed:
-            if not passed(node.name):
+            if passed(node.name) or node.name in others:
+                continue
+            try:
                 call(drain_words(node.name, node.reason))
+            except BadInput as error:
+                problems.append(f"{node.name} could not be drained again ({error})")
+        if problems:
+            raise BadInput(
+                "scheduler-unusable",
+                f"{'; '.join(problems)}: drain it, then scontrol delete reservationname={name}, "
+                f"which ends by itself after {RESERVED_MINUTES} min.",
+            )
         _give_back(name)
 
 

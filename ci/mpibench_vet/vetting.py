@@ -29,7 +29,7 @@ from . import judging, leaves, local, measuring, reasons, slurm
 from .judging import PartitionLevel
 from .measuring import VetPlace
 from .reasons import FACTS, MEMORY, PAIRS, SERVICE, WIRE, NodeReason, NodeVerdict, Why
-from .slurm import SlurmNode
+from .slurm import OwnJob, SlurmNode
 
 DRAIN, RESUME = APPLICATIONS = ("drain", "resume")
 #: Earlier maps that say what the partition gives, at most.
@@ -119,22 +119,15 @@ def vet(asked: VetRequest) -> VetAnswer:
     :raises Interrupted: by a signal.
     """
     began = monotonic()
-    nodes = slurm.settled(asked.names)
+    job = slurm.own_job(os.environ)
+    nodes = slurm.settled(asked.names or (job.nodes if job else ()))
     if asked.apply:
         slurm.require_rights()
-    if os.environ.get("SLURM_JOB_ID"):
-        raise BadInput(
-            "busy",
-            "this runs inside a job, whose nodes no second job gets: leave it, or reserve the "
-            "nodes and give --reservation.",
-        )
+    if job:
+        _refuse_inside(asked, job, nodes)
     place = measuring.find_place(nodes, asked.system, asked.partition, asked.fabric)
     resuming = RESUME in asked.apply
-    found = [
-        reason
-        for node in nodes
-        if (reason := slurm.out_of_reach(node, reserved=bool(asked.reservation), resuming=resuming))
-    ]
+    found = _out_of_reach(asked, job, nodes)
     out = {reason.node for reason in found}
     there = [node for node in nodes if node.name not in out]
     names = [node.name for node in nodes]
@@ -149,25 +142,32 @@ def vet(asked: VetRequest) -> VetAnswer:
     ours = [node for node in there if node.is_ours] if resuming else []
     stay: set[str] = set()
     hold = slurm.held(there, stay.__contains__) if ours else nullcontext(asked.reservation)
-    with hold as reservation:
-        given = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
-        command = measuring.words(place, [node.name for node in there], checks, stack, given)
-        asked.say(f"measuring {', '.join(checks)} of {plural(len(there), 'node')}: {asked.folder}")
-        session = measuring.measure(command, asked.folder, asked.database, asked.store)
+    with hold as reservation, job.ending_steps() if job else nullcontext():
+        options = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
+
+        def measured(nodes: Sequence[str], checks: Sequence[str]) -> Session:
+            what = f"{', '.join(checks)} of {plural(len(nodes), 'node')}"
+            asked.say(f"measuring {what}: {asked.folder}")
+            command = measuring.words(place, nodes, checks, stack, options)
+            own = nodes if job else ()
+            return measuring.measure(command, asked.folder, asked.database, asked.store, own)
+
+        session = measured([node.name for node in there], checks)
         rows, rate, notes = judge(asked, place, session, there, checks)
-        found += [reason for reason in _lost(there) if reason.node not in out]
+        found += _lost(there)
+        if job and job.is_over():
+            rows = [*_cut_off(job, rows), *rows]
         verdicts = reasons.fold(names, [*found, *rows])
         # One bad node takes the job, or the proof of its map, along: the others once without it.
         rest, open_checks = _without_bad(verdicts)
         if len(rest) >= max((measuring.FEWEST[check] for check in open_checks), default=len(names)):
-            asked.say(f"measuring {', '.join(open_checks)} of {plural(len(rest), 'node')} again")
-            command = measuring.words(place, rest, open_checks, stack, given)
             try:
-                again = measuring.measure(command, asked.folder, asked.database, asked.store)
+                again = measured(rest, open_checks)
                 others = [node for node in there if node.name in rest]
                 more, further, said = judge(asked, place, again, others, open_checks)
                 rows = [row for row in rows if row.check not in open_checks or row.node not in rest]
-                rows, rate = [*rows, *more], rate + further
+                rows += more
+                rate += further
                 notes += [*said, f"{', '.join(open_checks)} of {', '.join(rest)}: {again.uuid[:8]}"]
                 verdicts = reasons.fold(names, [*found, *rows])
             except BadInput as error:  # what was measured before counts
@@ -181,6 +181,41 @@ def vet(asked: VetRequest) -> VetAnswer:
         notes.append(f"nothing is said of what was not looked at: {', '.join(left)}")
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
+
+
+def _refuse_inside(asked: VetRequest, job: OwnJob, nodes: Sequence[SlurmNode]) -> None:
+    """:raises BadInput: what is asked for is not to be had inside a job."""
+    if outside := [node.name for node in nodes if node.name not in job.nodes]:
+        raise BadInput(
+            "unknown-name",
+            f"{', '.join(outside)}: not of job {job.number}, in which this runs; leave its shell, "
+            f"or name nodes of it ({', '.join(job.nodes)}).",
+        )
+    if asked.reservation or asked.options or RESUME in asked.apply:
+        raise BadInput(
+            "options-exclude",
+            f"this runs in job {job.number}: --reservation, -J and --apply resume are for a job of "
+            "its own; leave its shell, or leave them out.",
+        )
+
+
+def _out_of_reach(
+    asked: VetRequest, job: OwnJob | None, nodes: Sequence[SlurmNode]
+) -> list[NodeReason]:
+    """Nodes that nothing can be measured on now, and why."""
+    reserved = bool(asked.reservation)
+    resuming = RESUME in asked.apply
+    reached = [
+        slurm.out_of_reach(node, reserved=reserved, resuming=resuming, in_job=job is not None)
+        for node in nodes
+    ]
+    others = job.others() if job else {}
+    shared = [
+        NodeReason(node.name, SERVICE, Why.NOT_ALONE, {"other": others[node.name]})
+        for node in nodes
+        if node.name in others
+    ]
+    return [*filter(None, reached), *shared]
 
 
 def judge(
@@ -246,13 +281,21 @@ def judge(
 def _lost(there: Sequence[SlurmNode]) -> list[NodeReason]:
     """Nodes that Slurm has lost meanwhile."""
     known = slurm.read_nodes()
-    now = [known[node.name] for node in there if node.name in known]
+    now = [known.get(node.name, node._replace(states=slurm.UNKNOWN)) for node in there]
     reached = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in now]
     return [reason for reason in reached if reason and reason.why == Why.NOT_THERE]
 
 
+#: Reasons of what may have been measured of a node if nothing else had happened.
+_OPEN = (Why.NOT_MEASURED, Why.SILENT, Why.STOPPED)
 #: Reasons of undecided nodes that take what is measured of others along.
 _SPOILING = (Why.NOT_THERE, Why.SHARED_ADDRESS, Why.STOPPED)
+
+
+def _cut_off(job: OwnJob, rows: Sequence[NodeReason]) -> list[NodeReason]:
+    """Nodes of which something is open because the job that this runs in is over."""
+    nodes = dict.fromkeys(row.node for row in rows if row.why in _OPEN)
+    return [NodeReason(node, SERVICE, Why.JOB_ENDED, {"job": job.number}) for node in nodes]
 
 
 def _without_bad(verdicts: Sequence[NodeVerdict]) -> tuple[list[str], list[str]]:
