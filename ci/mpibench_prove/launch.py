@@ -205,7 +205,8 @@ def _number(rank: RankEvidence) -> int | None:
 
 
 def _may_join(part: Sequence[RankEvidence], launch: Sequence[RankEvidence]) -> bool:
-    one, other = part[0], launch[0]
+    one = part[0]
+    other = launch[0]
     beside = [rank.finalize for rank in launch if rank.host == one.host]
     ended = max((end.monotonic_ns for end in beside if end), default=0)
     there = {_number(rank) for rank in launch} - {None}

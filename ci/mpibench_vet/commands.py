@@ -38,7 +38,10 @@ class NodeCheck(str, enum.Enum):
 def vet(
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODES...]", help="Nodes as Slurm writes them: c[1-4,7] n01."),
+        typer.Argument(
+            metavar="[NODES...]",
+            help="Nodes as Slurm writes them: c[1-4,7] n01. Default, inside a job: its nodes.",
+        ),
     ] = None,
     local: Annotated[
         bool,
@@ -97,7 +100,7 @@ def vet(
     out: Annotated[Path | None, typer.Option(help="Also write an HTML page with the maps.")] = None,
 ) -> None:
     """Say whether nodes may go back into service: facts unlike the others', links, all pairs over
-    the wire and by MPI, memory, in one job on just these nodes.
+    the wire and by MPI, memory, in one job on just these nodes, or inside the job this runs in.
 
     Nodes are judged by `locate` at its stated rate of innocents, and against what the partition
     reached in earlier maps (the line rate where there are none). The session has the label run=vet
@@ -135,14 +138,14 @@ def vet(
     )
     with supervision.heeded():
         answer = vetting.vet(asked)
-    if out:
-        from mpibench_vet import vet_page
-
-        write(out, vet_page.page(answer, asked.maps), err=True)
     if as_json:
         import msgspec
 
         say_json(msgspec.to_builtins(answer))
     else:
         say(answer.lines())
+    if out:  # last: where it cannot be written the answer is there all the same
+        from mpibench_vet import vet_page
+
+        write(out, vet_page.page(answer, asked.maps), err=True)
     raise typer.Exit(answer.status)

@@ -48,7 +48,7 @@ class PartitionLevel:
 
 
 def not_measured(nodes: Iterable[str], check: str, why: str) -> list[NodeReason]:
-    said = f": {first_line(why).rstrip('.')}" if why else ""
+    said = first_line(why)
     return [NodeReason(node, check, Why.NOT_MEASURED, {"said": said}) for node in nodes]
 
 
@@ -59,9 +59,9 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
     silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
     seen = {str(row["node"]) for row in case.proof.kernel if isinstance(row, Mapping)}
     # What the job and Slurm said of it, behind the sentence on who was silent.
-    why = "; ".join(sentence.rstrip(".") for sentence in case.proof.sentences[1:])
+    said = " ".join(case.proof.sentences[1:])
     found = [
-        NodeReason(node, FACTS, Why.SILENT, {"said": f": {why}" if why else ""})
+        NodeReason(node, FACTS, Why.SILENT, {"said": said})
         for node in nodes
         if node in silent or node not in seen
     ]

@@ -59,7 +59,9 @@ COUNTERS = (
 #: New ones an hour from which on a node is not right; of a link that was gone for a moment one.
 MOST_AN_HOUR = 100
 BREAKS = ("link_downed", "carrier_down_count")
-RIGHT, WRONG, UNDECIDED = 0, 1, 3
+RIGHT = 0
+WRONG = 1
+UNDECIDED = 3
 
 
 class LocalWhy(str, enum.Enum):
@@ -203,13 +205,16 @@ def look(
         facts = collect(root, tuple(content["facts"].get(STATE, ())) if content else ())
         wrong = judge(facts, content["facts"]) if content else []
     except (AttributeError, KeyError, TypeError):
-        facts, content, wrong = collect(root), None, []
+        facts = collect(root)
+        content = None
+        wrong = []
     if state:
         try:
             boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()
         except OSError:
             boot = ""
-        counted, now = counters(root, sorted(facts.get(STATE, {}))), time.time()
+        counted = counters(root, sorted(facts.get(STATE, {})))
+        now = time.time()
         last = _read(state)
         try:
             if last and last["boot"] == boot:

@@ -105,17 +105,10 @@ def find_place(
         if all(not place.queue or place.queue in node.partitions for node in nodes):
             return place
     queues = {place.queue for place in places}
-    first, second = (
-        nodes[0],
-        next(
-            (
-                node
-                for node in nodes
-                if set(node.partitions) & queues != set(nodes[0].partitions) & queues
-            ),
-            nodes[0],
-        ),
-    )
+    first = nodes[0]
+    of_first = queues.intersection(first.partitions)
+    unlike = (node for node in nodes if queues.intersection(node.partitions) != of_first)
+    second = next(unlike, first)
     raise BadInput(
         "not-comparable",
         f"no described partition has all of these nodes ({first.name} is in "
@@ -210,7 +203,9 @@ def measure(
     :raises BadInput: ReFrame ended before it could store a session.
     :raises Interrupted: by a signal, after its job was cancelled.
     """
-    folder, database = folder.absolute(), database.absolute()  # ReFrame starts in the checkout
+    # ReFrame starts in the checkout.
+    folder = folder.absolute()
+    database = database.absolute()
     database.parent.mkdir(parents=True, exist_ok=True)
     remeasuring.check_database(database)
     try:
@@ -221,7 +216,8 @@ def measure(
             "cannot-write",
             f"cannot write {folder} ({error.strerror}): make room or correct rights.",
         ) from None
-    report, log = folder / "run-report.json", folder / "reframe.log"
+    report = folder / "run-report.json"
+    log = folder / "reframe.log"
     environ = {
         **os.environ,
         "RFM_GENERATE_FILE_REPORTS": "yes",
@@ -250,6 +246,4 @@ def measure(
         text = log.read_text(errors="replace") if log.exists() else ""
         errors = _ERROR.findall(text)
         reason = late or (first_line(errors[0]) if errors else str(error))
-        raise BadInput(
-            "nothing-measured", f"nothing was measured: {reason.rstrip('., ')}; see {log}."
-        ) from None
+        raise BadInput("nothing-measured", f"nothing was measured ({reason}); see {log}.") from None

@@ -10,9 +10,16 @@ from collections.abc import Mapping
 import msgspec
 
 #: Verdicts on a node.
-PASS, FAIL, UNDECIDED = VERDICTS = ("PASS", "FAIL", "UNDECIDED")
+PASS = "PASS"
+FAIL = "FAIL"
+UNDECIDED = "UNDECIDED"
+VERDICTS = (PASS, FAIL, UNDECIDED)
 #: What is looked at, in the order in which reasons are told.
-FACTS, WIRE, PAIRS, MEMORY = CHECKS = ("facts", "wire", "pairs", "memory")
+FACTS = "facts"
+WIRE = "wire"
+PAIRS = "pairs"
+MEMORY = "memory"
+CHECKS = (FACTS, WIRE, PAIRS, MEMORY)
 #: The state that Slurm has a node in, which keeps it from being looked at.
 SERVICE = "service"
 
@@ -54,18 +61,18 @@ _SENTENCES: Mapping[Why, str] = {
     "are wanted",
     Why.SLOW_MEMORY: "its memory gives {value:.0f} MB/s at most, {percent:.0f} % of what the other "
     "nodes' gives, in each of {runs} runs",
-    Why.NOT_THERE: "Slurm has it as {state}{said}",
+    Why.NOT_THERE: "Slurm has it as {state}{because}",
     Why.BUSY: "others' jobs run on it ({state})",
-    Why.DRAINED_BY_OTHERS: "drained{said}, and not by this command",
-    Why.DRAINED_BY_VET: "drained by this command before{said}",
+    Why.DRAINED_BY_OTHERS: "drained{because}, and not by this command",
+    Why.DRAINED_BY_VET: "drained by this command before{because}",
     Why.RESERVED: "reserved ({state})",
     Why.SOME_CORES: "this job has only some of its cores ({state})",
     Why.NOT_ALONE: "{other} runs on it, too",
     Why.JOB_ENDED: "job {job} ended before all was measured",
     Why.ALONE: "too few nodes to look at {check}: it takes others to exchange messages with",
     Why.STOPPED: "{said} while its {check} was measured: it may be lost, or the job that broke",
-    Why.SILENT: "gave no answer when its {check} were asked for{said}",
-    Why.NOT_MEASURED: "nothing was measured of its {check}{said}",
+    Why.SILENT: "gave no answer when its {check} were asked for{because}",
+    Why.NOT_MEASURED: "nothing was measured of its {check}{because}",
     Why.NO_MAJORITY: "nodes differ, and none has what most have: {said}",
     Why.SHARED_ADDRESS: "{said}",
     Why.PATH_ACCUSED: "something on the way to it is slow: {said}",
@@ -105,7 +112,8 @@ class NodeReason(msgspec.Struct, frozen=True):
     """One reason of one node.
 
     :param check: one of :data:`CHECKS`, or :data:`SERVICE`.
-    :param numbers: what its sentence needs: bandwidths in MB/s, shares in percent.
+    :param numbers: what its sentence needs: bandwidths in MB/s, shares in percent; ``said`` is what
+        the tests, `locate` or Slurm say of it.
     """
 
     node: str
@@ -120,7 +128,9 @@ class NodeReason(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """In one line, without the node."""
-        named = {"check": self.check, "said": "", **self.numbers}
+        said = self.numbers.get("said", "")
+        because = f" ({said})" if said else ""
+        named = {"check": self.check, "because": because, **self.numbers}
         text = _SENTENCES[self.why].format(**named)
         return text.removeprefix(f"{self.node}: ").removeprefix(f"{self.node} ")
 

@@ -94,8 +94,8 @@ def call(words: Sequence[str]) -> str:
             f"{words[0]} gave no answer in {PATIENCE_S} s: see whether slurmctld runs.",
         ) from None
     if done.returncode:
-        said = first_line(done.stderr or done.stdout).rstrip(".") or f"status {done.returncode}"
-        raise BadInput("scheduler-unusable", f"{shlex.join(words[:3])}: {said}.")
+        said = first_line(done.stderr or done.stdout) or f"status {done.returncode}"
+        raise BadInput("scheduler-unusable", f"{shlex.join(words[:3])} failed ({said}).")
     return done.stdout
 
 
@@ -158,10 +158,9 @@ def out_of_reach(
     :param in_job: the job is there, and has it.
     """
     state = "+".join(sorted(state.lower() for state in node.states))
-    said = f": {node.reason}" if node.reason else ""
 
     def because(why: Why) -> NodeReason:
-        return NodeReason(node.name, SERVICE, why, {"state": state, "said": said})
+        return NodeReason(node.name, SERVICE, why, {"state": state, "said": node.reason})
 
     if node.states & set(_GONE):
         return because(Why.NOT_THERE)
@@ -234,7 +233,7 @@ def own_job(environ: Mapping[str, str]) -> OwnJob | None:
     except BadInput as error:
         raise BadInput(
             "busy",
-            f"SLURM_JOB_ID says that this runs in job {number}, and {error} Leave its shell.",
+            f"SLURM_JOB_ID says that this runs in job {number}, and: {error} Leave its shell.",
         ) from None
     if state != "RUNNING":
         raise BadInput(

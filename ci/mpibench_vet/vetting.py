@@ -31,7 +31,8 @@ from .measuring import VetPlace
 from .reasons import FACTS, MEMORY, PAIRS, SERVICE, WIRE, NodeReason, NodeVerdict, Why
 from .slurm import OwnJob, SlurmNode
 
-DRAIN, RESUME = APPLICATIONS = ("drain", "resume")
+DRAIN = "drain"
+RESUME = "resume"
 #: Earlier maps that say what the partition gives, at most.
 MAPS = 30
 PINNING = "default"
@@ -91,7 +92,7 @@ class VetRequest:
     """What is asked for.
 
     :param names: lists of nodes as Slurm writes them.
-    :param apply: of :data:`APPLICATIONS`.
+    :param apply: :data:`DRAIN`, :data:`RESUME` or both.
     :param options: further ones of the job, as ReFrame's ``-J`` has them.
     """
 
@@ -268,7 +269,8 @@ def judge(
     if MEMORY in checks:
         case = cases.get(MEMORY)
         entry = case.entry if case else {}
-        rates, problems = entry.get("memory_of_nodes") or {}, entry.get("memory_problems") or {}
+        rates = entry.get("memory_of_nodes") or {}
+        problems = entry.get("memory_problems") or {}
         if not rates:
             why = case.reason if case else "no test of it was made"
             found += judging.not_measured(nodes, MEMORY, why)
@@ -379,7 +381,8 @@ def _level(store: Store, place: VetPlace, case: Case) -> PartitionLevel | None:
             and one.case["partition"] == case.partition
         ]
     learned = judging.learned_level(maps)
-    rate, least = place.fabric.line_rate_gbit_per_s, place.fabric.efficiency(PINNING)
+    rate = place.fabric.line_rate_gbit_per_s
+    least = place.fabric.efficiency(PINNING)
     if not (rate and least):
         return learned
     rails = 1 if place.fabric.striped else max(1, len(place.fabric.rails))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,10 @@ import polars as pl
 import pytest
 
 import synthetic_fabric as synthetic
+from mpibench import exit_status
 from mpibench.store.sessions import Case, Session
 from mpibench.store.store import Store
-from mpibench_vet import measuring, reasons, slurm, vetting
+from mpibench_vet import commands, measuring, reasons, slurm, vetting
 from mpibench_vet.reasons import FACTS, FAIL, MEMORY, PAIRS, PASS, UNDECIDED, WIRE
 from mpibench_vet.slurm import OwnJob, SlurmNode
 from mpibench_vet.vetting import VetAnswer, VetRequest
@@ -224,3 +226,13 @@ def test_a_job_that_ends_in_the_middle_leaves_its_nodes_undecided(
     answer = machine.vet(checks=(FACTS,))
     assert words_of(answer) == [PASS, UNDECIDED]
     assert answer.nodes[1].reasons[0].why is reasons.Why.JOB_ENDED
+
+
+def test_a_page_that_cannot_be_written_takes_no_answer_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Machine(tmp_path, monkeypatch).vet("c1")
+    monkeypatch.setattr(vetting, "vet", lambda asked: answer)
+    words = ["c1", "--json", "--db", str(tmp_path / "results.db"), "--out", str(tmp_path)]
+    assert exit_status.run(commands.app, words) == exit_status.BAD_INPUT
+    assert json.loads(capsys.readouterr().out)["nodes"][0]["verdict"] == UNDECIDED
