@@ -114,7 +114,7 @@ def vet(
         raise typer.Exit(own_facts.run(learned, state, learn=learn))
     if learned or state or learn:
         raise BadInput("options-exclude", "--learned, --learn and --state go with --local.")
-    from mpibench import cli
+    from mpibench import cli, only_one
     from mpibench.night import supervision
     from mpibench.store.store import Store
     from mpibench_vet import reasons, vetting
@@ -136,7 +136,8 @@ def vet(
         most_drained=most_drained,
         options=job_option or (),
     )
-    with supervision.heeded():
+    alone = only_one.only_one(db.parent, "mpibench vet", ".vet.lock", waiting=asked.say)
+    with supervision.heeded(), alone:
         answer = vetting.vet(asked)
     if as_json:
         import msgspec

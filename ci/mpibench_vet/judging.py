@@ -144,7 +144,7 @@ def of_map(
                 what=level.what,
             )
     for node in nodes:
-        if node not in rates:
+        if len(rates.get(node, {})) < 2:  # what it sends, and what it receives
             add(node, Why.NOT_MEASURED)
         elif answer.inconclusive and level is None:
             add(node, Why.UNCLEAR_MAP, said=answer.inconclusive[0])
@@ -186,10 +186,11 @@ def of_memory(
     orders of runs are equally likely); where that makes more than :data:`MEMORY_RATE` innocents a
     run, the node is undecided.
     """
+    wanted = max(map(len, rates.values()), default=1)
     found = [
         reason
         for node in nodes
-        if not rates.get(node)
+        if node in problems or len(rates.get(node, ())) < wanted
         for reason in not_measured([node], MEMORY, problems.get(node, ""))
     ]
     there = {node: list(rates[node]) for node in nodes if rates.get(node)}

@@ -178,28 +178,31 @@ def out_of_reach(
 class OwnJob(NamedTuple):
     """The job that this command runs in.
 
-    :param steps: those that were there before; ``own_step``: the one it runs in, or none.
+    :param steps: nodes of those that were there before; ``own_step``: number of the one that this
+        runs in, or empty.
     """
 
     number: str
     nodes: tuple[str, ...]
-    steps: dict[str, str]
+    steps: Mapping[str, str]
     own_step: str
 
     def others(self) -> dict[str, str]:
         """Nodes on which something else runs, too: another job, or a step of this one."""
-        asked = ["squeue", "-h", "-t", "running", "-w", ",".join(self.nodes), "-o", "%i %N"]
-        running = self.steps | dict(line.split() for line in call(asked).splitlines())
-        return {
-            node: number
-            for number, nodes in running.items()
-            if number not in (self.number, self.own_step)
-            for node in expand(nodes)
-        }
+        jobs = _rows("-t", "running", "-w", ",".join(self.nodes), "-o", "%A %N")
+        running = [
+            *((f"job {number}", nodes) for number, nodes in jobs if number != self.number),
+            *(
+                (f"step {step}", nodes)
+                for step, nodes in self.steps.items()
+                if step.rpartition(".")[2] != self.own_step
+            ),
+        ]
+        return {node: what for what, nodes in running for node in expand(nodes)}
 
     def is_over(self) -> bool:
         try:
-            return state_of(self.number)[0] != "RUNNING"
+            return own_job({"SLURM_JOB_ID": self.number}) is None
         except BadInput:  # Slurm has forgotten it, or gives no answer
             return True
 
@@ -214,40 +217,40 @@ class OwnJob(NamedTuple):
                     call(["scancel", *sorted(left)])
 
 
-def state_of(job: str) -> tuple[str, str]:
-    """State of a job and its nodes, both empty where it is over."""
-    state, _, nodes = call(["squeue", "-h", "-j", job, "-o", "%T %N"]).strip().partition(" ")
-    return state, nodes
+def _rows(*words: str) -> list[tuple[str, str]]:
+    """First word and rest of each line of ``squeue``."""
+    lines = call(["squeue", "-h", *words]).splitlines()
+    return [(first, rest) for first, _, rest in (line.strip().partition(" ") for line in lines)]
 
 
 def own_job(environ: Mapping[str, str]) -> OwnJob | None:
     """The job that this command runs in; ``None``: it runs in none.
 
-    :raises BadInput: it is over.
+    :raises BadInput: it is over, or somebody else's.
     """
     number = environ.get("SLURM_JOB_ID", "")
     if not number:
         return None
+    here = f"SLURM_JOB_ID says that this runs in job {number}"
     try:
-        state, nodes = state_of(number)
+        parts = dict(_rows("-j", number, "-o", "%A %T %U %N"))  # of a heterogeneous job several
     except BadInput as error:
-        raise BadInput(
-            "busy",
-            f"SLURM_JOB_ID says that this runs in job {number}, and: {error} Leave its shell.",
-        ) from None
+        raise BadInput("busy", f"{here}, and: {error} Leave its shell.") from None
+    state, _, rest = parts.get(number, "").partition(" ")
+    user, _, nodes = rest.partition(" ")
     if state != "RUNNING":
+        raise BadInput("busy", f"{here}, which is {state.lower() or 'over'}: leave its shell.")
+    if user != str(os.getuid()):
         raise BadInput(
-            "busy",
-            f"this runs in job {number}, which is {state.lower() or 'over'}: leave its shell.",
+            "not-ours", f"{here}, which is of another user (uid {user}): leave its shell."
         )
-    step = f"{number}.{environ.get('SLURM_STEP_ID', '')}"
+    step = environ.get("SLURM_STEP_ID", "")
     return OwnJob(number, tuple(expand(nodes)), steps_of(number), step)
 
 
 def steps_of(job: str) -> dict[str, str]:
     """Nodes of the steps of a job, without those that Slurm makes for its shell and script."""
-    rows = call(["squeue", "-h", "-s", "-j", job, "-o", "%i %N"]).splitlines()
-    steps = dict(row.split() for row in rows)
+    steps = dict(_rows("-s", "-j", job, "-o", "%i %N"))
     return {step: nodes for step, nodes in steps.items() if step.rpartition(".")[2].isdigit()}
 
 

@@ -146,14 +146,14 @@ def vet(asked: VetRequest) -> VetAnswer:
     with hold as reservation, job.ending_steps() if job else nullcontext():
         options = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
 
-        def measured(nodes: Sequence[str], checks: Sequence[str]) -> Session:
+        def measured(nodes: Sequence[str], checks: Sequence[str], folder: Path) -> Session:
             what = f"{', '.join(checks)} of {plural(len(nodes), 'node')}"
-            asked.say(f"measuring {what}: {asked.folder}")
+            asked.say(f"measuring {what}: {folder}")
             command = measuring.words(place, nodes, checks, stack, options)
             own = nodes if job else ()
-            return measuring.measure(command, asked.folder, asked.database, asked.store, own)
+            return measuring.measure(command, folder, asked.database, asked.store, own)
 
-        session = measured([node.name for node in there], checks)
+        session = measured([node.name for node in there], checks, asked.folder)
         rows, rate, notes = judge(asked, place, session, there, checks)
         found += _lost(there)
         if job and job.is_over():
@@ -163,7 +163,7 @@ def vet(asked: VetRequest) -> VetAnswer:
         rest, open_checks = _without_bad(verdicts)
         if len(rest) >= max((measuring.FEWEST[check] for check in open_checks), default=len(names)):
             try:
-                again = measured(rest, open_checks)
+                again = measured(rest, open_checks, asked.folder / "again")
                 others = [node for node in there if node.name in rest]
                 more, further, said = judge(asked, place, again, others, open_checks)
                 rows = [row for row in rows if row.check not in open_checks or row.node not in rest]

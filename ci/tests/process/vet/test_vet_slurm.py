@@ -40,7 +40,7 @@ case "$*" in
     *"-s "*) cat {folder}/steps;;
     *"-j 7 "*) cat {folder}/state;;
     *"-j "*) echo "Invalid job id specified" >&2; exit 1;;
-    *) printf '7 c[4,7]\\n8 c7\\n';;
+    *) printf '7 c[4,7]\\n8 c7\\n9 \\n';;
 esac
 """
 
@@ -54,7 +54,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "scancel": f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n',
     }
     (tmp_path / "steps").write_text("7.2 c4\n7.interactive c4\n")
-    (tmp_path / "state").write_text("RUNNING c[4,7]\n")
+    (tmp_path / "state").write_text(f"8 RUNNING 1 c1\n7 RUNNING {os.getuid()} c[4,7]\n")
     for name, text in programs.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -212,21 +212,32 @@ def test_a_job_of_the_users_keeps_what_ran_there_before(asked: Path) -> None:
     assert slurm.own_job({}) is None
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
     assert job and job.nodes == ("c4", "c7")
-    assert job.others() == {"c7": "8", "c4": "7.2"}
+    assert job.others() == {"c7": "job 8", "c4": "step 7.2"}
     inside = slurm.own_job({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"})
-    assert inside and inside.others() == {"c7": "8"}
+    assert inside and inside.others() == {"c7": "job 8"}
     with pytest.raises(KeyboardInterrupt), job.ending_steps():
         (asked.parent / "steps").write_text("7.2 c4\n7.interactive c4\n7.10 c[4,7]\n7.9 c7\n")
         raise KeyboardInterrupt
     assert (asked.parent / "cancelled").read_text().split() == ["7.10", "7.9"]
 
 
-@pytest.mark.parametrize(("number", "state"), [("7", ""), ("7", "COMPLETING c4"), ("9", "")])
-def test_a_job_that_is_over_is_none_to_vet_in(asked: Path, number: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "state", "code"),
+    [
+        ("7", "", "busy"),
+        ("7", f"7 COMPLETING {os.getuid()} c4", "busy"),
+        ("9", "", "busy"),
+        ("7", "7 RUNNING 77777 c4", "not-ours"),
+    ],
+)
+def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(
+    asked: Path, number: str, state: str, code: str
+) -> None:
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
+    assert job and not job.is_over()
     (asked.parent / "state").write_text(state)
-    assert job and job.is_over()
-    with refused_as("busy", f"job {number}"):
+    assert job.is_over()
+    with refused_as(code, f"job {number}"):
         slurm.own_job({"SLURM_JOB_ID": number})
 
 

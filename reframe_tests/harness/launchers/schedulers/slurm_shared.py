@@ -307,9 +307,10 @@ class SlurmShared(SlurmJobScheduler):
     def _begin(self, case: _SharedCase) -> _Allocation:
         nodes = case.key[0]
         own = own_nodes(os.environ)
-        if own and (self._allocations or nodes != len(own)):
+        here = os.environ.get("SLURM_JOB_ID")
+        if own and (not here or self._allocations or nodes != len(own)):
             raise JobSchedulerError(
-                f"the job that this runs in has no {nodes} nodes for it, or is over"
+                f"no job that this runs in has {nodes} nodes for the case, or it is over"
             )
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
