@@ -76,7 +76,7 @@ def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails
 def test_who_stopped_answering_fails_not() -> None:
     """Slurm lost another node, say, and ended the job."""
     found = judged(synthetic.pair_map(silent={"c3": "left no record"}))
-    assert found == {"c3": Why.STOPPED} and Why.STOPPED not in reasons.FAILING
+    assert found == {"c3": Why.STOPPED} and Why.STOPPED.remedy
 
 
 def test_who_sends_slowly_fails_and_nobody_else() -> None:

@@ -159,7 +159,8 @@ def own_variables(environ: Mapping[str, str], hosts: Path) -> dict[str, str]:
         first ones where fewer are wanted (srun(1), ``SLURM_HOSTFILE``).
     """
     nodes = own_nodes(environ)
-    count, names = str(len(nodes)), ",".join(nodes)
+    count = str(len(nodes))
+    names = ",".join(nodes)
     kept = {
         name: value
         for name, value in environ.items()
