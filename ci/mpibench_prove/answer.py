@@ -162,7 +162,9 @@ class RunProof(msgspec.Struct, frozen=True):
             first, *more = _lines(launch)
             yield f"launch {number}: {first}" if len(self.launches) > 1 else first
             yield from more
-        yield from self.problems
+        yield from self.problems[:FEW]
+        if (others := len(self.problems) - FEW) > 0:
+            yield f"and {others} more of these: --json has all"
         for one in self.expectations:
             word = {True: "as expected", False: "NOT AS EXPECTED", None: "NOT KNOWN"}[one.holds]
             where = f"launch {one.launch}: " if one.launch else ""

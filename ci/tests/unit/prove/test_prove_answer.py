@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -354,6 +356,33 @@ def test_a_file_that_cannot_be_written_takes_no_answer_away(
     # A device stays one.
     (tmp_path / "link").symlink_to("/dev/null")
     assert ask(tmp_path / "link") == 0 and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize(("own", "status"), [(0, exit_status.BAD_INPUT), (7, 7)])
+def test_where_standard_error_is_full_the_command_keeps_its_status(
+    own: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def refuse(text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    words = ["--json", str(tmp_path / "answer"), "--", "true"]
+    monkeypatch.setattr(
+        launch, "run", lambda *_, keep: RecordedRun(("true",), own, (), (), tmp_path)
+    )
+    full = io.StringIO()
+    monkeypatch.setattr(full, "write", refuse)
+    monkeypatch.setattr("sys.stderr", full)
+    assert exit_status.run(commands.app, words) == status
+    # A sentence that nobody hears is no answer either.
+    assert exit_status.run(commands.app, ["--expect", "x", "--", "true"]) == exit_status.BAD_INPUT
+    assert (tmp_path / "answer").exists()
+
+
+def test_of_many_damaged_records_a_few_are_named() -> None:
+    damaged = tuple(f"record {number} is damaged." for number in range(100))
+    found = answer.prove(RecordedRun(("a",), 0, (), damaged, Path()), [])
+    assert len(found.problems) == 101 and len(list(found.lines())) <= 2 * answer.FEW
 
 
 @pytest.mark.parametrize("name", ["My project", "a:b", "$LIB"])
