@@ -181,9 +181,7 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     problems = list(run.damaged)
     if not launches:
         problems.insert(0, f"No rank left a record: {why_none(run.words, run.status)}.")
-    expectations = [
-        EXPECTED[word.partition("=")[0]](word, launches, bytes_from) for word in expected
-    ]
+    expectations = [_expectation(word, launches, bytes_from) for word in expected]
     return RunProof(list(run.words), run.status, launches, problems, expectations)
 
 
@@ -439,31 +437,6 @@ def check_words(words: Sequence[str]) -> None:
             raise BadInput("bad-option", f"--expect {word}: expected {form}.")
 
 
-def _of_each(
-    judge: Callable[[str, LaunchProof, int], tuple[bool | None, str]],
-) -> Callable[[str, Sequence[LaunchProof], int], Expectation]:
-    """An expectation of every launch: the first that does not hold decides."""
-
-    def judged(word: str, launches: Sequence[LaunchProof], bytes_from: int) -> Expectation:
-        judgements = [judge(word.partition("=")[2], launch, bytes_from) for launch in launches]
-        several = len(launches) > 1
-        whole = [
-            Expectation(
-                word,
-                None if holds and launch.problems else holds,
-                launch.problems[0] if holds and launch.problems else why,
-                number if several else None,
-            )
-            for number, (launch, (holds, why)) in enumerate(
-                zip(launches, judgements, strict=True), 1
-            )
-        ]
-        unknown = Expectation(word, None, "no rank left a record")
-        return min(whole, key=lambda one: (False, None, True).index(one.holds), default=unknown)
-
-    return judged
-
-
 def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | None, str]:
     """``shm``: one node and no TCP; ``tcp``: the ranks' sockets sent most, of what is counted where
     that is one node; else a device.
@@ -536,10 +509,25 @@ def _mpi(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | None, 
     return (alone and launch.mpis == [name]) if launch.mpis else None, f"{banner}, {path}"
 
 
-#: Words of ``--expect``.
-EXPECTED: Mapping[str, Callable[[str, Sequence[LaunchProof], int], Expectation]] = {
-    "fabric": _of_each(_fabric),
-    "no-ethernet": _of_each(_no_ethernet),
-    "cores": _of_each(_own_cores),
-    "mpi": _of_each(_mpi),
+#: Words of ``--expect``, and whether one launch is so: with the word's value and the fewest bytes
+#: that count; ``None``: it cannot be known.
+EXPECTED: Mapping[str, Callable[[str, LaunchProof, int], tuple[bool | None, str]]] = {
+    "fabric": _fabric,
+    "no-ethernet": _no_ethernet,
+    "cores": _own_cores,
+    "mpi": _mpi,
 }
+
+
+def _expectation(word: str, launches: Sequence[LaunchProof], bytes_from: int) -> Expectation:
+    """Of every launch: the first that does not hold decides."""
+    name, _, value = word.partition("=")
+    found = []
+    for number, launch in enumerate(launches, 1):
+        holds, why = EXPECTED[name](value, launch, bytes_from)
+        if holds and launch.problems:
+            holds = None
+            why = launch.problems[0]
+        found.append(Expectation(word, holds, why, number if len(launches) > 1 else None))
+    unknown = Expectation(word, None, "no rank left a record")
+    return min(found, key=lambda one: (False, None, True).index(one.holds), default=unknown)

@@ -180,6 +180,9 @@ def of_memory(
 ) -> list[NodeReason]:
     """What the runs of STREAM say of the nodes, in MB/s.
 
+    A node with fewer whole runs than another one was not measured, and a single one where a run
+    went wrong.
+
     A node is slow where its best run is :data:`MEMORY_LOSS` below the median of the nodes that are
     not, and below each of their runs. Of innocent nodes with ``R`` runs each that is so by chance
     once in ``comb((n + 1) R, R)`` draws for each node, with ``n`` nodes that are not slow (all
@@ -190,7 +193,7 @@ def of_memory(
     found = [
         reason
         for node in nodes
-        if node in problems or len(rates.get(node, ())) < wanted
+        if len(rates.get(node, ())) < wanted or nodes == [node] == list(problems)
         for reason in not_measured([node], MEMORY, problems.get(node, ""))
     ]
     there = {node: list(rates[node]) for node in nodes if rates.get(node)}

@@ -104,16 +104,12 @@ def find_place(
     for place in places:
         if all(not place.queue or place.queue in node.partitions for node in nodes):
             return place
-    queues = {place.queue for place in places}
-    first = nodes[0]
-    of_first = queues.intersection(first.partitions)
-    unlike = (node for node in nodes if queues.intersection(node.partitions) != of_first)
-    second = next(unlike, first)
+    kinds = {", ".join(node.partitions) or "none": node.name for node in nodes}
+    where = "; ".join(f"{name} is in {queues}" for queues, name in kinds.items())
     raise BadInput(
         "not-comparable",
-        f"no described partition has all of these nodes ({first.name} is in "
-        f"{', '.join(first.partitions) or 'none'}, {second.name} in "
-        f"{', '.join(second.partitions) or 'none'}): vet those of each partition by themselves.",
+        f"no described partition has all of these nodes ({where}): vet those of each partition by "
+        "themselves.",
     )
 
 

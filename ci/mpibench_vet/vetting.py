@@ -276,6 +276,7 @@ def judge(
             found += judging.not_measured(nodes, MEMORY, why)
         else:
             found += judging.of_memory(rates, problems, nodes)
+            notes += [f"memory of {node}: {why}" for node, why in list(problems.items())[:1]]
             rate += judging.MEMORY_RATE
     return found, rate, notes
 

@@ -139,8 +139,14 @@ def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(
 
 def test_a_run_of_memory_that_went_wrong_is_no_pass() -> None:
     rates = {"a": [9.0, 8.0], "b": [9.0, 8.0], "c": [9.0, 8.0]}
+    rates["b"].pop()
     [found] = judging.of_memory(rates, {"b": "its sums are wrong"}, list(rates))
     assert (found.node, found.why) == ("b", Why.NOT_MEASURED)
+    [found] = judging.of_memory({"b": [9.0, 8.0]}, {"b": "its sums are wrong"}, ["b"])
+    assert found.why is Why.NOT_MEASURED
+    # A run that all of them lack, as on a busy machine, says nothing of one.
+    whole = {node: [9.0, 8.0] for node in rates}
+    assert not judging.of_memory(whole, dict.fromkeys(rates, "no output"), list(rates))
 
 
 def test_a_node_that_only_sent_was_not_measured() -> None:
