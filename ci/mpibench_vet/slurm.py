@@ -31,6 +31,8 @@ LONGEST = 160
 RESERVED_MINUTES = 60
 _FIELD = re.compile(r"(?:^| )(NodeName|State|Partitions)=(\S*)")
 _REASON = re.compile(r" Reason=(.+?)(?: \[\S+@\S+\])?(?: \w+=|$)")
+#: Beginning of a reason of this command's, or of a HealthCheckProgram that asks it.
+_OURS = re.compile(rf"{PREFIX}(?: \w+)?: ")
 #: Characters that Slurm, a shell and a terminal take as they are.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
 #: States and flags (sinfo(1), NODE STATE CODES), in the order in which one is told.
@@ -65,7 +67,7 @@ class SlurmNode(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether this command drained it."""
-        return self.is_drained and self.reason.startswith(PREFIX)
+        return self.is_drained and bool(_OURS.match(self.reason))
 
 
 def call(words: Sequence[str]) -> str:
@@ -103,7 +105,7 @@ def read_nodes() -> dict[str, SlurmNode]:
     """All nodes, by name."""
     found = {}
     for line in call(["scontrol", "-o", "show", "nodes"]).splitlines():
-        row = dict(_FIELD.findall(line))
+        row = dict(reversed(_FIELD.findall(line)))  # what people wrote comes behind
         if not row.get("NodeName"):
             continue
         states = row.get("State", "").upper()

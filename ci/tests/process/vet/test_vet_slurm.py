@@ -85,6 +85,26 @@ def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: 
     assert "cable, ticket 4711" in found[2].text  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [
+        ("mpibench vet 01234567: slow", True),
+        ("mpibench vet: link down", True),
+        ("mpibench vetted it: burnt", False),
+        ("mpibench vet", False),
+        ("see ticket: State=IDLE NodeName=c9", False),
+    ],
+)
+def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(
+    asked: Path, reason: str, ours: bool
+) -> None:
+    (asked.parent / "nodes").write_text(
+        f"NodeName=c2 State=DOWN+DRAIN Partitions=p Reason={reason} [root@now]\n"
+    )
+    [node] = slurm.read_nodes().values()
+    assert (node.name, node.states, node.is_ours) == ("c2", {"DOWN", "DRAIN"}, ours)
+
+
 def test_a_node_that_is_none_is_refused(asked: Path) -> None:
     with refused_as("unknown-name", "c9"):
         slurm.named(["c1", "c9"], slurm.read_nodes())
