@@ -259,7 +259,11 @@ def main() -> int:
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    return run(given.learned, given.state, given.learn, given.root)
+    try:
+        return run(given.learned, given.state, given.learn, given.root)
+    except Exception as error:  # Python's own status would be that of a bad node
+        print("nothing could be looked at: " + repr(error), file=sys.stderr)
+        return UNDECIDED
 
 
 if __name__ == "__main__":
