@@ -901,11 +901,11 @@ def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
 
     :raises BadInput: a damaged policy.
     """
-    sessions = ",".join(night.session for night in over.nights)
+    sessions = [night.session for night in over.nights]
     if not sessions:
         return []
     try:
-        return list(drift.watch(store, system, selector=sessions, recent=None).events)
+        return list(drift.watch(store, system, sessions=sessions, recent=None).events)
     except drift.NothingJudged:
         return []
 

@@ -518,9 +518,8 @@ class _Night:
 
 
 def _read_night(store: Store, system: str, session: str, *, partial: bool, root: Path) -> _Night:
-    table = store.cases(system)
-    alike = selectors.alike(selectors.sessions_table(table), session)
-    cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
+    alike = store.alike(system, session)
+    cases = store.cases_of(system, [*alike.earlier, session])
     tonight = cases.filter(pl.col("session") == session)
     everything = _proofs(store, system, eligibility.split_cases(cases).proven)
     plan = None
@@ -759,7 +758,7 @@ def proven_places(
 
     :raises BadInput: a damaged dataset.
     """
-    cases = store.cases(system).filter(pl.col("session").is_in(list(sessions))).collect()
+    cases = store.cases_of(system, sessions)
     return _places(_proofs(store, system, eligibility.split_cases(cases).proven))
 
 

@@ -242,17 +242,16 @@ def differing_node_counts(
     return list(dict.fromkeys(sentences))
 
 
-def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
+def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
     """What is said of a session that had another number of nodes
     than the one of its series before.
+
+    :param before: cases of that one, none where there is none.
     """
-    before = selectors.alike(sessions, session).earlier[-1:]
-    if not before:
+    if not before.height:
         return []
-    older, newer = (
-        table.filter(pl.col("session") == name).collect() for name in (before[0], session)
-    )
-    return differing_node_counts(older, newer, f"session {before[0][:8]} before", "this session")
+    older = f"session {before['session'][0][:8]} before"
+    return differing_node_counts(before, cases, older, "this session")
 
 
 def under_both_names(
@@ -457,15 +456,13 @@ def _earlier(
 
     :param without: sessions that are not.
     """
-    table = store.cases(system)
     # What measured another session again is a part of no series, whatever its other labels say.
-    table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
-    known = selectors.sessions_table(table)
+    own = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null()
+    known = store.sessions(system).filter(own)
     chosen = known["session"].unique().to_list()
     if selector is not None:
         chosen = selectors.select(selector, known, unreadable=store.lost(system))
-    others = [session for session in chosen if session not in without]
-    cases = table.filter(pl.col("session").is_in(others)).collect()
+    cases = store.cases_of(system, [session for session in chosen if session not in without])
     try:
         cases = selectors.filter_cases(cases, where) if cases.height else cases
     except BadInput:  # that none fulfils it is an answer here

@@ -191,7 +191,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
     complete = True
     for system in session.systems:
         try:
-            cases = store.cases(system).filter(pl.col("session") == session.uuid).collect()
+            cases = store.cases_of(system, [session.uuid])
             judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
             answer.notes.append(f"not held against the nights before: {clause(error)}")
@@ -247,8 +247,10 @@ def stored_answers(
         ]
         again = again.filter(pl.col("started") < lost[0].started) if lost else again
         by_case: dict[str, list[MissedReference]] = {}
+        sessions = store.sessions(system, withdrawn_too=True)
+        earlier = selectors.alike(sessions, session).earlier[-selectors.MOST_EARLIER :]
         for missed in confirmations.missed_references(
-            own, again, selectors.earlier_cases(store.cases(system, withdrawn_too=True), session)
+            own, again, store.cases_of(system, earlier, withdrawn_too=True)
         ):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [

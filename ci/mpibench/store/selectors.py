@@ -216,12 +216,6 @@ def alike(sessions: pl.DataFrame, session: str) -> Alike:
 MOST_EARLIER = 30
 
 
-def earlier_cases(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
-    """Rows of ``cases`` of the :data:`MOST_EARLIER` sessions of the same series before one."""
-    before = alike(sessions_table(cases), session).earlier[-MOST_EARLIER:]
-    return cases.filter(pl.col("session").is_in(before)).collect()
-
-
 def split(text: str) -> list[str]:
     """Parts of a selector, separated by commas outside quotes, parentheses and brackets."""
     parts = [""]

@@ -468,13 +468,12 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
     """
     if not store.sessions_of(system):
         return PastNights()
-    table = store.cases(system)
-    sessions = selectors.sessions_table(table)
+    sessions = store.sessions(system)
     labelled = [session for session, run in selectors.runs_of(sessions).items() if run == label]
     mine = sessions.filter(pl.col("session").is_in(labelled), pl.col("started").dt.date() < before)
     days = sorted(set(mine["started"].dt.date()), reverse=True)[:NIGHTS_LOOKED_AT]
     wanted = mine.filter(pl.col("started").dt.date().is_in(days))["session"].to_list()
-    frame = table.filter(pl.col("session").is_in(wanted)).collect()
+    frame = store.cases_of(system, wanted)
     proven = eligibility.split_cases(frame).proven["case"]
     rows = (
         frame.filter(_OWN, _SAYS)

@@ -35,7 +35,6 @@ from .error_excerpt import excerpt, explain
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
-#: In a rank's evidence: it called MPI_Finalize.
 #: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3,
 #: src/pm/hydra/mpiexec/pmiserv_cb.c and lib/utils/signals.c; Intel MPI 2021 alike): the benchmark
 #: printed nothing after it.
