@@ -45,3 +45,17 @@ def test_what_cannot_look_calls_no_node_bad(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (local.UNDECIDED, 1)
     assert start("--learned", str(tmp_path / "ci" / "none"), "--learn").returncode == local.RIGHT
     assert start("--learned", "/proc/none", "--learn").returncode == local.UNDECIDED
+
+
+def test_the_command_waits_for_no_other(tmp_path: Path) -> None:
+    """Before each job the command asks for no checkout, and loads no other command for it."""
+    program = (
+        "import sys; from mpibench import exit_status; from mpibench_vet.commands import app; "
+    )
+    program += "status = exit_status.run(app, ['--local']); print(*sys.modules); sys.exit(status)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == local.UNDECIDED, done.stderr
+    said, loaded = done.stdout.splitlines()
+    assert said and {"mpibench.cli", "mpibench.store", "polars", "reframe"}.isdisjoint(
+        loaded.split()
+    )
