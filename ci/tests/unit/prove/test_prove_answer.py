@@ -274,6 +274,25 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
 
 
+def test_one_program_twice_at_once_is_told_apart_by_its_steps() -> None:
+    """On the second node the other step's rank begins first."""
+    order = [("c1", "3", 0, 1), ("c1", "4", 0, 2), ("c2", "4", 1, 3), ("c2", "3", 1, 4)]
+    ranks = [
+        make_rank(
+            number,
+            host=host,
+            pid=100 * int(step) + number,
+            environment={"SLURM_STEP_ID": step},
+            loaded_ns=second,
+            init__monotonic_ns=10**9 * second,
+            init__realtime_ns=1_795_000_000_000_000_000 + 10**9 * second,
+            finalize__monotonic_ns=10**10,
+        )
+        for host, step, number, second in order
+    ]
+    assert [[rank.pid for rank in one] for one in launch.split(ranks)] == [[300, 301], [400, 401]]
+
+
 def alone(number: int, size: str, second: int) -> RankEvidence:
     """A process whose world is its own, and which its launcher called one of several."""
     return make_rank(
