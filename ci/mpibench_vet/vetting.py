@@ -276,7 +276,9 @@ def judge(
             found += judging.not_measured(nodes, MEMORY, why)
         else:
             found += judging.of_memory(rates, problems, nodes)
-            notes += [f"memory of {node}: {why}" for node, why in list(problems.items())[:1]]
+            for why in dict.fromkeys(problems.values()):
+                names = [node for node in problems if problems[node] == why]
+                notes.append(f"memory of {', '.join(names)}: {why}")
             rate += judging.MEMORY_RATE
     return found, rate, notes
 

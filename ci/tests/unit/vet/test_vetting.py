@@ -180,13 +180,15 @@ def test_memory_is_read_from_what_the_case_left(
         "c3": [8.0, 9.0, 8.5],
         "c4": [3.0, 3.0, 2.0],
     }
-    entry = {"system": "minicluster", "memory_of_nodes": rates}
+    problems = {"c1": "cut off", "c2": "cut off"}
+    entry = {"system": "minicluster", "memory_of_nodes": rates, "memory_problems": problems}
     case = Case("s:0:8", 0, entry, {"group": "memory"}, (), None, ())
     session = replace(synthetic.session_of(), cases=(case,))
     answer = Machine(tmp_path, monkeypatch, session).vet("c[1-4]", checks=(MEMORY,))
     assert words_of(answer) == [PASS, PASS, PASS, FAIL]
     assert len(answer.commands) == 1
     assert "nodename=c4 " in answer.commands[0]
+    assert "memory of c1, c2: cut off" in answer.notes
 
 
 def test_a_node_that_slurm_no_longer_has_does_not_pass(
