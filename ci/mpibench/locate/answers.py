@@ -408,9 +408,18 @@ def _judge_jobs(
     found = search.Residuals(
         classes, nothing.astype(np.intp), excess, search.spread(excess), nothing
     )
-    suspects = search.joined(
-        [([Suspect(NODE, (name,), BOTH) for name in names], number, job)], moment
+    # The nodes of each job, each once.
+    there = [list(dict.fromkeys(number[job == each].tolist())) for each in moment.tolist()]
+    labels = np.full((max(map(len, there)), len(there)), -1, dtype=np.intp)
+    for each, own in enumerate(there):
+        labels[: len(own), each] = own
+    group = search.SuspectGroup(
+        NODE,
+        len(names),
+        lambda label: Suspect(NODE, (names[label],), BOTH),
+        lambda at: list(labels if at is None else labels[:, at]),
     )
+    suspects = search.Suspects([group], moment)
     verdict = search.Search(suspects, excess, found.stratum, moment, margin=margin, rate=rate).run()
     findings = []
     for accusation in verdict.accusations:

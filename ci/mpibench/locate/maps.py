@@ -184,7 +184,10 @@ def grouped(key: Integers, value: Floats) -> tuple[Integers, Integers, Integers,
     the values, in order within each key.
     """
     order = np.lexsort((value, key))
-    return *np.unique(key[order], return_index=True, return_counts=True), value[order]
+    ordered = key[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    counts = np.diff(starts, append=len(ordered))
+    return ordered[starts], starts, counts, value[order]
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -282,6 +285,9 @@ def _of_each(values: Floats, first: Integers, *, lower: bool) -> Floats:
 
 def in_order(label: Integers) -> Integers:
     """For each label its place among the distinct ones, in the order of their first appearance."""
+    new = label[1:] != label[:-1]
+    if (label[1:] >= label[:-1]).all():
+        return np.concatenate([np.zeros(1, dtype=INDEX), np.cumsum(new, dtype=INDEX)])
     _, first, place = np.unique(label, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=INDEX)
     rank[np.argsort(first)] = np.arange(len(first), dtype=INDEX)
