@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import comb
 
 import msgspec
+import polars as pl
 
 from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import NODE
@@ -153,15 +154,13 @@ def of_map(
 
 def bandwidths(pair_map: PairMap) -> dict[str, dict[str, float]]:
     """Median of what each node sends and receives, in MB/s; nodes without a value are left out."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for row in pair_map.values:
-        if row.quantity == BANDWIDTH and row.value is not None:
-            values.setdefault(row.source, {}).setdefault("sends", []).append(row.value)
-            values.setdefault(row.target, {}).setdefault("receives", []).append(row.value)
-    return {
-        node: {way: statistics.median(rows) for way, rows in ways.items()}
-        for node, ways in values.items()
-    }
+    rows = pair_map.table().filter(pl.col("quantity") == BANDWIDTH, pl.col("value").is_not_null())
+    found: dict[str, dict[str, float]] = {}
+    for end, way in (("source", "sends"), ("target", "receives")):
+        medians = rows.group_by(end).agg(pl.col("value").median()).sort(end).collect()
+        for node, value in medians.iter_rows():
+            found.setdefault(pair_map.nodes[node], {})[way] = value
+    return found
 
 
 def learned_level(maps: Iterable[PairMap]) -> PartitionLevel | None:
