@@ -45,7 +45,7 @@ from mpibench.pages.outcomes import (
     plain_reason,
     why,
 )
-from mpibench.pages.page import flat, plotly_source, writing
+from mpibench.pages.page import flat, plotly_script, writing
 from mpibench.store import confirmations, eligibility, records, selection_options, session_values
 from mpibench.store.dataset_layout import read_condition, read_labels
 from mpibench.store.quantity_text import loss, metric_text, nodes_text, size_text, unit_text
@@ -2272,9 +2272,7 @@ class _Build:
         for name in ("page.css", "site.js"):
             text = TEMPLATES.get_template(name).render()
             self.writer.put(f"assets/{name}", digest(text), lambda text=text: text)  # type: ignore[misc]
-        self.writer.put(
-            "assets/plotly.min.js", get_plotlyjs_version(), lambda: str(plotly_source())
-        )
+        self.writer.put("assets/plotly.min.js", get_plotlyjs_version(), lambda: plotly_script()[1])
 
     def _put(
         self,

@@ -1,4 +1,4 @@
-"""The page of a session: one HTML file that needs no network, no server and no other file.
+"""The page of a session, which needs neither network nor server.
 
 Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a
 page with hundreds of them opens at once and decodes only what is looked at. From each number a
@@ -76,6 +76,7 @@ from .page import (
     writing,
 )
 from .page import render as render_page
+from .page import write as write_page
 
 #: Ranks embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS = 512
@@ -928,7 +929,7 @@ def write_report(view: View, name: str) -> Path:
     """
     out_path = view.base / name
     with writing(out_path):
-        whole_file.write_text(out_path, render(view))
+        write_page(out_path, render(view))
     return out_path
 
 

@@ -1,5 +1,4 @@
 // Draws the charts of a page, each in its element.
-const figures = JSON.parse(document.getElementById("figures").textContent);
-const drawAll = () => Promise.all(figures.map((figure, place) => Plotly.react(document.getElementById(`chart-${place}`), ...themed(figure), OPTIONS)));
-darkQuery.addEventListener("change", drawAll);
-drawAll().then(() => { document.documentElement.dataset.ready = "yes"; });
+const drawAll = () => Promise.all([...document.querySelectorAll("[data-figure]")].map((node) => Plotly.react(node, ...themed(JSON.parse(node.dataset.figure)), OPTIONS)));
+plotly.then(drawAll).then(() => { document.documentElement.dataset.ready = "yes"; });
+darkQuery.addEventListener("change", () => plotly.then(drawAll));

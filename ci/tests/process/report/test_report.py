@@ -170,5 +170,5 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
 
 def _render_bare(session: sessions.Session) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_templates, "plotly_source", str)
+        patch.setattr(page_templates, "plotly_script", lambda: ("plotly.js", ""))
         return report.render(report.View(session, Path()))
