@@ -15,6 +15,7 @@ from math import inf
 
 import polars as pl
 
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import session_values
@@ -59,8 +60,44 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """What was compared, and what it must not be read without."""
-        return "; ".join([f"{self.second} against {self.first}", *self.troubles])
+        """Who is faster, and what it must not be read without."""
+        return "; ".join([self.finding, *self.troubles])
+
+    @property
+    def finding(self) -> str:
+        """Who is how many times faster on which fabric, by the bands of sizes."""
+        if self.subject == "fabric":
+            return self._faster(self.bands, "")
+        return "; ".join(
+            self._faster(rows, f" on {fabric}" if fabric else "")
+            for (fabric,), rows in self.bands.group_by("fabric", maintain_order=True)
+        )
+
+    def _faster(self, rows: pl.DataFrame, where: str) -> str:
+        known = rows.filter(pl.col("winner") != UNKNOWN)
+        wins = {
+            winner: part["times"].sort().to_list()
+            for (winner,), part in known.group_by("winner", maintain_order=True)
+        }
+        ties = len(wins.pop(TIE, []))
+        unknown = rows.height - known.height
+        open_ones = f", and {unknown} are {UNKNOWN}" if unknown else ""
+        compared = plural(known.height, "comparison")
+        if not known.height:
+            return f"{self.first} and {self.second} are {UNKNOWN}{where}"
+        if len(wins) == 1 and not ties:
+            ((ahead, times),) = wins.items()
+            behind = self.first if ahead == self.second else self.second
+            return f"{ahead} is {times_span(times)} times faster than {behind}{where}{open_ones}"
+        parts = [
+            (len(times), f"{name} is {times_span(times)} times faster in {len(times)}")
+            for name, times in wins.items()
+        ]
+        if ties:
+            sides = f"{self.first} and {self.second}"
+            parts.append((ties, f"{sides} differ by no more than noise in {ties}"))
+        most, *others = (text for _, text in sorted(parts, key=lambda part: -part[0]))
+        return f"{', '.join([f'{most} of {compared}{where}', *others])}{open_ones}"
 
     @property
     def troubles(self) -> list[str]:
@@ -71,6 +108,15 @@ class Comparison:
     def things(self) -> dict[str, str] | None:
         """What the sides' locks differ in (:func:`.text.differing`)."""
         return verdict_text.differing(self.sides)
+
+
+def times_span(times: Sequence[float]) -> str:
+    """How many times faster the least and the most are, as ``2.2 to 3.4``.
+
+    :param times: sorted.
+    """
+    digits = 1 if times[0] >= 2 else 2
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (times[0], times[-1])))
 
 
 def pair(

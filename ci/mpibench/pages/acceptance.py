@@ -29,7 +29,7 @@ from ..judge import text as verdict_text
 from ..judge.accept import ACCEPTED, Acceptance
 from ..judge.comparison import INCONCLUSIVE, MISSING, REGRESSED
 from ..store import session_values
-from ..store.quantity_text import change_text, size_text, with_own_loss
+from ..store.quantity_text import change_text, directed_text, size_text, with_own_loss
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_table
 from .page import Block, Section, Table, number, sections, writing
@@ -111,7 +111,7 @@ def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return (
         describe_condition(row),
         verdict_text.benchmark_text(row),
-        verdict_text.quantity_text(row["quantity"]),
+        directed_text(row["quantity"]),
     )
 
 
