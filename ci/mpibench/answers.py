@@ -138,6 +138,10 @@ class HistoryCounts(Answer, kw_only=True):
     sessions: Sessions | UnsetType = UNSET
     slower: Count | UnsetType = UNSET
     faster: Count | UnsetType = UNSET
+    seen: Annotated[
+        str | UnsetType,
+        Meta(description="The least loss that would have been called, by fabric, in words."),
+    ] = UNSET
     blind: Annotated[
         bool | UnsetType,
         Meta(

@@ -48,7 +48,15 @@ from mpibench.pages.outcomes import (
 from mpibench.pages.page import flat, plotly_script, writing
 from mpibench.store import confirmations, eligibility, records, selection_options, session_values
 from mpibench.store.dataset_layout import read_condition, read_labels
-from mpibench.store.quantity_text import loss, metric_text, nodes_text, size_text, unit_text
+from mpibench.store.quantity_text import (
+    better_text,
+    directed_text,
+    loss,
+    metric_text,
+    nodes_text,
+    size_text,
+    unit_text,
+)
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS
@@ -350,11 +358,12 @@ def judge(
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
             like = f", {history} metrics as in the nights before" if history else ""
+            seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
-            finding = f"{proven}, {references['held']} references held, none missed{like}"
+            finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
         else:
             state = "unjudged"
-            finding = f"{proven}; held against nothing: no reference and no history"
+            finding = f"{proven}; compared with nothing: no reference and no history"
         busy = session_values.busy_sentence(row["busy"], row["timed"])
         nights.append(
             SiteNight(
@@ -1293,7 +1302,8 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
         "title": title,
         "text": text,
         "unit": unit,
-        "where": f"{metric['stack']}, {nodes_text(metric['nodes'])}{ppn}, {metric['pinning']}",
+        "where": f"{metric['stack']}, {nodes_text(metric['nodes'])}{ppn}, {metric['pinning']}; "
+        f"{better_text(metric['quantity'])}",
         "rate": rate_text,
         "above_line_rate": percent > ABOVE_PERCENT,
         "bound": bounds_text(over.drawn["lower"][row, at], over.drawn["upper"][row, at], unit),
@@ -1646,6 +1656,7 @@ def metric_shown(series: Series, family: Family) -> dict[str, Any]:
     return {
         "series": series,
         "family": family,
+        "better": better_text(family.of["quantity"]),
         "bandwidth": bandwidth,
         "sizes": [(size, size_text(size)) for size in sizes],
         "chosen": chosen,
@@ -1661,7 +1672,7 @@ def metric_shown(series: Series, family: Family) -> dict[str, Any]:
         "months": list(months(over)),
         "data": {
             "unit": family.unit,
-            "quantity": QUANTITIES[family.of["quantity"]].title,
+            "quantity": directed_text(family.of["quantity"]),
             "lines": lines,
             "events": events,
         },
@@ -2227,6 +2238,7 @@ class _Build:
                     [*said.began, *said.notes],
                     finding=finding,
                     judged=held,
+                    seen=said.counts.history.seen or "",
                     unjudged=unjudged_night,
                     kinds=[kind for kind, _ in said.by_kind],
                     now=self.now,

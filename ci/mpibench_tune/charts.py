@@ -163,7 +163,9 @@ def algorithm_curves(stacks: Sequence[TunedStack], collective: str) -> go.Figure
         ticktext=[size_text(size) for size in sizes],
     )
     figure.update_yaxes(type="log", title="time in µs", exponentformat="none")
-    figure.update_layout(title=f"MPI_{collective}", height=620, legend={"font": {"size": 10}})
+    figure.update_layout(
+        title=f"MPI_{collective}, lower is better", height=620, legend={"font": {"size": 10}}
+    )
     return figure
 
 

@@ -266,8 +266,10 @@ class NightJudgement:
             self.first.metrics, on=METRIC, how="anti", nulls_equal=True
         ).height
         unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
+        sight = verdict_text.sight(rows)
         return answers.HistoryCounts(
-            text="; ".join(filter(None, [text, verdict_text.sight(rows), unknown])),
+            text="; ".join(filter(None, [text, sight, unknown])),
+            seen=sight,
             judged=judged,
             metrics=metrics,
             sessions=sessions,

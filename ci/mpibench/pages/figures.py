@@ -480,7 +480,8 @@ def node_trend(trend: Trend) -> go.Figure:
     words = QUANTITIES[trend.quantity].title
     what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
     title = (
-        f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+        f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}; "
+        "higher is better</sup>"
     )
     figure.update_xaxes(title="night", type="date")
     figure.update_yaxes(title="% of what others reach", rangemode="tozero")
@@ -549,7 +550,7 @@ def _heat(
     pair: str,
 ) -> go.Figure:
     figure = _heat_map(
-        title,
+        _titled(title, "higher is better"),
         across,
         down,
         cells,

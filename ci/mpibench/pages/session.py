@@ -38,7 +38,7 @@ from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
-from ..store.quantity_text import metric_text, nodes_text, size_text, unit_text
+from ..store.quantity_text import better_text, metric_text, nodes_text, size_text, unit_text
 from ..store.sessions import Case, Session, label_of
 from ..store.store import Store
 from . import figures
@@ -537,7 +537,8 @@ def _figures(view: View) -> Content:
     for figure in columns:
         sample = next(row[figure].sample for row in table.values() if figure in row)
         size = "" if sample.message_bytes is None else f", {size_text(sample.message_bytes)}"
-        heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}]")
+        better = better_text(sample.quantity)
+        heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}], {better}")
     rows = []
     for (stack, fabric, nodes), row in table.items():
         found = (row.get(figure) for figure in columns)

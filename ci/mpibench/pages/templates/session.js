@@ -24,6 +24,7 @@ function sizeText(size) {
   return `${size} B`;
 }
 const withUnit = (value, unit) => (unit ? `${number(value)} ${unit}` : number(value));
+const betterText = ({ direction }) => (direction === "none" ? "" : `${direction} is better`);
 const titled = ({ title, unit }) => (unit ? `${title} (${unit})` : title);
 const valueText = (name, value) => dimensions[name].texts[dimensions[name].values.indexOf(value)] ?? String(value);
 const conditionText = (condition, of = names) => of.map((name) => `${dimensions[name].label.toLowerCase()} ${valueText(name, condition[name])}`);
@@ -200,7 +201,7 @@ function showCharts() {
   for (const figure of $("charts").children) { forget(figure); if (window.Plotly) Plotly.purge(figure.querySelector(".plot")); }
   $("charts").replaceChildren(...facets().map((facet) => {
     const control = (text, click) => { const button = el("button", { type: "button", class: "plain", on: { click: () => click(button) } }, text); return button; };
-    const plot = el("div", { class: "plot" }), figure = el("figure", {}, el("figcaption", {}, el("b", {}, facet.title),
+    const plot = el("div", { class: "plot" }), figure = el("figure", {}, el("figcaption", {}, el("b", {}, facet.title, " ", el("small", {}, betterText(quantities[quantityOf(facet.measure)]))),
       control("values", (button) => toggleTable(figure, button)),
       control("larger", (button) => { button.textContent = figure.classList.toggle("wide") ? "smaller" : "larger"; if (plot.data) Plotly.Plots.resize(plot); })), plot, el("p", { class: "absent" }));
     return later(Object.assign(figure, { facet }), () => drawCurves(figure));
@@ -275,6 +276,7 @@ function showMaps() {
       plot.cells = table;
     });
   }));
+  $("heat-better").textContent = betterText(quantity);
   $("heat-condition").textContent = `${[measure.label, titled(quantity), sizeText(heat.size), ...conditionText(heat, FIXED)].join(", ")}.`;
   const change = (what) => (value) => { heat[what] = value; showMaps(); };
   fill($("heat-controls"), [
