@@ -16,7 +16,7 @@ from math import inf
 import polars as pl
 
 from reframe_tests.harness.printable import plural
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..store import session_values
 from ..store.quantity_text import LESS_IS_BETTER
@@ -247,7 +247,8 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
         there = sorted({str(known) for known in whole.cases[subject]})
         raise BadInput(
             "unknown-name",
-            f"there is no case with {subject} {value!r}; there are {', '.join(there)}.",
+            f"there is no case with {subject} {value!r}{meant(value, there)}; there are "
+            f"{', '.join(there)}.",
         )
     common = (
         pl.lit(0, dtype=pl.Int32)
