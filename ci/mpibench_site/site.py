@@ -2,8 +2,8 @@
 network: nights, metrics over time, cases, nodes.
 
 Written is what changed since the last build, and nothing else. Green is a claim: a whole session,
-every case of it proven, and something it was held against that it reached. What was not measured,
-was measured in part, or was held against nothing is never green.
+every case of it proven, and something it was compared with that it reached. What was not measured,
+was measured in part, or was compared with nothing is never green.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ STATES = {
             "green",
             "✓",
             "green",
-            "whole, every case proven, and everything it was held against was reached",
+            "whole, every case proven, every reference reached, and like the nights before",
         ),
         Outcome(
             "part", "◐", "part", "measured in part, with options that select cases: nothing failed"
@@ -129,7 +129,7 @@ STATES = {
             "unjudged",
             "○",
             "not judged",
-            "measured and proven, but held against nothing, or nights too noisy to tell",
+            "measured and proven, but compared with nothing, or nights too noisy to tell",
         ),
         Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
         Outcome("none", "", "not measured", "nothing was measured"),
@@ -1336,7 +1336,7 @@ def _changed(worse: float, than: str, alike: str) -> str:
 
 def figure_lines(series: Series, night: SiteNight) -> list[str]:
     """For a terminal: of each fabric the first time and the first
-    bandwidth, each with what it is held against.
+    bandwidth, each with what it is compared with.
     """
     lines = []
     for place in key_figures(series, night):
@@ -1994,7 +1994,7 @@ TEMPLATES.globals.update(
 MARKER = "mpibench-site.json"
 #: Templates of pages with drawings.
 DRAWN = ("index.html", "series.html", "night.html", "node.html", "metric.html")
-#: Newest nights of a system that are held against those before them, if nobody did that yet.
+#: Newest nights of a system that are compared with those before them, if nobody did that yet.
 JUDGED_NIGHTS = 1
 
 
@@ -2120,7 +2120,7 @@ def build(
     """Bring the site of a dataset up to date.
 
     :param out: the site's folder.
-    :param judged: newest nights of each system that are held against
+    :param judged: newest nights of each system that are compared with
         those before, where no answer is stored.
     :raises BadInput: no dataset, a damaged one, or a site that cannot be written.
     """

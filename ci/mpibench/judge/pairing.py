@@ -42,7 +42,7 @@ class Comparison:
 
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`),
         with the columns of :func:`with_winner`.
-    :param built: how the sides' programs were built otherwise, a sentence
+    :param built: how the sides' programs were built differently, a sentence
         each: no condition, and part of the difference.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
@@ -141,7 +141,7 @@ def pair(
         differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput("unknown-name", f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+        raise BadInput("unknown-name", f"--by {subject!r} is not one of {', '.join(SUBJECTS)}.")
     check_allowed(allow)
     if first == second:
         raise BadInput(
@@ -233,7 +233,7 @@ def check_allowed(allow: Sequence[str]) -> None:
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
         raise BadInput(
-            "unknown-name", f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}."
+            "unknown-name", f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}."
         )
 
 
@@ -326,7 +326,10 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
             first, second = (
                 " and ".join(value or "none" for value in several) for several in (mine, theirs)
             )
-            texts.append(f"{what} of {', '.join(map(str, condition))} is {first} against {second}")
+            texts.append(
+                f"{what} of {', '.join(map(str, condition))} is {first} on one side "
+                f"and {second} on the other"
+            )
         found += [(what, min(texts))] if texts else []
     return sorted(found)
 

@@ -111,7 +111,7 @@ def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
         TIE,
         UNKNOWN,
         "geometric mean",
-        "largest difference that is no tie",
+        "largest difference beyond noise",
     )
     sides = comparison.first, comparison.second
     return head, [
@@ -303,7 +303,7 @@ def notes(comparison: Comparison) -> list[str]:
         if count:
             found.append(f"{UNKNOWN}: {count} metrics only {name} has")
     unlike = [
-        f"{comparison.first} is unlike its history: {text}"
+        f"{comparison.first} differs from its history: {text}"
         for text in comparison.judgement.unlike_past.values()
     ]
     unequal = [f"not equal: {text}" for text in comparison.unequal]

@@ -669,7 +669,7 @@ def _tree(answer: MapJudgement) -> go.Figure | None:
             y=[y for (_, first), (_, second) in drawn for y in (first, second, None)],
             mode="lines",
             line={"color": _BAD if bad else _GOOD, "width": 4 if bad else 1},
-            name="accused" if bad else "nobody is accused",
+            name="flagged" if bad else "not flagged",
             hoverinfo="skip",
         )
     figure.add_scatter(

@@ -335,7 +335,7 @@ def test_how_programs_were_built_otherwise_is_said(
     built = pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").built
     assert len(built) == len(said)
     for sentence, words in zip(built, said, strict=True):
-        assert sentence.startswith(f"built otherwise: imb with {words}")
+        assert sentence.startswith(f"built differently: imb with {words}")
 
 
 def test_the_command_writes_a_page_with_charts_and_maps(
