@@ -29,7 +29,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PROVEN, STATUSES
-from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
 from . import dataset, eligibility, records, selectors
 from .dataset_layout import (
@@ -340,7 +340,8 @@ class Store:
         if system is not None and system not in self.systems:
             raise BadInput(
                 "unknown-name",
-                f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.",
+                f"the dataset holds no system {system!r}{meant(system, self.systems)}; it holds "
+                f"{', '.join(self.systems)}.",
             )
         return system or self.systems[0]
 

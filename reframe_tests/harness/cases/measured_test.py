@@ -1,5 +1,5 @@
 """The pipeline of every test: where it is measured, under which conditions, by which commands, what
-is read, and what is held against references.
+is read, and what is compared with references.
 
 A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
 (on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
