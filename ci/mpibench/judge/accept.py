@@ -212,7 +212,7 @@ class Acceptance:
         lines = [
             *self.map_notes,
             *(
-                f"baseline, not proven, so that the candidate is not held to it: {text}"
+                f"not proven in the baseline, so not asked of the candidate: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)
             ),
             *(
@@ -225,7 +225,8 @@ class Acceptance:
                 self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"
             ),
             *(
-                f"the baseline's sessions are no one history, and none before them is used: {text}"
+                "the baseline's sessions do not form one history, so none before them is used: "
+                f"{text}"
                 for text in mixed.values()
             ),
             # What was measured again of a night is what it was called for,
@@ -238,7 +239,7 @@ class Acceptance:
             *self.past.sentences(),
             *self._between(),
             *(
-                f"the baseline is unlike its history: {text}"
+                f"the baseline differs from its history: {text}"
                 for text in self.judgement.unlike_past.values()
             ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),

@@ -3,8 +3,8 @@ what changed that night. Silent when nothing is.
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day
 stands for it. It gives each metric one value, the median of eligible repeats. The level of the last
-nights is held against the baseline of each metric, the first nights of the series or the level that
-somebody accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
+nights is compared with the baseline of each metric, its first nights or the level that somebody
+accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
 good, at once or little by little, stays worse until it is accepted, with its first night.
 """
 
@@ -395,7 +395,7 @@ class DriftLevels(NamedTuple):
 
 
 def levels(history: History, policy: Policy) -> DriftLevels:
-    """The level of each metric in the last nights, held against its baseline."""
+    """The level of each metric in the last nights, compared with its baseline."""
     margins = policy.margins(history.metrics)
     chosen = np.flatnonzero(np.isfinite(margins))
     metrics = history.metrics[chosen]

@@ -7,7 +7,7 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
   kind, :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml``
   retires it; under each number of nodes, of processes per node, and pinning under which it was, at
   as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve
-  gone is a hole, and with one repeat nothing is held against the nights before;
+  gone is a hole, and with one repeat nothing is compared with the nights before;
 - what ``expected.yaml`` names for that label;
 - the system the label was measured on first, unless
   ``expected.yaml`` names the label, too (:func:`_moved`);

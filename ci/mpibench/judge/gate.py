@@ -1,15 +1,15 @@
 """What nightly CI calls: is one session whole, proven, young enough, within
 its references, like the nights before, undrifted?
 
-A night is held against the sessions before it that measured the same (:mod:`.history`), against the
-baseline of each metric (:mod:`.drift`), which never expires, and against fixed references. The
+A night is compared with the sessions before it that measured the same (:mod:`.history`), with the
+baseline of each metric (:mod:`.drift`), which never expires, and with fixed references. The
 answer says the least loss that would have been called. Where nights before cannot show that a time
 has doubled, the night is not judged, and not green.
 
 At most eleven lines and one exit status: 0 all is well; 1 something is not; 2 bad input; 3 not
-judged. A missed reference that a session measured again (:mod:`mpibench.store.confirmations`) is
-held against it only if it was missed twice, and so is what is slower than the nights before
-(:mod:`.nights`). A worse level lasted three nights, needs no confirmation, and is held against each
+judged. A missed reference that a session measured again (:mod:`mpibench.store.confirmations`)
+counts only if it was missed twice, and so does what is slower than the nights before
+(:mod:`.nights`). A worse level lasted three nights, needs no confirmation, and fails each
 night while it lasts, until it is accepted. "No reference" is said and is no failure: `acceptance`
 mode and ``accept`` insist.
 
@@ -79,7 +79,7 @@ class Check(NamedTuple):
     """The answer to one question of :data:`KINDS`.
 
     :param unjudged: what a busy machine made slow, and nothing measured again on a quiet one.
-    :param began: what is held against nothing from this session on.
+    :param began: what is compared with nothing from this session on.
     """
 
     counts: Any
@@ -577,7 +577,7 @@ def _nights(judged: nights.NightJudgement | None) -> Check:
     same? And what cannot be known of it.
     """
     if judged is None:
-        return Check(answers.HistoryCounts(text="not held against sessions before"))
+        return Check(answers.HistoryCounts(text="not compared with sessions before"))
     found = nights.findings(judged)
     by_outcome: dict[str, list[Any]] = {
         name: [one for one in found if one.outcome == name] for name in confirmations.EXCUSED

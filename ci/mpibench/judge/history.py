@@ -9,7 +9,7 @@ a job gets is part of what changes from night to night. Sessions are found in th
 has to name them; each sentence says how many there were, and why others are not among them.
 
 A night that was called stays in the history: :mod:`.engine` leaves odd nights out of what it
-learns, so that none hides a later one. What lasts longer than a history is held against the
+learns, so that none hides a later one. What lasts longer than a history is compared with the
 baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is no
 history. A level that is meant to stay is accepted with ``levels`` of policy.yaml, and the history
 begins with it.
@@ -198,7 +198,7 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
     Such cases are one history, whose metrics are named with node counts: those that a job grew
     over, 2, 4, 8, ... up to all, or its own. Nights of 62 and of 64 idle nodes have the counts up
-    to 32 in common, and the last ones are never held against one another.
+    to 32 in common, and the last ones are never compared with one another.
 
     :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
     """
@@ -302,7 +302,7 @@ def _before_level(
 #: Word in place of a selector: do without a history.
 NO_HISTORY = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: those that a night
-#: is held against, and those that say how heavy the tails are.
+#: is compared with, and those that say how heavy the tails are.
 MOST_SESSIONS = WINDOW + ASKED
 #: Why a session is no part of a history that is long enough without it.
 OLDER = f"older than the newest {MOST_SESSIONS}"
@@ -442,7 +442,7 @@ def find_history(
     if count := several.select(MEASURED).unique().height:
         lost.append(
             f"{plural(count, 'condition')} measured in more than one way (several placements, "
-            "versions or levels in one session) are held against no history"
+            "versions or levels in one session) are compared with no history"
         )
     strata = _strata(describe_facts(like), judged, counted=counted)
     cases = split.eligible.filter(pl.col("case").is_in(used))

@@ -177,7 +177,7 @@ def effect_of(
     """How many values of each stored session miss their learned
     reference by one file and by another.
 
-    All proven values are held against both, those too that missed
+    All proven values are compared with both, those too that missed
     a reference when they were measured.
 
     :param before: references as they were, checked and with present

@@ -394,7 +394,7 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
                 suite
             )
     return [
-        f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
+        f"built differently: {' and '.join(sorted(suites))} with {what} {text}: "
         f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
         for (what, text), suites in sorted(otherwise.items())
     ] + unknown
@@ -617,7 +617,7 @@ def sessions_text(judgement: Judgement) -> str:
     nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
     unseen = f"no loss would be called of {plural(nothing, 'metric')}" if nothing else ""
     seen = "; ".join(filter(None, [sight(rows), unseen]))
-    return f"against {plural(sessions, 'session')}: {seen}" if seen else ""
+    return f"compared with {plural(sessions, 'session')}: {seen}" if seen else ""
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -641,12 +641,12 @@ def needed_text(row: Mapping[str, Any]) -> str:
     ):
         known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
-        wanted = f"about {plural(row['needed'], 'session')} of the candidate would tell"
+        wanted = f"about {plural(row['needed'], 'session')} of the candidate would decide"
     else:
         wanted = (
-            "a longer history would tell"
+            "a longer history would decide"
             if row["units"] == SESSIONS
-            else "more jobs a side would tell"
+            else "more jobs a side would decide"
         )
     return "; ".join(filter(None, [", ".join(known), wanted]))
 

@@ -69,7 +69,8 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{unknown[0]!r} in {text!r} is unknown; the {what} are: "
+            f"{unknown[0]!r} in {text!r} is unknown{meant(unknown[0], rows.columns)}; the {what} "
+            f"are: "
             f"{', '.join(sorted(rows.columns))}.",
         )
     try:
@@ -260,7 +261,8 @@ def select(
             count = sessions["session"].n_unique()
             raise BadInput(
                 "bad-option",
-                f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).",
+                f"selector {part!r} selects none of the {count} sessions in the dataset ({span})"
+                f"{meant(part, [row['session'][: len(part)] for row in rows])}.",
             )
         chosen |= found
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))

@@ -20,19 +20,26 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
+from reframe_tests.harness.instruments.pairs.pair_values import (
+    MAPS,
+    MapFile,
+    PairMap,
+    PairValue,
+)
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PROVEN, STATUSES
-from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
 from . import dataset, eligibility, records, selectors
 from .dataset_layout import (
     CASE_COLUMNS,
     LAYOUT,
+    OLD_SCHEMAS,
     PARTITION_SCHEMA,
     PARTNERS,
     PLACE_KEY,
+    READ,
     SCHEMAS,
     VERSION_KEY,
     is_as_written,
@@ -333,7 +340,8 @@ class Store:
         if system is not None and system not in self.systems:
             raise BadInput(
                 "unknown-name",
-                f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.",
+                f"the dataset holds no system {system!r}{meant(system, self.systems)}; it holds "
+                f"{', '.join(self.systems)}.",
             )
         return system or self.systems[0]
 
@@ -431,7 +439,8 @@ class Store:
             )
         if why := _unreadable([path], "reports")[path]:
             raise BadInput("file-unreadable", why)
-        return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
+        report = pl.read_parquet(path, columns=["report"]).item()
+        return decode(report, f"session {uuid} in {path}", [self.folder.absolute() / MAPS])
 
     def session_rows(
         self, system: str | None = None, *, withdrawn_only: bool = False
@@ -665,12 +674,8 @@ class Store:
         """
         there = {path.stem for path in self.files("pair_maps", system)} - set(self.withdrawn)
         wanted = there if sessions is None else there & set(sessions)
-        values = (
-            self.scan("pairs", system, wanted)
-            .select("session", "case", *PairValue._fields)
-            .collect()
-        )
-        by_case = values.partition_by("session", "case", as_dict=True)
+        old = self.scan("pairs", system, wanted).collect()
+        by_case = old.partition_by("session", "case", as_dict=True)
         maps = []
         for row in (
             self.scan("pair_maps", system, wanted)
@@ -685,12 +690,18 @@ class Store:
                     for switch in row["switches"]
                 }
                 tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
-            own = by_case.get((row["session"], row["case"]))
-            pairs = (
-                ()
-                if own is None
-                else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
-            )
+            folders = (str(self.folder.absolute() / MAPS),)
+            values: Sequence[PairValue] | MapFile
+            if row["file"]:
+                values = MapFile(row["file"].removesuffix(".parquet"), folders)
+            elif (own := by_case.get((row["session"], row["case"]))) is not None:
+                values = [PairValue(*one) for one in own.select(PairValue._fields).iter_rows()]
+            else:
+                raise BadInput(
+                    "file-missing",
+                    f"the values of the map of pairs of session {row['session']} are gone from "
+                    f"{self.folder / 'pairs'}: {_REPAIR}",
+                )
             silent = {node_row["node"]: node_row["why"] for node_row in row["silent"]}
             about = (
                 row["design"],
@@ -698,7 +709,7 @@ class Store:
                 row["rounds"],
                 tuple(row["hosts"]),
                 silent,
-                pairs,
+                values,
                 tree,
             )
             found = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
@@ -783,7 +794,7 @@ def _fault(path: Path, table: str) -> str:
         return f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
     version = said.get(VERSION_KEY)
     place = said.get(PLACE_KEY)
-    if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
+    if dict(schema) != dict(READ.get(str(version), {}).get(table, {})):
         return (
             f"{path} has another layout than {LAYOUT}, which this program reads "
             f"({version or 'none is named'}): export that session again, or remove it."
@@ -811,9 +822,14 @@ def _one_quantity_a_point(values: pl.DataFrame) -> pl.DataFrame:
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
     """Rows of readable files, the partition columns included."""
-    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
+    own = (SCHEMAS if table in SCHEMAS else OLD_SCHEMAS)[table]
+    whole = pl.Schema({**own, **PARTITION_SCHEMA})
     if not paths:
         return pl.LazyFrame(schema=whole)
-    return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(
-        whole.names()
-    )
+    return pl.scan_parquet(
+        [*paths],
+        schema=own,
+        missing_columns="insert",
+        hive_partitioning=True,
+        hive_schema=PARTITION_SCHEMA,
+    ).select(whole.names())

@@ -1,5 +1,5 @@
 """The pipeline of every test: where it is measured, under which conditions, by which commands, what
-is read, and what is held against references.
+is read, and what is compared with references.
 
 A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
 (on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
@@ -18,8 +18,11 @@ import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
+from reframe.core.runtime import runtime
+from reframe.utility import osext
 
 from .. import batch_systems, upstream
+from ..instruments.pairs.pair_values import MAPS, PairMapRecord
 from ..samples import Evidence, ReferenceCheck, Sample
 from ..sites import references, site
 from ..sites.selected_tests import LOADING, is_selected
@@ -336,3 +339,17 @@ class RoundsPlugin(rfm.RegressionTestPlugin):
 
     #: The map, as stored with the session (:mod:`..instruments.pairs.pair_values`).
     pair_map = variable(dict, value={}, loggable=True)
+
+    def keep_map(self, measured: PairMapRecord) -> None:
+        """Write its values beside the results database, and store the rest with the session.
+
+        :raises SanityError: they cannot be written.
+        """
+        database = osext.expandvars(runtime().site_config.get("storage/0/sqlite_db_file"))
+        try:
+            self.pair_map = measured.keep(Path(database).parent / MAPS)
+        except OSError as error:
+            raise SanityError(
+                f"cannot write the map of pairs to {Path(database).parent / MAPS}: "
+                f"{error.strerror}; make room there, and measure it again"
+            ) from None

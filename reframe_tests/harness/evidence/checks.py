@@ -169,7 +169,7 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 # ---- one launch ----
 # Nonces alone tell launches apart: wall clocks of nodes may differ. The times of the launch are
-# held against those ranks only that ran under the same kernel as the job's script, whose uptime
+# compared with those ranks only that ran under the same kernel as the job's script, whose uptime
 # both read.
 
 

@@ -556,7 +556,7 @@ def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float
     """The largest bandwidth in MB/s of messages that a pair sends
     one at a time; ``None`` without any.
 
-    Of messages that are held against the line rate: smaller ones may be faster for a moment.
+    Of messages that are compared with the line rate: smaller ones may be faster for a moment.
     """
     rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
     alone = [
@@ -716,7 +716,7 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
     }
 
 
-#: Why nothing is held against counters where a row names no reason,
+#: Why nothing is compared with counters where a row names no reason,
 #: and the whole launch is without a number.
 _UNKNOWN = "it sends no data, or how much is not known"
 
@@ -761,7 +761,7 @@ def _least_of_record(condition: Condition, launch: catalogue.Launch, record: Rec
 def name_uncounted(
     condition: Condition, launch: catalogue.Launch, records: Sequence[Record]
 ) -> list[str]:
-    """Notes on benchmarks of which nothing could be held against the
+    """Notes on benchmarks of which nothing could be compared with the
     counters of the fabric: one for each reason.
 
     Those whose row names a reason; of a launch that is without any number all.
@@ -777,7 +777,7 @@ def name_uncounted(
         if reason and row.name not in counted:
             names.setdefault(reason, []).append(row.name)
     return [
-        f"not held against the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
+        f"not compared with the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
         f"({reason})"
         for reason, rows in names.items()
     ]
