@@ -60,7 +60,7 @@ from mpibench.store.quantity_text import (
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS
-from mpibench.store.store import Store, scan_files
+from mpibench.store.store import Store, StoredPairMap
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.printable import clause, first_line, one_line
 from reframe_tests.harness.samples import (
@@ -1938,20 +1938,35 @@ class NodeHistory(NamedTuple):
         return spark((percent.get(share.name, math.nan) for _, percent in self.nights), 100.0)
 
 
-def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
+def _pair_medians(stored: StoredPairMap) -> pl.LazyFrame:
+    """Of each pair, direction, quantity and size, with the names of the nodes."""
+    what = ("source", "target", "quantity", "message_bytes")
+    rows = stored.pair_map.table().filter(pl.col("value") > 0)
+    names = pl.lit(pl.Series(stored.pair_map.nodes, dtype=pl.String))
+    condition = {name: pl.lit(stored.case[name]) for name in ("session", "stack", "fabric")}
+    return (
+        rows.group_by(what)
+        .agg(pl.col("value").median())
+        .with_columns(
+            names.gather(pl.col("source")).alias("source"),
+            names.gather(pl.col("target")).alias("target"),
+            **condition,
+        )
+    )
+
+
+def read_shares(maps: Sequence[StoredPairMap], series: Series) -> list[NodeHistory]:
     """Histories of all nodes of proven maps, the one that was
     last furthest behind the others first.
 
-    :param files: of maps, by session, oldest first.
+    :param maps: oldest first.
     """
     where = ("session", "stack", "fabric", "message_bytes")
-    measured = (pl.col("evidence") == PROVEN) & (pl.col("value") > 0)
-    rows = scan_files(list(files.values()), "pairs").filter(measured)
-    pairs = (
-        rows.group_by(*where, "source", "target", "quantity")
-        .agg(pl.col("value").median())
-        .collect()
-    )
+    proven = [stored for stored in maps if stored.case["evidence"] == PROVEN]
+    if not proven:
+        return []
+    pairs = pl.concat(map(_pair_medians, proven), how="vertical_relaxed").collect()
+    sessions = list(dict.fromkeys(stored.case["session"] for stored in proven))
     found: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     for share in SHARES:
         chosen = pairs.filter(pl.col("quantity") == share.quantity)
@@ -1972,7 +1987,7 @@ def read_shares(files: Mapping[str, Path], series: Series) -> list[NodeHistory]:
             *key,
             [
                 (series.by_session[session], nights[session])
-                for session in files
+                for session in sessions
                 if session in nights
             ],
         )
@@ -2364,7 +2379,7 @@ class _Build:
             )
 
     def _nodes(self, series: Series) -> None:
-        found = {path.stem: path for path in self.store.files("pairs", series.system)}
+        found = {path.stem: path for path in self.store.files("pair_maps", series.system)}
         there = [night.session for night in series.counting if night.session in found][-MOST_MAPS:]
         files = self._maps[series.folder] = {session: found[session] for session in there}
         if not files:
@@ -2374,7 +2389,7 @@ class _Build:
         folder = f"{series.folder}/nodes"
         if self.writer.leave(folder, content):
             return
-        histories = read_shares(files, series)
+        histories = read_shares(self.store.pair_maps(series.system, files), series)
         shown = {"series": series, "shares": SHARES}
         self._put(
             f"{folder}/index.html", content, "nodes.html", dict, {**shown, "histories": histories}

@@ -207,7 +207,7 @@ class Acceptance:
         """What was not used on either side, and what is new."""
         sides = (self.baseline, self.candidate)
         mixed = mixed_strata(self.baseline) if len(self.baseline.sessions) > 1 else {}
-        unjudged = self.judgement.unjudged
+        without = self.judgement.without_margin
         new = self.judgement.new
         lines = [
             *self.map_notes,
@@ -244,9 +244,9 @@ class Acceptance:
             ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),
         ]
-        if unjudged:
+        if without:
             lines.append(
-                f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin"
+                f"{without} metrics are not judged: {self.policy.source} gives them no margin"
             )
         if new.height:
             lines.append(
@@ -336,11 +336,11 @@ def decide(
     )
     judgement = comparison.judge(before, after, policy, past=past.values)
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
-        if judgement.unjudged:
+        if judgement.without_margin:
             raise BadInput(
                 "configuration-unusable",
-                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides "
-                "have a margin, so nothing can be decided; give those you mean to judge one.",
+                f"{policy.source} gives none of the {judgement.without_margin} metrics that both "
+                "sides have a margin, so nothing can be decided; give those you mean to judge one.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:

@@ -69,6 +69,9 @@ LEAST_SPREAD = 0.001
 #: variance of a median is times that of a mean.
 MAD = 1.4826
 OF_A_MEDIAN = math.pi / 2
+#: How much wider the noise of a row of *n* nights is taken to be, as this over *n* squared: the
+#: spread of few nights is itself uncertain. Chosen with the noises of ``studies.error_rates``.
+OF_FEW = 50.0
 #: Degrees of freedom with which a row's spread is drawn towards that of its kind.
 SHRINK = 4.0
 #: Student's degrees of freedom: as of network noise where it is not known better, and the most.
@@ -384,7 +387,8 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
         if not len(own):
             continue
         few = np.maximum(last_count[own], FEWEST)
-        times = _times(away[own], len(own)) * np.sqrt(1 + OF_A_MEDIAN / few) * (1 + 50 / few**2)
+        uncertain = np.sqrt(1 + OF_A_MEDIAN / few) * (1 + OF_FEW / few**2)
+        times = _times(away[own], len(own)) * uncertain
         odd = np.sort(np.where(np.isnan(away[own]), -np.inf, away[own])[:, -WINDOW:], axis=1)
         if odd.shape[1]:
             kept = np.where(few < ENOUGH, 1, 1 + np.ceil(few / ODD_NIGHTS)).astype(int)

@@ -122,13 +122,11 @@ class GateAnswer(answers.Gate):
         room = MOST_LINES - len(head)
         if len(problems) + len(others) <= room:
             return [*head, *(text for _, text in problems), *others]
-        # The first of each kind, then the others in their order.
-        first = {kind: place for place, (kind, _) in reversed(list(enumerate(problems)))}.values()
-        shown = sorted(
-            [*sorted(first), *(place for place in range(len(problems)) if place not in first)][
-                : room - 1
-            ]
-        )
+        # The first of each kind before the others; printed in their order.
+        kinds = [kind for kind, _ in problems]
+        firsts = {kinds.index(kind) for kind in set(kinds)}
+        by_worth = sorted(range(len(problems)), key=lambda place: place not in firsts)
+        shown = sorted(by_worth[: room - 1])
         hidden = [kind for place, (kind, _) in enumerate(problems) if place not in shown]
         kept = others[: room - 1 - len(shown)]
         count = len(others) - len(kept)

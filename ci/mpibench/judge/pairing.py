@@ -42,8 +42,8 @@ class Comparison:
 
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`),
         with the columns of :func:`with_winner`.
-    :param built: how the sides' programs were built differently, a sentence
-        each: no condition, and part of the difference.
+    :param built: of two stacks, that they ran the same files; how the sides' programs were built
+        differently, a sentence each: no condition, and part of the difference.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
@@ -220,7 +220,8 @@ def pair(
     bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
     unequal = tuple(text for _, text in differing)
-    built = tuple(verdict_text.built_otherwise(sides, first, second))
+    same = verdict_text.same_programs(sides) if subject == "stack" else ""
+    built = (*filter(None, [same]), *verdict_text.built_otherwise(sides, first, second))
     return Comparison(
         subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past
     )

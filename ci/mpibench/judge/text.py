@@ -16,9 +16,11 @@ import polars as pl
 
 from reframe_tests.harness.printable import few, first_line, plural
 from reframe_tests.harness.samples import FAIL
+from reframe_tests.harness.stacks.metadata import compute_hash
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..stacks import compilation
+from ..stacks.probe import suite_of
 from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
@@ -398,17 +400,37 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
     ] + unknown
 
 
+def _digests(side: Selection) -> dict[str, set[str]]:
+    """SHA-256 of the programs and libraries that a side has run, by name."""
+    digests: dict[str, set[str]] = {}
+    for text in side.cases["condition"].unique():
+        for name, digest in (read_condition(text).get("programs") or {}).items():
+            digests.setdefault(name, set()).add(digest)
+    return digests
+
+
 def _other_files(sides: Sequence[Selection]) -> list[str]:
     """Programs and libraries that both sides have run, and with other digests."""
-    found: list[dict[str, set[str]]] = []
-    for side in sides:
-        digests: dict[str, set[str]] = {}
-        for text in side.cases["condition"].unique():
-            for name, digest in (read_condition(text).get("programs") or {}).items():
-                digests.setdefault(name, set()).add(digest)
-        found.append(digests)
-    before, after = found
+    before, after = map(_digests, sides)
     return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+
+
+def same_programs(sides: Sequence[Selection]) -> str:
+    """That both sides ran bit-identical benchmark programs, with their digest; empty where one
+    that both ran is another file, or they ran none.
+    """
+    ran = [
+        {name: found for name, found in _digests(side).items() if suite_of(name)} for side in sides
+    ]
+    both = {name: ran[0][name] for name in ran[0].keys() & ran[1].keys()}
+    if not both or any(found != ran[1][name] or len(found) > 1 for name, found in both.items()):
+        return ""
+    digests = {name: next(iter(found)) for name, found in both.items()}
+    digest = next(iter(digests.values())) if len(digests) == 1 else compute_hash(digests)
+    ran_both = "the same program" if len(digests) == 1 else f"the same {len(digests)} programs"
+    return (
+        f"both ran {ran_both}, digest {digest[:12]}: of what was built, nothing differs but the MPI"
+    )
 
 
 def _name_compiler(text: str) -> str:

@@ -20,7 +20,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from reframe_tests.harness.instruments.pairs.pair_values import PairMap, PairValue
+from reframe_tests.harness.instruments.pairs.pair_values import (
+    MAPS,
+    MapFile,
+    PairMap,
+    PairValue,
+)
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PROVEN, STATUSES
@@ -30,9 +35,11 @@ from . import dataset, eligibility, records, selectors
 from .dataset_layout import (
     CASE_COLUMNS,
     LAYOUT,
+    OLD_SCHEMAS,
     PARTITION_SCHEMA,
     PARTNERS,
     PLACE_KEY,
+    READ,
     SCHEMAS,
     VERSION_KEY,
     is_as_written,
@@ -432,7 +439,8 @@ class Store:
             )
         if why := _unreadable([path], "reports")[path]:
             raise BadInput("file-unreadable", why)
-        return decode(pl.read_parquet(path, columns=["report"]).item(), f"session {uuid} in {path}")
+        report = pl.read_parquet(path, columns=["report"]).item()
+        return decode(report, f"session {uuid} in {path}", [self.folder.absolute() / MAPS])
 
     def session_rows(
         self, system: str | None = None, *, withdrawn_only: bool = False
@@ -618,11 +626,8 @@ class Store:
             & (pl.col("message_bytes") > 0).fill_null(False)
         )
         kept = samples.filter((pl.col("value") > 0) | zero)
+        judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
-        rank = pl.col("quantity").replace_strict(
-            {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
-        )
-        judged = kept.filter(rank == rank.min().over(*point))
         left = samples.filter(pl.col("value") == 0).join(
             judged.select(point).unique(), on=point, how="anti", nulls_equal=True
         )
@@ -669,12 +674,8 @@ class Store:
         """
         there = {path.stem for path in self.files("pair_maps", system)} - set(self.withdrawn)
         wanted = there if sessions is None else there & set(sessions)
-        values = (
-            self.scan("pairs", system, wanted)
-            .select("session", "case", *PairValue._fields)
-            .collect()
-        )
-        by_case = values.partition_by("session", "case", as_dict=True)
+        old = self.scan("pairs", system, wanted).collect()
+        by_case = old.partition_by("session", "case", as_dict=True)
         maps = []
         for row in (
             self.scan("pair_maps", system, wanted)
@@ -689,12 +690,18 @@ class Store:
                     for switch in row["switches"]
                 }
                 tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
-            own = by_case.get((row["session"], row["case"]))
-            pairs = (
-                ()
-                if own is None
-                else tuple(PairValue(*value) for value in own.select(PairValue._fields).iter_rows())
-            )
+            folders = (str(self.folder.absolute() / MAPS),)
+            values: Sequence[PairValue] | MapFile
+            if row["file"]:
+                values = MapFile(row["file"].removesuffix(".parquet"), folders)
+            elif (own := by_case.get((row["session"], row["case"]))) is not None:
+                values = [PairValue(*one) for one in own.select(PairValue._fields).iter_rows()]
+            else:
+                raise BadInput(
+                    "file-missing",
+                    f"the values of the map of pairs of session {row['session']} are gone from "
+                    f"{self.folder / 'pairs'}: {_REPAIR}",
+                )
             silent = {node_row["node"]: node_row["why"] for node_row in row["silent"]}
             about = (
                 row["design"],
@@ -702,7 +709,7 @@ class Store:
                 row["rounds"],
                 tuple(row["hosts"]),
                 silent,
-                pairs,
+                values,
                 tree,
             )
             found = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
@@ -787,7 +794,7 @@ def _fault(path: Path, table: str) -> str:
         return f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
     version = said.get(VERSION_KEY)
     place = said.get(PLACE_KEY)
-    if version != LAYOUT or dict(schema) != dict(SCHEMAS[table]):
+    if dict(schema) != dict(READ.get(str(version), {}).get(table, {})):
         return (
             f"{path} has another layout than {LAYOUT}, which this program reads "
             f"({version or 'none is named'}): export that session again, or remove it."
@@ -801,11 +808,28 @@ def _fault(path: Path, table: str) -> str:
     return ""
 
 
+def _one_quantity_a_point(values: pl.DataFrame) -> pl.DataFrame:
+    """A size's latency and bandwidth are one number in two forms: the one that comes first in
+    :data:`.vocabulary.JUDGED` stays. So PingPong is judged by its latency at all sizes, and its
+    bandwidth by references only.
+    """
+    point = [name for name in METRIC if name != "quantity"]
+    rank = pl.col("quantity").replace_strict(
+        {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
+    )
+    return values.filter(rank == rank.min().over(*point))
+
+
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
     """Rows of readable files, the partition columns included."""
-    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
+    own = (SCHEMAS if table in SCHEMAS else OLD_SCHEMAS)[table]
+    whole = pl.Schema({**own, **PARTITION_SCHEMA})
     if not paths:
         return pl.LazyFrame(schema=whole)
-    return pl.scan_parquet([*paths], hive_partitioning=True, hive_schema=PARTITION_SCHEMA).select(
-        whole.names()
-    )
+    return pl.scan_parquet(
+        [*paths],
+        schema=own,
+        missing_columns="insert",
+        hive_partitioning=True,
+        hive_schema=PARTITION_SCHEMA,
+    ).select(whole.names())

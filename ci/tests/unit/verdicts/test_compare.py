@@ -338,6 +338,27 @@ def test_how_programs_were_built_otherwise_is_said(
         assert sentence.startswith(f"built differently: imb with {words}")
 
 
+@pytest.mark.parametrize(
+    ("programs", "same"),
+    [
+        ({"osu_bw": "ab", "libmpi.so.12": "34"}, True),  # whose library is another one, of course
+        ({"osu_bw": "ab", "osu_latency": "cd"}, True),
+        ({"osu_bw": "ef"}, False),
+        ({"libmpi.so.12": "12"}, False),
+        ({}, False),
+    ],
+)
+def test_stacks_that_ran_the_same_files_say_so(
+    tmp_path: Path, programs: dict[str, str], same: bool
+) -> None:
+    first = {"osu_bw": "ab", "osu_latency": "cd", "libmpi.so.12": "12"}
+    where = [of_stack(name, programs=ran) for name, ran in (("a", first), ("b", programs))]
+    write_session(tmp_path, 0, where=where)
+    built = pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").built
+    assert [text for text in built if "nothing differs but the MPI" in text] == list(built)
+    assert len(built) == same
+
+
 def test_the_command_writes_a_page_with_charts_and_maps(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
