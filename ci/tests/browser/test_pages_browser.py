@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import chromium
 from page_reader import PAGES
 
-pytestmark = pytest.mark.skipif(
-    chromium.find_browser() is None,
-    reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
-)
 
-
-def test_hostile_names_run_nothing_in_a_browser(tmp_path: Path) -> None:
-    with chromium.open_browser(tmp_path / "profile") as browser:
-        for place, (write, scripts) in enumerate(PAGES.items()):
-            path = tmp_path / f"{place}.html"
-            path.write_text(write(tmp_path / str(place)), encoding="utf-8")
-            browser.open(path.as_uri(), ready=bool(scripts))
-            assert browser.evaluate("typeof hacked") == "undefined"
-            assert browser.problems == []
-            assert set(browser.requests) == {path.as_uri()}
-            browser.requests.clear()
+def test_hostile_names_run_nothing_in_a_browser(tmp_path: Path, browser: chromium.Page) -> None:
+    for place, (write, scripts) in enumerate(PAGES.items()):
+        path = tmp_path / f"{place}.html"
+        path.write_text(write(tmp_path / str(place)), encoding="utf-8")
+        browser.open(path.as_uri(), ready=bool(scripts))
+        assert browser.evaluate("typeof hacked") == "undefined"
+        assert browser.problems == []
+        assert set(browser.requests) == {path.as_uri()}
+        browser.requests.clear()
