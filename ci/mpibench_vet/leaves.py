@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping
 from math import comb
 
+import polars as pl
+
 from mpibench.locate.maps import Places
 from reframe_tests.harness.instruments.pairs.pair_values import LATENCY, PairMap
 
@@ -23,11 +25,13 @@ def misplaced(pair_map: PairMap, places: Places) -> dict[str, str]:
     difference, that would be so once in ``comb(a + b, b)`` draws for ``a`` nodes there and ``b``
     beside it; over all nodes and leaves that may come to :data:`RATE`, or nothing is said.
     """
-    least: dict[frozenset[str], float] = {}
-    for row in pair_map.values:
-        if row.quantity == LATENCY and row.value is not None:
-            pair = frozenset((row.source, row.target))
-            least[pair] = min(row.value, least.get(pair, row.value))
+    both = pl.min_horizontal("source", "target"), pl.max_horizontal("source", "target")
+    rows = pair_map.table().filter(pl.col("quantity") == LATENCY, pl.col("value").is_not_null())
+    pairs = rows.group_by(one=both[0], other=both[1]).agg(pl.col("value").min()).collect()
+    names = pair_map.nodes
+    least = {
+        frozenset((names[one], names[other])): value for one, other, value in pairs.iter_rows()
+    }
     leaf_of = {node: leaf for node in pair_map.nodes if (leaf := places.leaf(node))}
     leaves = sorted(set(leaf_of.values()))
     inside = [value for pair, value in least.items() if _same(pair, leaf_of)]

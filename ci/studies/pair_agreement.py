@@ -47,7 +47,7 @@ def values_of(session: Session) -> dict[str, dict[str, float]]:
             row.value
             for case in session.cases
             if case.pair_map
-            for row in case.pair_map.values
+            for row in case.pair_map.rows()
             if row.quantity == quantity and row.value is not None
         ]
         samples = [

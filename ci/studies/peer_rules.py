@@ -63,8 +63,8 @@ def on_map(measured: PairMap) -> dict[str, set[str]]:
     Latency and bandwidth are judged each for itself, as both programs do; means are ours alone.
     """
     found: dict[str, set[str]] = {"ClusterKit": set(), "LinkTest": set()}
-    passes = sorted({row.order for row in measured.values})
-    values = [row for row in measured.values if row.quantity != MEAN]
+    values = [row for row in measured.rows() if row.quantity != MEAN]
+    passes = sorted({row.order for row in values})
     by_pass = [
         replace(measured, values=tuple(row for row in values if row.order == each))
         for each in passes

@@ -24,6 +24,7 @@ import polars as pl
 
 from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import QUANTITIES as PAIR_QUANTITIES
 from reframe_tests.harness.machine.switch_paths import node_of
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS, WIRES
@@ -79,14 +80,12 @@ def judge_map(pair_map: PairMap, asked: MapOptions = USUAL) -> MapJudgement:
     """
     unjudged = []
     if pair_map.shared_cores:
-        pair_map = replace(
-            pair_map, values=tuple(row for row in pair_map.values if row.quantity == BANDWIDTH)
-        )
         unjudged = [
             f"latency was not judged: {pair_map.shared_cores}, and it says when they had their "
             "turn, nothing of a link"
         ]
-    observed, missing, notes = maps.prepare(pair_map)
+    judged = [BANDWIDTH] if pair_map.shared_cores else PAIR_QUANTITIES
+    observed, missing, notes = maps.prepare(pair_map, judged)
     places, contradictions = maps.places_of(pair_map.tree, pair_map.nodes)
     meant = asked.oversubscribed
     if meant is None and pair_map.oversubscription is not None:
@@ -409,9 +408,18 @@ def _judge_jobs(
     found = search.Residuals(
         classes, nothing.astype(np.intp), excess, search.spread(excess), nothing
     )
-    suspects = search.joined(
-        [([Suspect(NODE, (name,), BOTH) for name in names], number, job)], moment
+    # The nodes of each job, each once.
+    there = [list(dict.fromkeys(number[job == each].tolist())) for each in moment.tolist()]
+    labels = np.full((max(map(len, there)), len(there)), -1, dtype=np.intp)
+    for each, own in enumerate(there):
+        labels[: len(own), each] = own
+    group = search.SuspectGroup(
+        NODE,
+        len(names),
+        lambda label: Suspect(NODE, (names[label],), BOTH),
+        lambda at: list(labels if at is None else labels[:, at]),
     )
+    suspects = search.Suspects([group], moment)
     verdict = search.Search(suspects, excess, found.stratum, moment, margin=margin, rate=rate).run()
     findings = []
     for accusation in verdict.accusations:

@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+
 from reframe_tests.harness.instruments.pairs.pair_values import MEAN
 from reframe_tests.harness.machine.switch_paths import kind_of, node_of
 from reframe_tests.harness.printable import one_line, plain_data
@@ -299,7 +301,7 @@ class QuantityFindings:
         return {
             "quantity": self.seen.quantity,
             "observations": len(self.seen),
-            "rounds": len(set(self.seen.moment.tolist())),
+            "rounds": len(np.unique(self.seen.moment)),
             "tests": self.tests,
             "innocents_per_run_at_most": self.rate,
             "noise_percent": 100 * math.expm1(self.residuals.spread),

@@ -187,7 +187,7 @@ def _judge_one(
         )
         columns = (suspects, found.excess, stratum, seen.moment)
         ends = (seen.source, seen.target)
-        usable = np.bincount(found.stratum)[found.stratum] >= search.LEAST_OF_A_CLASS
+        usable = (np.bincount(found.stratum) >= search.LEAST_OF_A_CLASS)[found.stratum]
         return found, search.Search(
             *columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held
         ).run()
@@ -240,7 +240,7 @@ def _judge_one(
             "ones, and with these "
         )
         doubts.append(
-            f"{values if slower >= 1 else ''}{len(set(seen.moment.tolist()))} rounds of "
+            f"{values if slower >= 1 else ''}{len(np.unique(seen.moment))} rounds of "
             f"{len(seen.nodes)} nodes are too few to accuse a node at {rate:.2g} innocents a "
             "run: measure more rounds (-S orders=)"
         )
@@ -308,19 +308,20 @@ def _lasting(seen: Observations, places: Places, slow: Flags) -> Flags:
     found = np.zeros_like(slow)
     leaf = numbered([places.leaf(node) or node for node in seen.nodes])[1]
     inside = leaf[seen.source] == leaf[seen.target]
-    share = np.where(
-        inside, *(slow[there].mean() if there.any() else 0.0 for there in (inside, ~inside))
-    )
+    share = [slow[there].mean() if there.any() else 0.0 for there in (inside, ~inside)]
     for codes in (
-        seen.pairs(seen.source, seen.target, many),
-        leaf[seen.source] * many + seen.target,
-        inside * many + seen.target,
+        seen.pairs(seen.source.astype(np.int64), seen.target.astype(np.int64), many),
+        leaf[seen.source].astype(np.int64) * many + seen.target,
+        inside.astype(np.int64) * many + seen.target,
     ):
-        _, first, way = np.unique(codes, return_index=True, return_inverse=True)
+        _, way = search.numbered_codes(codes)
         count = np.bincount(way)
-        hits = np.bincount(way[slow], minlength=int(way.max()) + 1)
+        hits = np.bincount(way[slow], minlength=len(count))
         lasting = (count == hits) & (count > 1)
-        by_chance = float((share[first] ** count)[count > 1].sum())
+        # All of one way are inside, or none.
+        own = np.zeros(len(count), dtype=bool)
+        own[way] = inside
+        by_chance = float((np.where(own, *share) ** count)[count > 1].sum())
         if scipy.stats.poisson.sf(int(lasting.sum()) - 1, by_chance) <= _BY_CHANCE:
             found |= lasting[way]
     return found
@@ -337,7 +338,9 @@ def _without_islands(
     """
     many = len(seen.nodes)
     # Pairs that were measured with each other and were not slow in either direction.
-    codes, starts, counts, values = grouped(seen.source * many + seen.target, found.excess)
+    codes, starts, counts, values = grouped(
+        seen.source.astype(np.int64) * many + seen.target, found.excess
+    )
     slow = (values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2 > margin
     fast = np.zeros((many, many), dtype=bool)
     for there, is_fast in ((codes[~slow], True), (codes[slow], False)):

@@ -8,21 +8,19 @@ nothing which node began, and what other programs do to one of them can only add
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
     LATENCY,
     MEAN,
     PairMap,
-    PairValue,
 )
 from reframe_tests.harness.machine.switch_paths import kind_of
 from reframe_tests.harness.machine.switches import GUESSED, SwitchTree
@@ -31,7 +29,9 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 from ..store.quantity_text import size_text
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.intp]
+#: Places and labels of a map are below 2**31: half the memory of a pointer.
+INDEX = np.int32
+Integers = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 
 SENDS = "sends"
@@ -184,7 +184,10 @@ def grouped(key: Integers, value: Floats) -> tuple[Integers, Integers, Integers,
     the values, in order within each key.
     """
     order = np.lexsort((value, key))
-    return *np.unique(key[order], return_index=True, return_counts=True), value[order]
+    ordered = key[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    counts = np.diff(starts, append=len(ordered))
+    return ordered[starts], starts, counts, value[order]
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -192,95 +195,152 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def prepare(pair_map: PairMap) -> tuple[list[Observations], list[str], list[str]]:
+#: What of a value is used.
+_USABLE = (pl.col("value") > 0) & pl.col("counted").ne_missing(False)
+
+
+def prepare(
+    pair_map: PairMap, quantities: Collection[str] = _ORDER
+) -> tuple[list[Observations], list[str], list[str]]:
     """Observations of each quantity and size; sentences on what was to be
     measured and was not; and on how it was measured.
 
-    :raises BadInput: there are not two nodes, or no value that can be used.
+    :param quantities: those to be judged.
+    :raises BadInput: there are not two nodes, or no value that can be used; or its file is not
+        there, or not the one that was written.
     """
     if len(pair_map.nodes) < 2:
         raise BadInput(
             "nothing-measured",
             "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.",
         )
-    usable = [
-        row
-        for row in pair_map.values
-        if row.value is not None and row.value > 0 and row.counted is not False
-    ]
-    if not usable:
+    rows = pair_map.table().filter(pl.col("quantity").is_in(list(quantities)))
+    found = rows.filter(_USABLE).select("quantity", "message_bytes").unique().collect().rows()
+    if not found:
         raise BadInput(
             "session-missing", "the map of pairs holds no value that can be used: measure it again."
         )
-    kinds: dict[tuple[str, int], list[PairValue]] = {}
-    for row in usable:
-        kinds.setdefault((row.quantity, row.message_bytes), []).append(row)
-    order = sorted(kinds, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
+    kinds = sorted(found, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
     return (
-        [_observations(pair_map.nodes, kinds[kind]) for kind in order],
-        _missing(pair_map),
-        _notes(pair_map, usable, kinds),
+        [_observations(pair_map.nodes, rows, *kind) for kind in kinds],
+        _missing(pair_map, rows),
+        _notes(pair_map, rows, kinds),
     )
 
 
-def _observations(nodes: tuple[str, ...], rows: Sequence[PairValue]) -> Observations:
-    lower = QUANTITIES[rows[0].quantity].direction == LOWER
-    place = {node: at for at, node in enumerate(nodes)}
-    values: dict[tuple[int, ...], list[float]] = {}
-    for row in rows:
-        ends = (place[row.source], place[row.target])
-        key = (row.order, row.round, *(sorted(ends) if lower else ends), 0 if lower else row.phase)
-        values.setdefault(key, []).append(row.value or math.nan)
-    slowness = np.log([min(found) if lower else median(found) for found in values.values()])
-    source, target = np.array([key[2:4] for key in values], dtype=np.intp).T
-    moment = numbered([key[:2] for key in values])[1]
-    together = numbered([(*key[:2], key[4]) for key in values])[1]
+def _observations(
+    nodes: tuple[str, ...], rows: pl.LazyFrame, quantity: str, size: int
+) -> Observations:
+    lower = QUANTITIES[quantity].direction == LOWER
+    wanted = (pl.col("quantity") == quantity) & (pl.col("message_bytes") == size)
+    table = (
+        rows.filter(_USABLE & wanted)
+        .select("order", "round", "phase", "source", "target", "value")
+        .collect()
+    )
+    order, round_, phase, source, target = (
+        column.to_numpy().astype(INDEX) for column in table.get_columns()[:5]
+    )
+    values = table["value"].to_numpy()
+    del table
+    if lower:
+        source, target = np.minimum(source, target), np.maximum(source, target)
+        phase[:] = 0
+    # One number for all values of an observation, in which they ran.
+    when = order.astype(np.int64) * (int(round_.max()) + 1) + round_
+    pair = (source.astype(np.int64) * len(nodes) + target) * 3 + phase
+    key = when * (3 * len(nodes) ** 2) + pair
+    del pair, order, round_
+    at = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[at], prepend=-1))
+    if len(first) < len(at):
+        values = _of_each(values[at], first, lower=lower)
+        # In the order in which they ran.
+        first = at[first]
+        ran = np.argsort(first)
+        at, values = first[ran], values[ran]
+        source, target, phase, when = source[at], target[at], phase[at], when[at]
+    del key, at, first
+    slowness = np.log(values)
     return Observations(
-        rows[0].quantity,
+        quantity,
         nodes,
         source,
         target,
-        slowness if lower else -slowness,
-        moment,
-        together,
+        slowness if lower else np.negative(slowness, out=slowness),
+        in_order(when),
+        in_order(when * 3 + phase),
         directed=not lower,
     )
 
 
-def _missing(pair_map: PairMap) -> list[str]:
+def _of_each(values: Floats, first: Integers, *, lower: bool) -> Floats:
+    """The least or the median of each observation's values, which begin at ``first``."""
+    if lower:
+        return np.minimum.reduceat(values, first)
+    which = np.repeat(np.arange(len(first)), np.diff(first, append=len(values)))
+    _, starts, counts, ordered = grouped(which, values)
+    return (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
+
+
+def in_order(label: Integers) -> Integers:
+    """For each label its place among the distinct ones, in the order of their first appearance."""
+    new = label[1:] != label[:-1]
+    if (label[1:] >= label[:-1]).all():
+        return np.concatenate([np.zeros(1, dtype=INDEX), np.cumsum(new, dtype=INDEX)])
+    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=INDEX)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=INDEX)
+    return rank[place]
+
+
+def _missing(pair_map: PairMap, rows: pl.LazyFrame) -> list[str]:
     found = []
+    name = pair_map.nodes.__getitem__
     silent = set(pair_map.silent)
-    rows = pair_map.values
-    lost = sorted({tuple(sorted((row.source, row.target))) for row in rows if row.value is None})
+
+    def pairs(which: pl.Expr) -> list[tuple[str, ...]]:
+        ends = rows.filter(which).select("source", "target").unique().collect().rows()
+        return sorted({tuple(sorted(map(name, pair))) for pair in ends})
+
+    lost = pairs(pl.col("value").is_null())
     if others := ["-".join(pair) for pair in lost if not silent & set(pair)]:
         found.append(f"{len(others)} pairs were to be measured and were not: {listed(others, 5)}")
-    if uncounted := sorted(
-        {tuple(sorted((row.source, row.target))) for row in rows if row.counted is False}
-    ):
+    if uncounted := pairs(~pl.col("counted")):
         shown = listed(["-".join(pair) for pair in uncounted], 5)
         found.append(
             f"of {len(uncounted)} pairs the nodes did not count the bytes that were sent on the "
             f"fabric, so these are not used: {shown}"
         )
-    seen = {node for row in rows if row.value is not None for node in (row.source, row.target)}
+    measured = rows.filter(pl.col("value").is_not_null())
+    seen = {
+        name(at)
+        for end in ("source", "target")
+        for at in measured.select(pl.col(end).unique()).collect()[end]
+    }
     if unseen := [node for node in pair_map.nodes if node not in seen | silent]:
         found.append(f"nothing was measured of {listed(unseen, 10)}")
-    if (ran := len({row.round for row in rows})) < pair_map.rounds:
+    ran = rows.select(pl.col("round").n_unique()).collect().item()
+    if ran < pair_map.rounds:
         found.append(f"{ran} of {pair_map.rounds} rounds were measured")
     return found
 
 
-def _notes(
-    pair_map: PairMap, rows: Sequence[PairValue], kinds: Mapping[tuple[str, int], object]
-) -> list[str]:
+def _notes(pair_map: PairMap, rows: pl.LazyFrame, kinds: Sequence[tuple[str, int]]) -> list[str]:
     sizes = ", ".join(
-        f"{QUANTITIES[quantity].title} at {size_text(size)}" for quantity, size in kinds
+        f"{QUANTITIES[quantity].title} at {size_text(size)}"
+        for quantity, size in sorted(kinds, key=lambda kind: kind[0] == BANDWIDTH)
     )
     what = "each pair with each" if pair_map.design == "all" else "a sample of the pairs"
-    passes = len({row.order for row in rows})
-    rounds = f"{len({row.round for row in rows})} rounds in {passes} pass{'es' * (passes != 1)}"
+    facts = (
+        rows.filter(_USABLE)
+        .select(pl.col("order", "round").n_unique(), unknown=pl.col("counted").is_null().any())
+        .collect()
+    )
+    passes, ran, unknown = facts.row(0)
+    rounds = f"{ran} rounds in {passes} pass{'es' * (passes != 1)}"
     found = [f"{what} of {len(pair_map.nodes)} {kind_of(pair_map.nodes)}, {rounds}: {sizes}"]
-    if any(row.counted is None for row in rows):
+    if unknown:
         found.append(
             "of some values it is not known whether the nodes counted their bytes on the fabric"
         )

@@ -63,23 +63,24 @@ where it can be seen
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 import scipy.stats
 
 from reframe_tests.harness.machine.switches import JOINED
 
 from .maps import (
     BOTH,
+    INDEX,
     KINDS,
     LINK,
     NODE,
     PAIR,
+    RECEIVES,
     SENDS,
     SWITCH,
     UPLINK,
@@ -114,6 +115,12 @@ LEAST_MOMENTS = 2
 #: switch to switch that are judged by their load.
 _MOST_JUDGED_LOADS = 4
 _MOST_BUSY_LINKS = 64
+#: Codes are numbered by a table where there may be at most so many times as many as there are.
+_TABLE = 4
+#: Of more observations the distribution of how many are slow is computed so many standard
+#: deviations around its mean, beyond which it is nothing.
+_WIDE = 4096
+_DEVIATIONS = 40
 #: Innocents accused per run, expected at most.
 RATE = 0.05
 ALL = "all"
@@ -191,7 +198,7 @@ def distances(seen: Observations, places: Places) -> Integers:
     """How many switch levels the message of each observation climbs; those
     of nodes without a switch count as the farthest.
     """
-    far = np.zeros(len(seen), dtype=np.intp)
+    far = np.zeros(len(seen), dtype=np.int8)
     for switch_of in places.levels(seen.nodes):
         number = numbered(switch_of)[1]
         unknown = np.array([not name for name in switch_of])
@@ -221,27 +228,28 @@ def residuals(
     alike = numbered_together(
         numbered_together(distance, kind_of[seen.source]), kind_of[seen.target]
     )
-    every_load = loads(seen, leaf) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+    every_load = loads(seen, leaf) if seen.directed else np.zeros(len(seen), dtype=INDEX)
 
-    def classes(slowness: Floats) -> tuple[Integers, Integers, list[Integers], Floats]:
+    def classes(slowness: Floats) -> tuple[Integers, Integers, Floats]:
         load = _if_it_matters(every_load, slowness)
         stratum = numbered_together(alike, load)
-        members = [
-            np.flatnonzero(stratum == stratum_number)
-            for stratum_number in range(int(stratum.max()) + 1)
-        ]
-        return load, stratum, members, np.array([level_of(slowness[mine]) for mine in members])
+        many = int(stratum.max()) + 1
+        levels = [level_of(slowness[stratum == number]) for number in range(many)]
+        return load, stratum, np.array(levels)
 
     left = seen.slowness
     if drifting:
         # Drift is what a moment has beyond its loads: rounds differ in how many of their pairs
         # cross an uplink, and a slow one must not be taken for what came and went.
-        _, stratum, _, own = classes(left)
+        _, stratum, own = classes(left)
         left = left - drift(left - own[stratum], seen.moment)
-    load, stratum, members, healthy = classes(left)
-    block = leaf[seen.source] * (int(leaf.max(initial=0)) + 1) + leaf[seen.target]
+    load, stratum, healthy = classes(left)
+    many = int(leaf.max(initial=0)) + 1
     levels = []
-    for mine, level in zip(members, healthy.tolist(), strict=True):
+    for number, level in enumerate(healthy.tolist()):
+        mine = np.flatnonzero(stratum == number)
+        block = np.zeros(many * many, dtype=bool)
+        block[leaf[seen.source[mine]].astype(np.int64) * many + leaf[seen.target[mine]]] = True
         first = mine[0]
         ends = kind[seen.source[first]], kind[seen.target[first]]
         levels.append(
@@ -251,7 +259,7 @@ def residuals(
                 int(load[first]),
                 level,
                 len(mine),
-                len(np.unique(block[mine])),
+                int(block.sum()),
             )
         )
     names, of_kinds = numbered([level.kinds for level in levels])
@@ -259,7 +267,8 @@ def residuals(
     if full_rate:
         healthy = best
     excess = left - healthy[stratum]
-    held = (healthy - best)[stratum] * seen.directed
+    # Of a latency nothing, in no memory.
+    held = (healthy - best)[stratum] if seen.directed else np.broadcast_to(0.0, excess.shape)
     return Residuals(
         tuple(levels), of_kinds[stratum] if full_rate else stratum, excess, spread(excess), held
     )
@@ -273,15 +282,17 @@ def loads(seen: Observations, leaf: Integers) -> Integers:
     against three that share a slow uplink was as slow as these (TCP on the mini-cluster).
     """
     across = leaf[seen.source] != leaf[seen.target]
-    load = np.zeros(len(seen), dtype=np.intp)
-    many = int(leaf.max(initial=0)) + 1
-    ends = [seen.together[across] * many + leaf[end[across]] for end in (seen.source, seen.target)]
-    place = np.unique(np.concatenate(ends), return_inverse=True)[1]
-    places = np.split(place, 2)
+    load = np.zeros(len(seen), dtype=INDEX)
+    many = int(leaf.max(initial=0)) + 2
+    # Nodes without a switch, -1, share one.
+    together = seen.together[across].astype(np.int64) * many + 1
+    places = [together + leaf[end[across]] for end in (seen.source, seen.target)]
+    most = np.zeros(len(together), dtype=INDEX)
     for end in places:
-        count = np.bincount(end, minlength=int(place.max(initial=0)) + 1)
+        count = np.bincount(end, minlength=(int(seen.together.max(initial=0)) + 1) * many)
         for own in places:
-            load[across] = np.maximum(load[across], count[own])
+            np.maximum(most, count[own], out=most, casting="unsafe")
+    load[across] = most
     return load
 
 
@@ -303,7 +314,7 @@ def _if_it_matters(load: Integers, slowness: Floats) -> Integers:
         return load
     return np.where(
         load > 0, np.round(2.0 ** (np.round(4 * np.log2(np.maximum(load, 1))) / 4)), 0
-    ).astype(np.intp)
+    ).astype(INDEX)
 
 
 def level_of(slowness: Floats) -> float:
@@ -348,7 +359,24 @@ def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool
 
 def numbered_together(first: Integers, second: Integers) -> Integers:
     """A number for each two values, in their order: a class at a moment, or two nodes."""
-    return np.unique(first * (int(second.max(initial=0)) + 1) + second, return_inverse=True)[1]
+    codes = first.astype(np.int64)
+    codes *= int(second.max(initial=0)) + 1
+    codes += second
+    return numbered_codes(codes)[1]
+
+
+def numbered_codes(codes: Integers) -> tuple[Integers, Integers]:
+    """Distinct codes in order, and for each its place in them."""
+    most = int(codes.max(initial=-1)) + 1
+    if most > _TABLE * len(codes):
+        names, place = np.unique(codes, return_inverse=True)
+        return names, place.astype(INDEX)
+    # Without sorting: a table of all that there may be.
+    there = np.zeros(most, dtype=bool)
+    there[codes] = True
+    rank = np.cumsum(there, dtype=INDEX)
+    rank -= 1
+    return np.flatnonzero(there), rank[codes]
 
 
 def spread(excess: Floats) -> float:
@@ -356,143 +384,237 @@ def spread(excess: Floats) -> float:
     return float(_NORMAL * np.median(np.abs(excess - np.median(excess)))) if len(excess) else 0.0
 
 
-@dataclass(frozen=True)
-class Suspects:
-    """All suspects of a map. Of a directed quantity each direction is a suspect of its own:
-    observations of both directions of one moment share its disturbances, and counted together they
-    would prove too much.
+class SuspectGroup(NamedTuple):
+    """Suspects of one kind and direction by numbers, their labels.
 
-    :param named: suspect of each row.
-    :param rows: ``rows[suspect, observation]`` is 1 where it would show.
-    :param unjudged: those that the search never accuses.
+    :param many: labels; ``named``: the suspect of one.
+    :param labels: of observations at some places (``None``: of all), one array for each suspect
+        that may show in one of them: -1 where there is none, and no label twice.
     """
 
-    named: Sequence[Suspect]
-    rows: scipy.sparse.csr_matrix
-    unjudged: frozenset[Suspect] = frozenset()
+    kind: str
+    many: int
+    named: Callable[[int], Suspect]
+    labels: Callable[[Integers | None], Sequence[Integers]]
+
+    def counts(self, at: Integers | None) -> Integers:
+        """Of each label how many of the observations are its."""
+        count = np.zeros(self.many + 1, dtype=np.int64)
+        for label in self.labels(at):
+            count += np.bincount(label + 1, minlength=self.many + 1)
+        return count[1:]
+
+    def several(self, moment: Integers) -> Flags:
+        """Whether each label was observed at :data:`LEAST_MOMENTS` moments."""
+        first = np.full(self.many + 1, np.iinfo(INDEX).max, dtype=INDEX)
+        last = np.full(self.many + 1, -1, dtype=INDEX)
+        for label in self.labels(None):
+            np.minimum.at(first, label, moment.astype(INDEX, copy=False))
+            np.maximum.at(last, label, moment.astype(INDEX, copy=False))
+        return (first < last)[:-1]
+
+
+class Suspects:
+    """All suspects of a map that were observed at several moments, a row each. Of a directed
+    quantity each direction is a suspect of its own: observations of both directions of one moment
+    share its disturbances, and counted together they would prove too much.
+
+    :param never: whether the search never accuses one.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[SuspectGroup],
+        moment: Integers,
+        never: Callable[[Suspect], bool] | None = None,
+    ) -> None:
+        known = [(group, np.flatnonzero(group.several(moment))) for group in groups]
+        #: Each group with its labels that have a row.
+        self.groups = [(group, labels) for group, labels in known if len(labels)]
+        sizes = [len(labels) for _, labels in self.groups]
+        self.starts = np.cumsum([0, *sizes])
+        kinds = [KINDS.index(group.kind) for group, _ in self.groups]
+        #: Place in :data:`KINDS` of each row.
+        self.kind = np.repeat(np.array(kinds, dtype=np.int8), sizes)
+        self.observed = len(moment)
+        self.unjudged = [
+            row
+            for row in np.flatnonzero(np.isin(self.kind, [KINDS.index(LINK), KINDS.index(UPLINK)]))
+            if never and never(self[int(row)])
+        ]
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def _place(self, row: int) -> tuple[SuspectGroup, int]:
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        group, labels = self.groups[number]
+        return group, int(labels[row - self.starts[number]])
+
+    def __getitem__(self, row: int) -> Suspect:
+        group, label = self._place(row)
+        return group.named(label)
+
+    def find(self, suspect: Suspect) -> int | None:
+        """Its row."""
+        rows = np.flatnonzero(self.kind == KINDS.index(suspect.kind)).tolist()
+        return next((row for row in rows if self[row] == suspect), None)
+
+    def counts(self, at: Integers | None = None) -> Integers:
+        """Of each row how many of some observations (default: of all) are its."""
+        found = [group.counts(at)[labels] for group, labels in self.groups]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
     def observations_of(self, row: int) -> Integers:
         """Places of the observations in which a suspect would show."""
-        return self.rows.indices[self.rows.indptr[row] : self.rows.indptr[row + 1]]
+        group, label = self._place(row)
+        mine = np.zeros(self.observed, dtype=bool)
+        for labels in group.labels(None):
+            mine |= labels == label
+        return np.flatnonzero(mine)
 
 
 def of_map(seen: Observations, places: Places) -> Suspects:
     """Nodes, and at each level the ways from switch to switch, those of one switch to all others,
     and the switch with all below it; pairs that were measured at several moments.
     """
-    every = np.arange(len(seen))
-    found = joined(((*part, every) for part in _suspects(seen, places)), seen.moment)
     # Where switches are joined with one another, it is not known which others a message crosses.
     paths = [path for path in places.switches.values() if path[-1] == JOINED]
     within = {name for path in paths for name in path}
     highest = {path[-2] for path in paths}
     among = {LINK: within, UPLINK: highest}
-    return replace(
-        found,
-        unjudged=frozenset(
-            one for one in found.named if not among.get(one.kind, set()).isdisjoint(one.names)
-        ),
-    )
+
+    def never(one: Suspect) -> bool:
+        return not among[one.kind].isdisjoint(one.names)
+
+    return Suspects(_groups(seen, places), seen.moment, never if paths else None)
 
 
-def joined(
-    parts: Iterable[tuple[Sequence[Suspect], Integers, Integers]], moment: Integers
-) -> Suspects:
-    """One matrix of suspects that were observed at several moments, from
-    names, places in these, and observations.
-    """
-    numbers: dict[Suspect, int] = {}
-    suspects = []
-    at = []
-    for names, label, observation in parts:
-        number = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
-        suspects.append(number[label[label >= 0]])
-        at.append(observation[label >= 0])
-    who = np.concatenate(suspects)
-    where = np.concatenate(at)
-    kept = _moments_of(who, moment[where], len(numbers)) >= LEAST_MOMENTS
-    place = np.where(kept, np.cumsum(kept) - 1, -1)[who]
-    there = place >= 0
-    # A switch of which both ends of a pair are below would be counted twice.
-    rows = scipy.sparse.csr_matrix(
-        (np.ones(int(there.sum()), dtype=np.int32), (place[there], where[there])),
-        shape=(int(kept.sum()), len(moment)),
-    )
-    rows.sum_duplicates()
-    rows.data[:] = 1
-    return Suspects([name for name, keep in zip(numbers, kept.tolist(), strict=True) if keep], rows)
+def _groups(seen: Observations, places: Places) -> Iterator[SuspectGroup]:
+    nodes = np.arange(len(seen.nodes), dtype=INDEX)
+    sides = ((SENDS, (0,)), (RECEIVES, (1,))) if seen.directed else ((BOTH, (0, 1)),)
 
+    def node(label: int, way: str) -> Suspect:
+        return Suspect(NODE, (seen.nodes[label],), way)
 
-def _suspects(seen: Observations, places: Places) -> Iterator[tuple[Sequence[Suspect], Integers]]:
-    """Suspects of one kind and direction, for each observation the place
-    of that in which it would show (-1: none).
-    """
-    way = SENDS if seen.directed else BOTH
-    for direction, end in seen.ends:
-        yield [Suspect(NODE, (node,), direction) for node in seen.nodes], end
+    def at_ends(at: Integers | None, which: tuple[int, ...]) -> list[Integers]:
+        ends = _ends(seen, nodes, at)
+        return [ends[end] for end in which]
+
+    for way, which in sides:
+        labels = partial(at_ends, which=which)
+        yield SuspectGroup(NODE, len(nodes), partial(node, way=way), labels)
     for level, switch_of in enumerate(places.levels(seen.nodes)):
         names = sorted(set(switch_of) - {""})
         place_of = {name: place for place, name in enumerate(names)}
-        label = np.array([place_of.get(name, -1) for name in switch_of], dtype=np.intp)
-        source = label[seen.source]
-        target = label[seen.target]
-        known = (source >= 0) & (target >= 0)
-        across = known & (source != target)
-        if not across.any():
-            continue
-        codes, link = np.unique(seen.pairs(source, target, len(names))[across], return_inverse=True)
-        link_of = np.full(len(seen), -1)
-        link_of[across] = link
-        links = [(names[code // len(names)], names[code % len(names)]) for code in codes.tolist()]
-        for load, busy in [(0, across), *(_busy(seen, label, across) if seen.directed else ())]:
-            if not load or len(links) <= _MOST_BUSY_LINKS:
-                yield (
-                    [Suspect(LINK, ends, way, level, load) for ends in links],
-                    np.where(busy, link_of, -1),
-                )
-            for direction, end in seen.ends:
-                yield (
-                    [Suspect(UPLINK, (name,), direction, level, load) for name in names],
-                    np.where(busy, label[end], -1),
-                )
-        if (known & ~across).any():
-            for direction, end in seen.ends:
-                yield (
-                    [Suspect(SWITCH, (name,), direction, level) for name in names],
-                    np.where(known, label[end], -1),
-                )
+        label = np.array([place_of.get(name, -1) for name in switch_of], dtype=INDEX)
+        yield from _of_level(seen, level, names, label, sides)
     count = len(seen.nodes)
-    codes, place = np.unique(seen.pairs(seen.source, seen.target, count), return_inverse=True)
-    often = _moments_of(place, seen.moment, len(codes)) >= LEAST_MOMENTS
-    if often.any():
-        ends_of = [
-            (seen.nodes[code // count], seen.nodes[code % count]) for code in codes[often].tolist()
-        ]
-        yield (
-            [Suspect(PAIR, ends, way) for ends in ends_of],
-            np.where(often, np.cumsum(often) - 1, -1)[place],
+    pairs = seen.pairs(seen.source.astype(np.int64), seen.target.astype(np.int64), count)
+    codes, place = numbered_codes(pairs)
+    del pairs
+    way = SENDS if seen.directed else BOTH
+
+    def pair(label: int) -> Suspect:
+        one, other = divmod(int(codes[label]), count)
+        return Suspect(PAIR, (seen.nodes[one], seen.nodes[other]), way)
+
+    yield SuspectGroup(PAIR, len(codes), pair, lambda at: [place if at is None else place[at]])
+
+
+def _ends(seen: Observations, table: Integers, at: Integers | None) -> list[Integers]:
+    """What a table of nodes says of both ends of some observations."""
+    ends = (seen.source, seen.target)
+    return [table[end if at is None else end[at]] for end in ends]
+
+
+def _of_level(
+    seen: Observations,
+    level: int,
+    names: Sequence[str],
+    label: Integers,
+    sides: Sequence[tuple[str, tuple[int, ...]]],
+) -> Iterator[SuspectGroup]:
+    """Suspects of one level of switches.
+
+    :param label: of each node its switch, -1: none.
+    """
+    many = len(names)
+    source, target = _ends(seen, label, None)
+    known = (source >= 0) & (target >= 0)
+    across = known & (source != target)
+    if not across.any():
+        return
+    there = np.zeros(many * many, dtype=bool)
+    there[seen.pairs(source[across], target[across], many)] = True
+    links = np.flatnonzero(there)
+    link_of = np.cumsum(there, dtype=INDEX) - 1
+    below = bool((known & ~across).any())
+    load = np.where(across, loads(seen, label), 0) if seen.directed else None
+    least_loads = _busy(load, across) if load is not None else []
+    del source, target, known, across, there
+    if not least_loads:
+        load = None
+
+    def crossing(at: Integers | None, least: int) -> tuple[list[Integers], Flags]:
+        ends = _ends(seen, label, at)
+        crosses = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] != ends[1])
+        if least and load is not None:
+            crosses &= (load if at is None else load[at]) >= least
+        return ends, crosses
+
+    def link(at: Integers | None, least: int) -> list[Integers]:
+        ends, crosses = crossing(at, least)
+        return [np.where(crosses, link_of[seen.pairs(ends[0], ends[1], many)], -1)]
+
+    def uplink(at: Integers | None, least: int, which: tuple[int, ...]) -> list[Integers]:
+        ends, crosses = crossing(at, least)
+        return [np.where(crosses, ends[end], -1) for end in which]
+
+    def switch(at: Integers | None, which: tuple[int, ...]) -> list[Integers]:
+        ends = _ends(seen, label, at)
+        both = (ends[0] >= 0) & (ends[1] >= 0)
+        found = [np.where(both, ends[end], -1) for end in which]
+        # One of which both ends of a pair are below is there once.
+        for more in found[1:]:
+            more[more == found[0]] = -1
+        return found
+
+    def named(kind: str, way: str, least: int = 0) -> Callable[[int], Suspect]:
+        return lambda number: Suspect(kind, (names[number],), way, level, least)
+
+    def link_named(least: int) -> Callable[[int], Suspect]:
+        way = SENDS if seen.directed else BOTH
+        return lambda number: Suspect(
+            LINK,
+            (names[int(links[number]) // many], names[int(links[number]) % many]),
+            way,
+            level,
+            least,
         )
 
+    for least in (0, *least_loads):
+        if not least or len(links) <= _MOST_BUSY_LINKS:
+            yield SuspectGroup(LINK, len(links), link_named(least), partial(link, least=least))
+        for way, which in sides:
+            labels = partial(uplink, least=least, which=which)
+            yield SuspectGroup(UPLINK, many, named(UPLINK, way, least), labels)
+    if below:
+        for way, which in sides:
+            labels = partial(switch, which=which)
+            yield SuspectGroup(SWITCH, many, named(SWITCH, way), labels)
 
-def _busy(seen: Observations, label: Integers, across: Flags) -> Iterator[tuple[int, Flags]]:
-    """Loads above the smallest, each with the observations across switches
-    that shared an uplink with so many or more.
+
+def _busy(load: Integers, across: Flags) -> list[int]:
+    """Loads above the smallest that are judged on their own: observations
+    across switches that shared an uplink with so many or more.
     """
-    load = np.where(across, loads(seen, label), 0)
     several = np.unique(load[across])[1:]
     # Of many the octaves.
-    many = len(several) > _MOST_JUDGED_LOADS
-    chosen = (
-        2 ** np.arange(1, int(np.log2(several[-1])) + 1)[-_MOST_JUDGED_LOADS:] if many else several
-    )
-    for least in chosen.tolist():
-        yield int(least), across & (load >= least)
-
-
-def _moments_of(label: Integers, moment: Integers, count: int) -> Integers:
-    """At how many distinct moments each label was observed."""
-    span = int(moment.max(initial=0)) + 1
-    return np.bincount(np.unique(label * span + moment) // span, minlength=count)
+    if len(several) <= _MOST_JUDGED_LOADS:
+        return [int(least) for least in several]
+    octaves = range(1, int(np.log2(several[-1])) + 1)
+    return [2**octave for octave in octaves][-_MOST_JUDGED_LOADS:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,6 +657,21 @@ class Verdict(NamedTuple):
     floor: float | None
 
 
+class _View(NamedTuple):
+    """Observations among which suspects are sought.
+
+    :param where: which; ``None``: all.
+    :param limits: of the probability of each row.
+    :param own: of each row its observations that no accusation has taken.
+    :param everything: of each class likewise.
+    """
+
+    where: Flags | None
+    limits: Floats
+    own: Integers
+    everything: Integers
+
+
 class Search:
     """Accuses whoever explains most, takes its observations out, and goes on.
 
@@ -562,9 +699,7 @@ class Search:
         self.stratum = stratum
         self.moment = moment
         self.ends = ends
-        self.kind = np.array(
-            [KINDS.index(suspect.kind) for suspect in suspects.named], dtype=np.intp
-        )
+        self.kind = suspects.kind
         self.margin = margin
         self.thresholds = [margin * step for step in LADDER]
         self.rest = np.ones(len(excess), dtype=bool) if usable is None else usable.copy()
@@ -574,29 +709,48 @@ class Search:
             for kinds, share in _SHARES
         ]
         shared = sum(share for group, share in groups if group.any())
-        self.limits = np.zeros(len(suspects.named))
+        self.limits = np.zeros(len(suspects))
         for group, share in groups:
             if group.any():  # of two nodes that met once nobody is a suspect
                 self.limits[group] = rate * share / shared / int(group.sum()) / len(LADDER)
         # No probability is below 0.
-        self.limits[[one in suspects.unjudged for one in suspects.named]] = -1.0
-        whole = np.ones(len(excess), dtype=bool)
-        free = whole if held is None else held <= margin
-        self.views = [(whole, self.limits)]
-        self.tests = max(1, len(LADDER) * len(suspects.named))
+        self.limits[suspects.unjudged] = -1.0
+        free = np.ones(0, dtype=bool) if held is None else held <= margin
+        self.tests = max(1, len(LADDER) * len(suspects))
+        views: list[tuple[Flags | None, Floats]] = [(None, self.limits)]
         if not free.all():
             is_node = self.kind == KINDS.index(NODE)
             self.limits = np.where(is_node, self.limits / 2, self.limits)
             # What is no node is not sought again.
-            self.views = [(whole, self.limits), (free, np.where(is_node, self.limits, -1.0))]
+            views = [(None, self.limits), (free, np.where(is_node, self.limits, -1.0))]
             self.tests += len(LADDER) * int(is_node.sum())
+        self.strata = int(stratum.max(initial=0)) + 1
+        self.views = [self._view(*view) for view in views]
+
+    def _view(self, where: Flags | None, limits: Floats) -> _View:
+        gone = np.flatnonzero(~(self.rest if where is None else self.rest & where))
+        everything = np.bincount(self.stratum, minlength=self.strata)
+        count = self.suspects.counts()
+        if len(gone):
+            count = count - self.suspects.counts(gone)
+            everything -= np.bincount(self.stratum[gone], minlength=self.strata)
+        return _View(where, limits, count, everything)
+
+    def _take_out(self, mine: Integers) -> None:
+        """Observations explain nothing any more."""
+        mine = mine[self.rest[mine]]
+        for view in self.views:
+            own = mine if view.where is None else mine[view.where[mine]]
+            view.own[:] -= self.suspects.counts(own)
+            view.everything[:] -= np.bincount(self.stratum[own], minlength=self.strata)
+        self.rest[mine] = False
 
     def run(self) -> Verdict:
         found: list[Accusation] = []
         while len(found) < MOST:
             strongest = [
-                self._strongest(self.rest & where, threshold, limits)
-                for where, limits in self.views
+                self._strongest(view, threshold)
+                for view in self.views
                 for threshold in self.thresholds
             ]
             best = max(
@@ -607,7 +761,7 @@ class Search:
             if best is None:
                 break
             found.append(best[2])
-            self.rest[self.suspects.observations_of(best[1])] = False
+            self._take_out(self.suspects.observations_of(best[1]))
         # Pairs of which a node has another one, or is accused, explain nothing.
         pairs = {
             accusation.suspect.names for accusation in found if accusation.suspect.kind == PAIR
@@ -629,42 +783,42 @@ class Search:
             kept, self.tests, self.rest, tuple(echo.suspect for echo in echoes), self._floor()
         )
 
-    def _counts(self, which: Flags) -> Integers:
-        """Of each suspect how many of some observations are its."""
-        return np.asarray(self.suspects.rows @ which.astype(np.int32), dtype=np.intp)
-
-    def _strongest(
-        self, active: Flags, threshold: float, limits: Floats
-    ) -> tuple[float, int, Accusation] | None:
+    def _strongest(self, view: _View, threshold: float) -> tuple[float, int, Accusation] | None:
         """Whoever explains most at one threshold, of those that pass:
         logarithm of the likelihood ratio, and its row.
         """
-        slow = active & (self.excess > threshold)
-        if not slow.any():
+        active = self.rest if view.where is None else self.rest & view.where
+        slow = self.excess > threshold
+        slow &= active
+        places = np.flatnonzero(slow)
+        if not len(places):
             return None
         suspects = self.suspects
         kind = self.kind
-        count = self._counts(active)
-        hits = self._counts(slow)
-        ratio = _likelihood_ratio(hits, count, int(slow.sum()), int(active.sum()))
+        count, limits = view.own, view.limits
+        hits = suspects.counts(places)
+        slow_ones = np.bincount(self.stratum[places], minlength=self.strata)
+        # Who has no slow observation explains nothing.
+        rows = np.flatnonzero(hits)
+        ratio = _likelihood_ratio(hits[rows], count[rows], len(places), int(view.everything.sum()))
+        enough = ratio >= -math.log(limits.max()) - _SLACK
+        rows, ratio = rows[enough], ratio[enough]
         order = np.argsort(-ratio, kind="stable")
         part: tuple[float, int, Accusation] | None = None
-        for row in order[
-            : np.searchsorted(-ratio[order], math.log(limits.max()) + _SLACK)
-        ].tolist():
+        for row, explained in zip(rows[order].tolist(), ratio[order].tolist(), strict=True):
             extent = ALL if hits[row] / max(count[row], 1) >= _ALL_SHARE else SOME
             if extent == SOME and (part or threshold <= self.margin):
                 continue
             mine = suspects.observations_of(row)
             mine = mine[active[mine]]
             if extent == SOME and not self._is_partial(
-                mine[slow[mine]], len(mine), suspects.named[row].kind
+                mine[slow[mine]], len(mine), KINDS[kind[row]]
             ):
                 continue
-            joins = suspects.named[row].kind in (LINK, UPLINK, SWITCH)
-            if joins and not self._is_shared(suspects.named[row], mine, slow, extent):
+            joins = KINDS[kind[row]] in (LINK, UPLINK, SWITCH)
+            if joins and not self._is_shared(suspects[row], mine, slow, extent):
                 continue
-            probability = self._exact(active, slow, mine)
+            probability = self._exact(view.everything, slow_ones, slow, mine)
             if extent == SOME and probability <= limits[row]:
                 # Suspects of the same kind, without those that are slow most often.
                 others = np.flatnonzero(
@@ -687,13 +841,13 @@ class Search:
                     )
                 ]
                 first, *alike = sorted(same, key=lambda other: (kind[other], other))
-                named = suspects.named[first], tuple(suspects.named[other] for other in alike)
+                named = suspects[first], tuple(suspects[other] for other in alike)
                 what = Accusation(
                     *named, extent, threshold, int(hits[row]), int(count[row]), probability, mine
                 )
                 if extent == ALL:
-                    return float(ratio[row]), first, what
-                part = float(ratio[row]), first, what
+                    return explained, first, what
+                part = explained, first, what
         return part
 
     def _is_partial(self, slow: Integers, count: int, kind: str) -> bool:
@@ -712,11 +866,8 @@ class Search:
         """
         parts = [mine]
         if suspect.kind == SWITCH:
-            uplink = suspect._replace(kind=UPLINK)
-            named = self.suspects.named
-            outside = (
-                self.suspects.observations_of(named.index(uplink)) if uplink in named else mine[:0]
-            )
+            uplink = self.suspects.find(suspect._replace(kind=UPLINK))
+            outside = mine[:0] if uplink is None else self.suspects.observations_of(uplink)
             parts = [np.intersect1d(mine, outside), np.setdiff1d(mine, outside)]
         for part in parts:
             if not slow[part].any():
@@ -734,14 +885,15 @@ class Search:
                     return False
         return True
 
-    def _exact(self, active: Flags, slow: Flags, mine: Integers) -> float:
+    def _exact(
+        self, everything: Integers, slow_ones: Integers, slow: Flags, mine: Integers
+    ) -> float:
         """Probability of at least so many slow ones among its own, if those
         of each class are anywhere in the class.
+
+        :param everything: of each class, with ``slow_ones`` among them.
         """
-        many = int(self.stratum.max(initial=0)) + 1
-        drawn, everything, slow_ones = (
-            np.bincount(self.stratum[which], minlength=many) for which in (mine, active, slow)
-        )
+        drawn = np.bincount(self.stratum[mine], minlength=self.strata)
         hits = int(slow[mine].sum())
         there = np.flatnonzero(drawn).tolist()
         if len(there) == 1:
@@ -751,19 +903,24 @@ class Search:
                     hits - 1, everything[member], slow_ones[member], drawn[member]
                 )
             )
-        parts = [
-            scipy.stats.hypergeom.pmf(
-                np.arange(drawn[place] + 1), everything[place], slow_ones[place], drawn[place]
-            )
-            for place in there
-        ]
-        return float(min(1.0, reduce(np.convolve, parts)[hits:].sum()))
+        parts = []
+        least = 0
+        for place in there:
+            urn = scipy.stats.hypergeom(everything[place], slow_ones[place], drawn[place])
+            low, high = 0, int(drawn[place])
+            if high > _WIDE:
+                reach = _DEVIATIONS * (1 + float(urn.std()))
+                low = max(low, int(urn.mean() - reach))
+                high = min(high, int(urn.mean() + reach))
+            least += low
+            parts.append(urn.pmf(np.arange(low, high + 1)))
+        return float(min(1.0, reduce(np.convolve, parts)[max(0, hits - least) :].sum()))
 
     def _floor(self) -> float | None:
         """The smallest threshold at which the typical node would be
         accused if all of its observations were slow.
         """
-        count = self._counts(self.rest)
+        count = self.views[0].own
         nodes = (self.kind == KINDS.index(NODE)) & (count > 0)
         if not nodes.any():
             return None

@@ -10,9 +10,9 @@ day>/<session>.parquet``; the partition columns are in the path, not in the file
 ``cases``
     one row per test case, also of those that were skipped or failed before they measured, so that
     what is missing can be judged later;
-``pairs`` and ``pair_maps``
-    of sessions with maps of pairs: one row per value of a pair of
-    nodes, and one per map, with the switches;
+``pair_maps``
+    of sessions with maps of pairs: one row per map, with the switches;
+    its values are a file of the folder ``maps``, named by its digest;
 ``reports``
     ReFrame's run report, for pages and diagnoses that show what has no column
     (:meth:`.store.Store.session`).
@@ -24,7 +24,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ import polars as pl
 
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import CONTENTION_PER_S
-from reframe_tests.harness.instruments.pairs.pair_values import PairValue
+from reframe_tests.harness.instruments.pairs.pair_values import MAPS, MapFile, read_pair_map
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
@@ -43,7 +43,6 @@ from .dataset_layout import (
     CASE_COLUMNS,
     CASES_SCHEMA,
     PAIR_MAPS_SCHEMA,
-    PAIRS_SCHEMA,
     REPORTS_SCHEMA,
     SAMPLES_SCHEMA,
     place_of,
@@ -227,10 +226,6 @@ def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFr
     ]
     if not maps:
         return {}
-    values = [(number, *row) for number, (_, found) in enumerate(maps) for row in found.values]
-    fields = {"number": pl.Int32(), **{name: PAIRS_SCHEMA[name] for name in PairValue._fields}}
-    measured = pl.DataFrame(values, schema=fields, orient="row")
-    described = pl.DataFrame([about for about, _ in maps], schema=CASE_COLUMNS, orient="row")
     rows = [
         {
             **about,
@@ -247,13 +242,24 @@ def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFr
             ],
             "oversubscription": found.oversubscription,
             "shared_cores": found.shared_cores or None,
+            "file": found.values.name if isinstance(found.values, MapFile) else None,
         }
         for about, found in maps
     ]
-    return {
-        "pairs": measured.hstack(described[measured["number"]]).select(PAIRS_SCHEMA.names()),
-        "pair_maps": pl.DataFrame(rows, schema=PAIR_MAPS_SCHEMA, orient="row"),
-    }
+    return {"pair_maps": pl.DataFrame(rows, schema=PAIR_MAPS_SCHEMA, orient="row")}
+
+
+def _with_map_files(session: Session, folder: Path) -> Session:
+    """The session with the values of its maps in files of a folder."""
+
+    def kept(case: Case) -> Case:
+        if case.pair_map is None:
+            return case
+        record = case.pair_map.keep(folder)
+        entry = {**case.entry, "pair_map": record}
+        return replace(case, entry=entry, pair_map=read_pair_map(record, case.uuid))
+
+    return replace(session, cases=tuple(map(kept, session.cases)))
 
 
 def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
@@ -293,6 +299,10 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
     name = f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
         raise BadInput("session-missing", f"session {session.uuid} holds no case: it is no night.")
+    try:
+        session = _with_map_files(session, out_dir / MAPS)
+    except OSError as error:
+        raise _cannot_write(out_dir, error) from None
     frames = {
         out_dir
         / table
@@ -310,10 +320,7 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
         for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
             stale.unlink()
     except OSError as error:
-        raise CannotWrite(
-            "cannot-write",
-            f"cannot write the dataset in {out_dir}: {error.strerror}; then export again.",
-        ) from None
+        raise _cannot_write(out_dir, error) from None
     evidence = pl.concat(
         frame["evidence"] for path, frame in frames.items() if path.parts[-4] == "samples"
     )
@@ -324,6 +331,11 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
 
 class CannotWrite(BadInput):
     """Nothing is the matter with the session."""
+
+
+def _cannot_write(out_dir: Path, error: OSError) -> CannotWrite:
+    said = f"cannot write the dataset in {out_dir}: {error.strerror}; then export again."
+    return CannotWrite("cannot-write", said)
 
 
 def export(

@@ -1,7 +1,7 @@
 """Columns of the dataset's tables, and the version of that layout.
 
 A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
-takes its own layout and no other one: a session of another layout is exported again.
+takes its own layout and those of :data:`READ`: a session of another layout is exported again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 
 #: Version of the layout; another one for every change of a column.
-LAYOUT = "1.6"
+LAYOUT = "1.7"
 VERSION_KEY = "mpibench_layout"
 #: Where a file belongs: folders of system and day, and its name. One that was copied or moved by
 #: hand holds another session.
@@ -110,7 +110,43 @@ CASES_SCHEMA = pl.Schema(
     }
 )
 
-#: ``pairs``: one row per value of a pair of nodes
+_SWITCH = pl.Struct({"name": pl.String, "parent": pl.String, "nodes": pl.List(pl.String)})
+
+#: ``pair_maps``: one row per map of pairs, whose values are a file of the dataset's folder ``maps``
+#: (:class:`~reframe_tests.harness.instruments.pairs.pair_values.MapFile`).
+PAIR_MAPS_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "design": pl.String,  # all, sampled
+        "seed": pl.Int64,
+        "rounds": pl.Int32,  # planned, in all passes
+        "hosts": pl.List(pl.String),  # in the order of their ranks
+        "silent": pl.List(pl.Struct({"node": pl.String, "why": pl.String})),  # stopped answering
+        "origin": pl.String,  # of the tree of switches; null without one
+        "notes": pl.List(pl.String),  # on how the tree was read
+        "switches": pl.List(_SWITCH),
+        "oversubscription": pl.Float64,  # as the site says it; null: it says nothing
+        "shared_cores": pl.String,  # which ranks had to share a core; null: none are known to
+        # of maps/, with the values: its digest (SHA-256) and `.parquet`; null in layout 1.6
+        "file": pl.String,
+    }
+)
+
+#: ``reports``: one row, ReFrame's run report of the session, for all that has no column.
+REPORTS_SCHEMA = pl.Schema(
+    {
+        **{name: CASE_COLUMNS[name] for name in ("session", "started")},
+        "report": pl.String,  # JSON, layout of ReFrame's data version 4 (``sessions``)
+    }
+)
+
+SCHEMAS: dict[str, pl.Schema] = {
+    "samples": SAMPLES_SCHEMA,
+    "cases": CASES_SCHEMA,
+    "pair_maps": PAIR_MAPS_SCHEMA,
+    "reports": REPORTS_SCHEMA,
+}
+#: ``pairs`` of layout 1.6: one row per value of a pair of nodes
 #: (:class:`~reframe_tests.harness.instruments.pairs.pair_values.PairValue`).
 PAIRS_SCHEMA = pl.Schema(
     {
@@ -129,46 +165,20 @@ PAIRS_SCHEMA = pl.Schema(
     }
 )
 
-_SWITCH = pl.Struct({"name": pl.String, "parent": pl.String, "nodes": pl.List(pl.String)})
-
-#: ``pair_maps``: one row per map of pairs.
-PAIR_MAPS_SCHEMA = pl.Schema(
-    {
-        **CASE_COLUMNS,
-        "design": pl.String,  # all, sampled
-        "seed": pl.Int64,
-        "rounds": pl.Int32,  # planned, in all passes
-        "hosts": pl.List(pl.String),  # in the order of their ranks
-        "silent": pl.List(pl.Struct({"node": pl.String, "why": pl.String})),  # stopped answering
-        "origin": pl.String,  # of the tree of switches; null without one
-        "notes": pl.List(pl.String),  # on how the tree was read
-        "switches": pl.List(_SWITCH),
-        "oversubscription": pl.Float64,  # as the site says it; null: it says nothing
-        "shared_cores": pl.String,  # which ranks had to share a core; null: none are known to
-    }
-)
-
-#: ``reports``: one row, ReFrame's run report of the session, for all that has no column.
-REPORTS_SCHEMA = pl.Schema(
-    {
-        **{name: CASE_COLUMNS[name] for name in ("session", "started")},
-        "report": pl.String,  # JSON, layout of ReFrame's data version 4 (``sessions``)
-    }
-)
-
-SCHEMAS: dict[str, pl.Schema] = {
-    "samples": SAMPLES_SCHEMA,
-    "cases": CASES_SCHEMA,
+#: Tables of layout 1.6, which had the values of maps as a table, and no file of them.
+OLD_SCHEMAS: dict[str, pl.Schema] = {
+    **SCHEMAS,
+    "pair_maps": pl.Schema([*PAIR_MAPS_SCHEMA.items()][:-1]),
     "pairs": PAIRS_SCHEMA,
-    "pair_maps": PAIR_MAPS_SCHEMA,
-    "reports": REPORTS_SCHEMA,
 }
+#: Layouts that can be read.
+READ: dict[str, dict[str, pl.Schema]] = {LAYOUT: SCHEMAS, "1.6": OLD_SCHEMAS}
 #: An export writes both files of a pair: where one is gone, the other is no whole session.
 PARTNERS = {
     "samples": "cases",
     "cases": "samples",
-    "pairs": "pair_maps",
     "pair_maps": "pairs",
+    "pairs": "pairs",
     "reports": "cases",
 }
 

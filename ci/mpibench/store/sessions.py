@@ -13,7 +13,7 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -23,7 +23,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.instruments.pairs.pair_values import PairMap, read_pair_map
+from reframe_tests.harness.instruments.pairs.pair_values import MAPS, PairMap, read_pair_map
 from reframe_tests.harness.printable import one_line, printable_data
 from reframe_tests.harness.samples import (
     MISSING,
@@ -445,7 +445,7 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
     return report
 
 
-def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
+def _cases(report: Mapping[str, Any], where: str, maps: Sequence[Path]) -> Iterator[Case]:
     for number, run in enumerate(report["runs"]):
         for entry in run["testcases"]:
             place = f"{where}, test case {entry.get('uuid')} ({entry.get('name')})"
@@ -471,7 +471,7 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
                 samples=read_samples(_defined(entry, "samples"), place),
                 proof=read_evidence(_defined(entry, "proof"), place),
                 gates=read_gates(_defined(entry, "gates"), place),
-                pair_map=read_pair_map(_defined(entry, "pair_map"), place),
+                pair_map=read_pair_map(_defined(entry, "pair_map"), place, maps),
             )
             yield case
             yield from _paired(case, place)
@@ -502,11 +502,14 @@ def _defined(entry: Mapping[str, Any], key: str) -> Any:
     return None if value == UNDEFINED else value
 
 
-def decode(text: Any, where: str) -> Session:
-    """A session from the JSON of a run report."""
+def decode(text: Any, where: str, maps: Sequence[Path] = ()) -> Session:
+    """A session from the JSON of a run report.
+
+    :param maps: folders where the values of its maps of pairs may lie.
+    """
     report = _decode(text, where)
     try:
-        return Session(info=report["session_info"], cases=tuple(_cases(report, where)))
+        return Session(info=report["session_info"], cases=tuple(_cases(report, where, maps)))
     except (AttributeError, KeyError, TypeError) as err:
         raise BadInput(
             "file-damaged",
@@ -529,7 +532,8 @@ def read_report(path: str | Path) -> Session:
     """Read one JSON report file of ReFrame (``general/report_file``)."""
     path = Path(path)
     try:
-        return decode(path.read_bytes(), f"report file {path}")
+        maps = [folder / MAPS for folder in path.absolute().parents[:2]]
+        return decode(path.read_bytes(), f"report file {path}", maps)
     except OSError as err:
         raise BadInput(
             "file-unreadable", f"cannot read report file {path}: {err.strerror}."
@@ -630,7 +634,7 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
             f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.",
         )
     ((blob,),) = _rows(path, "SELECT json_blob FROM sessions WHERE uuid = ?", found)
-    session = decode(blob, f"session {found[0]} in {path}")
+    session = decode(blob, f"session {found[0]} in {path}", [path.absolute().parent / MAPS])
     if session.uuid != found[0]:
         raise BadInput(
             "not-comparable",

@@ -31,4 +31,4 @@ def test_the_page_draws_every_chart_and_fits_its_window(
     # synthetic jobs have no folder
     assert browser.evaluate("document.querySelector('a[href^=file]') === null")
     assert browser.problems == []
-    assert set(browser.requests) <= {url}
+    assert set(browser.requests) <= {url, next(tmp_path.glob("plotly*.js")).as_uri()}

@@ -249,7 +249,7 @@ def latencies(case: Case) -> dict[tuple[str, str], float]:
 def _extreme(case: Case, quantity: str, choose: object) -> dict[tuple[str, str], float]:
     assert case.pair_map is not None
     values_of: dict[tuple[str, str], list[float]] = {}
-    for value in case.pair_map.values:
+    for value in case.pair_map.rows():
         if value.quantity == quantity and value.value is not None:
             values_of.setdefault((value.source, value.target), []).append(value.value)
     assert callable(choose)

@@ -383,6 +383,7 @@ def session_of(
     cases = []
     for number, measured in enumerate(maps):
         entry = {
+            "uuid": f"s:0:{number}",
             "system": "minicluster",
             "partition": "eth100m",
             "environ": "mpich-wheels",
@@ -405,7 +406,13 @@ def session_of(
         sample = _sample()
         cases.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
     return Session(
-        {"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(cases)
+        {
+            "uuid": "0123abcd-0000",
+            "time_start_unix": 1.0,
+            "time_elapsed": 60.0,
+            "data_version": "4.2",
+        },
+        tuple(cases),
     )
 
 
@@ -419,7 +426,11 @@ def export_map(folder: Path, number: int, measured: PairMap, status: str = "prov
     uuid = f"aaaa000{number}-1"
     started = (MAPS_BEGAN + timedelta(days=number)).timestamp()
     info = {**session.info, "uuid": uuid, "time_start_unix": started, "time_end_unix": started + 60}
-    cases = tuple(replace(case, uuid=f"{uuid}:0:{at}") for at, case in enumerate(session.cases))
+    cases = tuple(
+        replace(case, uuid=name, entry={**case.entry, "uuid": name})
+        for at, case in enumerate(session.cases)
+        for name in [f"{uuid}:0:{at}"]
+    )
     dataset.export_session(replace(session, info=info, cases=cases), folder)
     return uuid
 

@@ -52,7 +52,7 @@ def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) ->
     assert (found.design, found.rounds, found.silent, sorted(found.nodes)) == ("all", 10, {}, NODES)
     assert set(bandwidths(case)) == set(live_cluster.latencies(case)) == set(permutations(NODES, 2))
     assert all(value <= 1.05 * PAYLOAD_LIMIT for value in bandwidths(case).values())
-    assert {one.counted for one in found.values} == {True}, (
+    assert {one.counted for one in found.rows()} == {True}, (
         "each node's bytes are those of the schedule"
     )
     assert found.tree is not None and found.tree.origin == SLURM
@@ -75,7 +75,7 @@ def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folde
     assert case.evidence == "proven" and case.pair_map is not None and case.samples, case.reason
     found = bandwidths(case)
     assert set(found) == set(permutations(NODES, 2)) and {
-        one.counted for one in case.pair_map.values
+        one.counted for one in case.pair_map.rows()
     } == {True}
     assert all(
         value <= (0.3 if source == "c2" else 1.05) * PAYLOAD_LIMIT
@@ -118,6 +118,6 @@ def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves: LiveCluster, fol
     assert "c3" in case.reason
     found = case.pair_map
     assert found is not None
-    assert any(one.value for one in found.values if "c3" not in (one.source, one.target)), (
+    assert any(one.value for one in found.rows() if "c3" not in (one.source, one.target)), (
         "what was measured is kept"
     )

@@ -4,11 +4,13 @@ newest of a month; and new ones after an upgrade.
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -17,8 +19,9 @@ from mpibench.locate import nights
 from mpibench.locate.findings import MapJudgement
 from mpibench.store import dataset
 from mpibench.store.store import Store
-from reframe_tests.harness.instruments.pairs.pair_values import PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import MapFile, PairMap
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 from synthetic_fabric import across, names, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
@@ -45,6 +48,38 @@ def test_where_no_curve_misses_only_the_own_map_that_accuses_is_said(tmp_path: P
         done = CliRunner().invoke(app, [*gate.split(), session])
         notes = [note for note in json.loads(done.output)["notes"] if "suspects" in note]
         assert [note.partition("accuses: ")[2][:2] for note in notes] == nodes
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damage: str) -> None:
+    export(tmp_path, "aaaa0000-1", 0, pair_map(8))
+    [file] = tmp_path.glob("maps/*.parquet")
+    for command in ("gate --json", "locate"):
+        words = f"{command} --dataset-only --dataset {tmp_path} --session aaaa0000-1"
+        if damage == "gone":
+            file.unlink(missing_ok=True)
+        else:
+            file.write_bytes(file.read_bytes()[:-9])
+        assert CliRunner().invoke(app, words.split()).exit_code != 0
+    with refused_as("file-missing" if damage == "gone" else "file-damaged", match=file.name):
+        said(tmp_path, "aaaa0000-1")
+    export(tmp_path, "aaaa0000-1", 0, pair_map(8))
+    assert nights.stored(Store(tmp_path), "minicluster")
+
+
+def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path) -> None:
+    """Theirs are rows of a table; the results they were exported from have the same."""
+    data = Path(__file__).parents[2] / "data" / "oracle"
+    (tmp_path / "maps.db").write_bytes(gzip.decompress((data / "maps.db.gz").read_bytes()))
+    old = Store(data / "dataset").pair_maps("minicluster")
+    dataset.export(tmp_path / "maps.db", tmp_path / "dataset")
+    new = Store(tmp_path / "dataset").pair_maps("minicluster")
+    assert len(old) == 2 and all(isinstance(one.pair_map.values, MapFile) for one in new)
+    for before, after in zip(old, new, strict=True):
+        assert sorted(before.pair_map.rows()) == sorted(after.pair_map.rows())
+        assert before.pair_map.tree == after.pair_map.tree
+    reports = pl.read_parquet(tmp_path / "dataset" / "reports" / "**" / "*.parquet")["report"]
+    assert not any('"rows":' in report for report in reports)
 
 
 def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import sys
 from collections import Counter
 from itertools import chain, combinations
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -215,6 +217,63 @@ def stored(**changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
+def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_to(
+    tmp_path: Path,
+) -> None:
+    record = json.loads(json.dumps(MAP.keep(tmp_path / "here")))
+    assert "rows" not in record
+    found = read_pair_map(record, "case 1")
+    assert found is not None and tuple(found.rows()) == VALUES
+    assert (found.nodes, found.silent, found.tree) == (MAP.nodes, MAP.silent, MAP.tree)
+    linked = found.keep(tmp_path / "dataset")
+    shutil.move(tmp_path / "dataset", tmp_path / "there")
+    shutil.rmtree(tmp_path / "here")
+    moved = read_pair_map(linked, "case 1", [tmp_path / "there"])
+    assert moved == found and tuple(moved.rows()) == VALUES
+
+
+def test_values_of_an_older_record_are_read_and_written_to_a_file(tmp_path: Path) -> None:
+    old = read_pair_map(stored(), "case 1")
+    assert old == MAP
+    new = read_pair_map(old.keep(tmp_path), "case 1")
+    assert new is not None and tuple(new.rows()) == VALUES
+
+
+def test_without_polars_the_record_has_the_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert read_pair_map(MAP.keep(tmp_path), "case 1") == MAP
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "of another map"])
+def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
+    tmp_path: Path, damage: str
+) -> None:
+    found = read_pair_map(MAP.keep(tmp_path), "case 1")
+    assert found is not None
+    [file] = tmp_path.glob("*.parquet")
+    content = file.read_bytes()
+    other = PairMap("all", 1, 3, MAP.nodes, {}, VALUES[:1])
+    match damage:
+        case "gone":
+            file.unlink()
+        case "cut":
+            file.write_bytes(content[:-9])
+        case "flipped":
+            file.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+        case _:
+            [another] = other.keep(tmp_path / "other")["file"]["folders"]
+            shutil.copy(next(Path(another).iterdir()), file)
+    with refused_as("file-missing" if damage == "gone" else "file-damaged", match=file.name):
+        found.table()
+    # A whole one elsewhere is as good.
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / file.name).write_bytes(content)
+    again = read_pair_map(MAP.keep(tmp_path / "copy"), "case 1", [tmp_path])
+    assert again is not None and tuple(again.rows()) == VALUES
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -274,12 +333,14 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 2},
+        {"version": 3},
         {"design": "some"},
         {"rows": [[1, 2]]},
         {"rows": [[1, 1, 1, 0, 9, 0, 8, 1, 2.0, None]]},
         {"rows": [[1, 1, 1, 0, 1, 0, 8, 1, 2.0, "yes"]]},
         {"seed": -1},
+        {"rows": [], "file": {"sha256": "../../etc/passwd"}},
+        {"rows": [], "file": {"sha256": "0" * 64, "folders": 1}},
         {"tree": {"origin": "rumour", "switches": {}}},
         {"tree": {"origin": "slurm", "switches": {"a": {"parent": "b", "nodes": []}}}},
     ],
@@ -287,3 +348,10 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
 def test_what_is_wrong_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         read_pair_map(stored(**changes), "case 1")
+
+
+def test_a_record_without_values_is_refused() -> None:
+    row = stored()
+    del row["rows"]
+    with refused_as("output-damaged", match="case 1"):
+        read_pair_map(row, "case 1")

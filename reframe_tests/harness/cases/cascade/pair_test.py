@@ -427,7 +427,7 @@ class WireMapTest(PairTest, RoundsPlugin):
                 known,
                 meant,
             )
-            self.pair_map = stored.as_dict()
+            self.keep_map(stored)
         by_host: dict[str, list[pair.End]] = {}
         for end in wire_map.ends:
             by_host.setdefault(end.host, []).append(end)

@@ -266,7 +266,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
             meant,
             shared,
         )
-        self.pair_map = pair_map.as_dict()
+        self.keep_map(pair_map)
         if evidence := outcome.evidence:
             outcome.join(
                 evidence, [evidence], [*evidence.notes, *(note.removesuffix(".") for note in notes)]

@@ -1,17 +1,24 @@
 """What a map of pairs gives: a value for each pair of nodes, direction and
 quantity, and the tree of switches between them.
 
-Stored by the test with its case (``as_dict``) and read back by whoever judges it
-(``read_pair_map``). All rows of a map are from one start of one MPI program with one rank a node.
+Stored by the test with its case (``keep``) and read back by whoever judges it (``read_pair_map``).
+The values are a Parquet file beside the results, named by its digest; the record has all else, and
+that digest. All rows of a map are from one start of one MPI program with one rank a node.
 Bandwidths are those of one direction, in MB/s (1e6 bytes per second); latencies are half of a round
 trip, in us: medians over the repetitions, and means, which also show who is stopped now and then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, NamedTuple
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -19,13 +26,20 @@ from ...machine.switches import SwitchTree
 from ...samples import Count
 from ...vocabulary import BadInput
 
+if TYPE_CHECKING:  # tests that measure no map do not wait for it
+    import polars as pl
+
 #: Quantities of a map, keys of :data:`vocabulary.QUANTITIES`.
 LATENCY, BANDWIDTH, MEAN = QUANTITIES = ("latency_us", "bandwidth_mb_per_s", "latency_mean_us")
 #: How pairs were chosen: each with each (circle method), or random
 #: perfect matchings, by switch where these are known.
 ALL_PAIRS, SAMPLED = DESIGNS = ("all", "sampled")
-#: Of the stored record; a reader refuses a newer one.
-VERSION = 1
+#: Of the stored record; a reader refuses a newer one. Records of version 1 have the values in
+#: themselves (``rows``), as those have that are written where Polars is not installed.
+VERSION = 2
+#: Folder of the files with values, beside the results database and in a dataset.
+MAPS = "maps"
+_BLOCK = 1 << 20
 
 
 class PairValue(NamedTuple):
@@ -60,6 +74,81 @@ class PairValue(NamedTuple):
     counted: bool | None
 
 
+def _digest_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class MapFile:
+    """The values of a map in a file: the columns of :class:`PairValue`, nodes as their places in
+    the map's nodes, and the rows of one quantity together.
+
+    :param sha256: of its bytes, and its name.
+    :param folders: where it may lie.
+    """
+
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    folders: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.sha256}.parquet"
+
+    def path(self) -> Path:
+        """Where it lies, whole.
+
+        :raises BadInput: it is nowhere, cannot be read, or is another file.
+        """
+        again = "restore it from a copy, or measure the map again."
+        there = [path for folder in self.folders if (path := Path(folder, self.name)).is_file()]
+        if not there:
+            where = " or ".join(dict.fromkeys(self.folders)) or "any folder that is known"
+            raise BadInput(
+                "file-missing",
+                f"the values of a map of pairs, {self.name}, are not in {where}: {again}",
+            )
+        for path in there:
+            try:
+                found = _digest_of(path)
+            except OSError as error:
+                raise BadInput(
+                    "file-unreadable", f"cannot read {path}: {error.strerror}."
+                ) from None
+            if found == self.sha256:
+                return path
+        raise BadInput(
+            "file-damaged",
+            f"{there[0]} is damaged or another file: its bytes are not those of the map of "
+            f"pairs that was measured; {again}",
+        )
+
+    def link(self, folder: Path) -> MapFile:
+        """The same file in another folder: one file where both are on one file system.
+
+        :raises BadInput: as :meth:`path`; :raises OSError: it cannot be written.
+        """
+        linked = replace(self, folders=(str(folder.absolute()),))
+        with contextlib.suppress(BadInput):
+            linked.path()
+            return linked
+        source = self.path()
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{os.getpid()}.partial"
+        try:
+            try:
+                os.link(source, partial)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(source, partial)
+            partial.replace(folder / self.name)
+        finally:
+            partial.unlink(missing_ok=True)
+        return linked
+
+
 @dataclass(frozen=True)
 class PairMapRecord:
     """A map of pairs.
@@ -68,6 +157,7 @@ class PairMapRecord:
     :param rounds: rounds that were planned, in all passes; those that ran are in the values.
     :param nodes: hosts in the order of their ranks, without a domain.
     :param silent: nodes that stopped answering, and why that is known.
+    :param values: as measured, or the file that has them.
     :param tree: switches above the nodes; ``None`` where nobody says.
     :param oversubscription: what the nodes below a switch can send together over what its uplink is
         meant to carry; ``None``: nobody says.
@@ -80,24 +170,75 @@ class PairMapRecord:
     rounds: int
     nodes: tuple[str, ...]
     silent: Mapping[str, str]
-    values: tuple[PairValue, ...]
+    values: Sequence[PairValue] | MapFile
     tree: SwitchTree | None = None
     oversubscription: float | None = None
     shared_cores: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database: rows are lists, nodes in them numbers."""
+    def table(self) -> pl.LazyFrame:
+        """The values in columns, as a file has them.
+
+        :raises BadInput: the file is not there, or is not the one that was written.
+        """
+        import polars as pl
+
+        if isinstance(self.values, MapFile):
+            return pl.scan_parquet(self.values.path())
         number = {node: at for at, node in enumerate(self.nodes)}
-        kept = {
-            name: value
-            for name, value in vars(self).items()
-            if name != "values" and (name != "shared_cores" or value)
+        rows = [(*row[:3], number[row.source], number[row.target], *row[5:]) for row in self.values]
+        schema = {
+            "order": pl.UInt16(),
+            "round": pl.UInt32(),
+            "phase": pl.UInt8(),
+            "source": pl.UInt32(),
+            "target": pl.UInt32(),
+            "quantity": pl.Enum(QUANTITIES),
+            "message_bytes": pl.Int64(),
+            "repeat": pl.UInt16(),
+            "value": pl.Float64(),
+            "counted": pl.Boolean(),
         }
+        return pl.LazyFrame(rows, schema=schema, orient="row")
+
+    def rows(self) -> Iterator[PairValue]:
+        """The values one by one: of a small map."""
+        if not isinstance(self.values, MapFile):
+            yield from self.values
+            return
+        for row in self.table().collect().iter_rows():
+            yield PairValue._make((*row[:3], self.nodes[row[3]], self.nodes[row[4]], *row[5:]))
+
+    def keep(self, folder: Path) -> dict[str, Any]:
+        """Write the values into a folder, or link them there; what is stored with the session is
+        the rest, with the digest of the file.
+
+        :raises BadInput: they are in a file that is not there, or is not the one that was written.
+        :raises OSError: it cannot be written.
+        """
+        if isinstance(self.values, MapFile):
+            return self._with_file(self.values.link(folder))
+        try:
+            table = self.table().collect().sort("quantity", "message_bytes", maintain_order=True)
+        except ImportError:  # a centre's own ReFrame may not have Polars
+            return self.as_dict()
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{os.getpid()}.partial"
+        try:
+            table.write_parquet(
+                partial, compression="zstd", metadata={"mpibench_nodes": json.dumps(self.nodes)}
+            )
+            file = MapFile(_digest_of(partial), (str(folder.absolute()),))
+            partial.replace(folder / file.name)
+        finally:
+            partial.unlink(missing_ok=True)
+        return self._with_file(file)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary with all values: rows are lists, nodes in them numbers."""
+        number = {node: at for at, node in enumerate(self.nodes)}
         return {
-            **kept,
-            "version": VERSION,
-            "nodes": list(self.nodes),
-            "silent": dict(self.silent),
+            **self._described(),
+            "version": 1,
             "quantities": list(QUANTITIES),
             "columns": list(PairValue._fields),
             "rows": [
@@ -108,10 +249,21 @@ class PairMapRecord:
                     QUANTITIES.index(row.quantity),
                     *row[6:],
                 ]
-                for row in self.values
+                for row in self.rows()
             ],
-            "tree": asdict(self.tree) if self.tree else None,
         }
+
+    def _with_file(self, file: MapFile) -> dict[str, Any]:
+        return {**self._described(), "version": VERSION, "file": asdict(file)}
+
+    def _described(self) -> dict[str, Any]:
+        kept = {
+            name: value
+            for name, value in vars(self).items()
+            if name != "values" and (name != "shared_cores" or value)
+        }
+        tree = asdict(self.tree) if self.tree else None
+        return {**kept, "nodes": list(self.nodes), "silent": dict(self.silent), "tree": tree}
 
 
 #: What others call it, where no test of that name is near.
@@ -120,7 +272,7 @@ PairMap = PairMapRecord
 
 @dataclass(frozen=True)
 class _Stored:
-    """A record as :meth:`PairMapRecord.as_dict` writes it: rows are
+    """A record as :meth:`PairMapRecord.keep` writes it; or with rows, which are
     :class:`PairValue` with numbers for nodes and quantity.
     """
 
@@ -132,16 +284,20 @@ class _Stored:
     rows: tuple[
         tuple[Count, Count, Count, Count, Count, Count, Count, Count, float | None, bool | None],
         ...,
-    ]
+    ] = ()
+    file: MapFile | None = None
     silent: Mapping[str, str] = field(default_factory=dict)
     tree: SwitchTree | None = None
     oversubscription: Annotated[float, msgspec.Meta(gt=0)] | None = None
     shared_cores: str = ""
 
 
-def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
+def read_pair_map(
+    value: Any, place: str, folders: Sequence[str | Path] = ()
+) -> PairMapRecord | None:
     """The ``pair_map`` of a case; ``None`` where there is none.
 
+    :param folders: where files with values may lie, besides where they were written.
     :raises BadInput: a field is absent or of the wrong type, or the
         record is newer than this program.
     """
@@ -160,10 +316,14 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     try:
         stored = msgspec.convert(value, _Stored)
         nodes = stored.nodes
-        values = tuple(
+        values: Sequence[PairValue] | MapFile = tuple(
             PairValue._make((*row[:3], nodes[row[3]], nodes[row[4]], QUANTITIES[row[5]], *row[6:]))
             for row in stored.rows
         )
+        if stored.file:
+            values = replace(stored.file, folders=(*map(str, folders), *stored.file.folders))
+        elif "rows" not in value:
+            raise IndexError("it has neither values nor a file of them")
     except (msgspec.ValidationError, IndexError) as error:
         raise BadInput(
             "output-damaged",

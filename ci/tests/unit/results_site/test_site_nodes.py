@@ -76,10 +76,11 @@ def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
 def test_hostile_names_of_nodes_are_text(tmp_path: Path) -> None:
     measured = pair_map(4)
     evil = []
-    for one in measured.values:
+    for one in measured.rows():
         source, target = (HOSTILE if name == "c1" else name for name in (one.source, one.target))
         evil.append(one._replace(source=source, target=target))
-    export_map(tmp_path / "dataset", 0, replace(measured, values=tuple(evil)))
+    nodes = tuple(HOSTILE if name == "c1" else name for name in measured.nodes)
+    export_map(tmp_path / "dataset", 0, replace(measured, nodes=nodes, values=tuple(evil)))
     build(tmp_path)
     pages = list(nodes_of(tmp_path).parent.glob("*.html"))
     assert len(pages) == 5 and all(re.fullmatch(r"[a-z0-9.-]+", page.name) for page in pages)
