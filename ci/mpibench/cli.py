@@ -96,16 +96,20 @@ def require_checkout(root: Path) -> None:
         )
 
 
+def prepare() -> None:
+    """What a command needs that is not of its own alone.
+
+    :raises BadInput: there is no checkout.
+    """
+    require_checkout(ROOT)
+    centre.make_absolute(os.environ)  # ReFrame is started in the checkout
+
+
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
     """Entry point; exit status, as :mod:`.exit_status` says."""
 
     def program(**named: object) -> object:
-        require_checkout(ROOT)
-        centre.make_absolute(os.environ)  # ReFrame is started in the checkout
+        prepare()
         return run(**named)
 
-    try:
-        return exit_status.run(program, argv)
-    except exit_status.Interrupted as signal:
-        typer.echo(f"mpibench: interrupted by {signal.name}", err=True)
-        return signal.status
+    return exit_status.command(program, argv)

@@ -7,6 +7,7 @@ end.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import signal
 import traceback
@@ -72,7 +73,7 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
     try:
         program(args=None if words is None else list(words), standalone_mode=True)
     except BadInput as error:
-        typer.echo(printable(f"mpibench: {error} [{error.code}]"), err=True)
+        _tell(f"mpibench: {error} [{error.code}]")
         return BAD_INPUT
     except BrokenPipeError:
         return UNREAD
@@ -80,12 +81,7 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
         if error.errno not in OF_THE_MACHINE:
             return _crashed(error)
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(
-            printable(
-                f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat."
-            ),
-            err=True,
-        )
+        _tell(f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat.")
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130
@@ -100,13 +96,19 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
         # What polars finds while it decodes, long after the file was opened.
         if (type(error).__module__, type(error).__name__) in _UNDECODED:
             said = printable(" ".join(str(error).split()))[:LONGEST]
-            typer.echo(
-                f"mpibench: a file of the dataset is damaged ({said}): export its session again.",
-                err=True,
-            )
+            _tell(f"mpibench: a file of the dataset is damaged ({said}): export its session again.")
             return BAD_INPUT
         return _crashed(error)
     return 0
+
+
+def command(program: Callable[..., object], words: Sequence[str] | None) -> int:
+    """The same for a command of its own: a signal ends it with one line."""
+    try:
+        return run(program, words)
+    except Interrupted as signal:
+        _tell(f"mpibench: interrupted by {signal.name}")
+        return signal.status
 
 
 def _is_own(end: SystemExit) -> bool:
@@ -119,10 +121,16 @@ def _is_own(end: SystemExit) -> bool:
 
 def _crashed(error: BaseException) -> int:
     """Print what is neither an answer nor bad input; exit status."""
-    traceback.print_exception(error)
-    typer.echo(
+    with contextlib.suppress(OSError):
+        traceback.print_exception(error)
+    _tell(
         f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report "
-        "it with the lines above.",
-        err=True,
+        "it with the lines above."
     )
     return CRASHED
+
+
+def _tell(text: str) -> None:
+    """To standard error; where that takes nothing the status says it alone."""
+    with contextlib.suppress(OSError):
+        typer.echo(printable(text), err=True)

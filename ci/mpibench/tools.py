@@ -16,8 +16,8 @@ from reframe_tests.harness.vocabulary import BadInput
 #: :class:`~mpibench.pages.additions.Addition`; file or folder of a system to a module with
 #: ``check(system, root)``, which raises :class:`BadInput` for what cannot be used, and
 #: ``shown(name)``, what ``doctor`` says of it: rows for programs, and lines; anything to what is
-#: called with an :class:`~mpibench.night.ended.EndedNight`. Commands that need no checkout nor
-#: any other command are in a group of their own, too.
+#: called with an :class:`~mpibench.night.ended.EndedNight`. Commands that start without the others
+#: are in a group of their own, too; one that needs a checkout calls :func:`mpibench.cli.prepare`.
 COMMANDS = "mpibench.commands"
 PAGES = "mpibench.pages"
 FILES = "mpibench.files"

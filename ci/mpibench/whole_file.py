@@ -50,14 +50,30 @@ def abandoned(folder: Path) -> list[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write what somebody asked for by name: a file whole or not at all,
-    with its folder; a device or pipe as it is.
+    with its folder; a device, a pipe, or what this process has open, as it is.
     """
+    if (descriptor := _descriptor(path)) is not None:
+        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
+            stream.write(text)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")  # /dev/stdout, or a folder, which is refused
         return
     with replacing(path.resolve()) as partial:  # what a link points to, not the link
         partial.write_text(text, encoding="utf-8")
+
+
+def _descriptor(path: Path) -> int | None:
+    """What this process has open under a name such as ``/dev/stdout`` (proc(5), ``/proc/pid/fd``),
+    which may well be a file; none, where it is another name.
+    """
+    while path.is_symlink():
+        folder = path.parent.resolve()
+        if folder == Path(f"/proc/{os.getpid()}/fd"):
+            return int(path.name)
+        path = folder / path.readlink()
+    return None
 
 
 def write_parquet(

@@ -129,11 +129,16 @@ class LaunchProof(msgspec.Struct, frozen=True):
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """Something expected of a run; ``holds`` is null where it cannot be known."""
+    """Something expected of a run; ``holds`` is null where it cannot be known.
+
+    :param launch: number of the one that ``why`` is of, from 1; null where there is only one, or
+        none.
+    """
 
     asked: str
     holds: bool | None
     why: str
+    launch: int | None = None
 
 
 class RunProof(msgspec.Struct, frozen=True):
@@ -153,12 +158,17 @@ class RunProof(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """What a reader wants to know, a few lines a launch."""
-        for launch in self.launches:
-            yield from _lines(launch)
-        yield from self.problems
+        for number, launch in enumerate(self.launches, 1):
+            first, *more = _lines(launch)
+            yield f"launch {number}: {first}" if len(self.launches) > 1 else first
+            yield from more
+        yield from self.problems[:FEW]
+        if (others := len(self.problems) - FEW) > 0:
+            yield f"and {others} more of these: --json has all"
         for one in self.expectations:
             word = {True: "as expected", False: "NOT AS EXPECTED", None: "NOT KNOWN"}[one.holds]
-            yield f"{word}: {one.asked}: {one.why}"
+            where = f"launch {one.launch}: " if one.launch else ""
+            yield f"{word}: {one.asked}: {where}{one.why}"
 
 
 def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FROM) -> RunProof:
@@ -171,9 +181,7 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     problems = list(run.damaged)
     if not launches:
         problems.insert(0, f"No rank left a record: {why_none(run.words, run.status)}.")
-    expectations = [
-        EXPECTED[word.partition("=")[0]](word, launches, bytes_from) for word in expected
-    ]
+    expectations = [_expectation(word, launches, bytes_from) for word in expected]
     return RunProof(list(run.words), run.status, launches, problems, expectations)
 
 
@@ -429,26 +437,10 @@ def check_words(words: Sequence[str]) -> None:
             raise BadInput("bad-option", f"--expect {word}: expected {form}.")
 
 
-def _of_each(
-    judge: Callable[[str, LaunchProof, int], tuple[bool | None, str]],
-) -> Callable[[str, Sequence[LaunchProof], int], Expectation]:
-    """An expectation of every launch: the first that does not hold decides."""
-
-    def judged(word: str, launches: Sequence[LaunchProof], bytes_from: int) -> Expectation:
-        judgements = [judge(word.partition("=")[2], launch, bytes_from) for launch in launches]
-        whole = [
-            (None, launch.problems[0].rstrip(".")) if holds and launch.problems else (holds, why)
-            for launch, (holds, why) in zip(launches, judgements, strict=True)
-        ]
-        order = sorted(whole, key=lambda one: {False: 0, None: 1, True: 2}[one[0]])
-        holds, why = order[0] if order else (None, "no rank left a record")
-        return Expectation(word, holds, why)
-
-    return judged
-
-
 def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | None, str]:
-    """``shm``: one node and no TCP; ``tcp``: the ranks' sockets sent most; else a device."""
+    """``shm``: one node and no TCP; ``tcp``: the ranks' sockets sent most, of what is counted where
+    that is one node; else a device.
+    """
     sent = sum(map(launch.of_ranks, launch.wires))
     own = sum(one.by_ranks_bytes for one in launch.wires)
     if name == "shm" and len(launch.nodes) > 1:
@@ -462,10 +454,14 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
         text = f"{format_bytes(tcp)} went over TCP and {format_bytes(rdma)} by RDMA ports"
         little = tcp < bytes_from and rdma < bytes_from
         return blind if little and not launch.tcp_known else (little, f"{text} inside the node")
-    if len(launch.nodes) == 1:
+    if name == "tcp" and len(launch.nodes) == 1 < launch.ranks:
+        sent += launch.inside_tcp_bytes
+        own += launch.inside_tcp_bytes
+    elif len(launch.nodes) == 1:
         return None, "all ranks are on one node, so nothing had to leave it"
     if sent < bytes_from or not sent:
-        text = f"only {format_bytes(sent)} of the ranks left the nodes"
+        where = "left the nodes" if len(launch.nodes) > 1 else "went over TCP"
+        text = f"only {format_bytes(sent)} of the ranks {where}"
         return None, f"{text}; --bytes-from says what counts"
     if name == "tcp":
         most = own > sent / 2
@@ -513,10 +509,25 @@ def _mpi(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | None, 
     return (alone and launch.mpis == [name]) if launch.mpis else None, f"{banner}, {path}"
 
 
-#: Words of ``--expect``.
-EXPECTED: Mapping[str, Callable[[str, Sequence[LaunchProof], int], Expectation]] = {
-    "fabric": _of_each(_fabric),
-    "no-ethernet": _of_each(_no_ethernet),
-    "cores": _of_each(_own_cores),
-    "mpi": _of_each(_mpi),
+#: Words of ``--expect``, and whether one launch is so: with the word's value and the fewest bytes
+#: that count; ``None``: it cannot be known.
+EXPECTED: Mapping[str, Callable[[str, LaunchProof, int], tuple[bool | None, str]]] = {
+    "fabric": _fabric,
+    "no-ethernet": _no_ethernet,
+    "cores": _own_cores,
+    "mpi": _mpi,
 }
+
+
+def _expectation(word: str, launches: Sequence[LaunchProof], bytes_from: int) -> Expectation:
+    """Of every launch: the first that does not hold decides."""
+    name, _, value = word.partition("=")
+    found = []
+    for number, launch in enumerate(launches, 1):
+        holds, why = EXPECTED[name](value, launch, bytes_from)
+        if holds and launch.problems:
+            holds = None
+            why = launch.problems[0]
+        found.append(Expectation(word, holds, why, number if len(launches) > 1 else None))
+    unknown = Expectation(word, None, "no rank left a record")
+    return min(found, key=lambda one: (False, None, True).index(one.holds), default=unknown)

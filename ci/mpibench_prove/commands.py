@@ -77,15 +77,18 @@ def prove(
         raise BadInput("cannot-write", f"{json}: it cannot be written, or has no folder (--json).")
     run = launch.run(words, dir, keep=keep)
     proof = answer.prove(run, expect or (), bytes_from)
-    for line in proof.lines():
-        typer.echo(printable(f"prove: {line}"), err=True)
-    if keep:
-        typer.echo(printable(f"prove: records: {run.folder}"), err=True)
+    lines = [*proof.lines(), *([f"records: {run.folder}"] if keep else [])]
     status = proof.status
-    if json:
-        try:
-            whole_file.write_text(json, msgspec.json.format(msgspec.json.encode(proof)).decode())
-        except OSError as error:
-            typer.echo(f"prove: {printable(str(json))}: {error.strerror}; not written.", err=True)
-            status = status or exit_status.BAD_INPUT
+    try:
+        if json:
+            text = msgspec.json.format(msgspec.json.encode(proof)).decode()
+            whole_file.write_text(json, text)
+    except OSError as error:
+        lines.append(f"{json}: {error.strerror}; not written.")
+        status = status or exit_status.BAD_INPUT
+    try:
+        for line in lines:
+            typer.echo(printable(f"prove: {line}"), err=True)
+    except OSError:  # nobody hears it: where the command did well, that is no answer
+        status = status or exit_status.BAD_INPUT
     raise typer.Exit(status)

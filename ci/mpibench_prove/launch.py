@@ -172,7 +172,8 @@ def split(ranks: Sequence[RankEvidence]) -> tuple[tuple[RankEvidence, ...], ...]
 
     A number comes once in a launch, a world has one size, and on one node a process of a larger one
     was loaded before those of its launch had all ended. Of several launches that it may be of, the
-    first of its program. Those of a node are put together first: clocks of nodes may differ.
+    first of its step of Slurm's and its program. Those of a node are put together first: clocks of
+    nodes may differ.
     """
     parts = [
         part
@@ -190,13 +191,17 @@ def _joined(parts: Iterable[list[RankEvidence]]) -> list[list[RankEvidence]]:
     launches: list[list[RankEvidence]] = []
     for part in parts:
         fitting = [launch for launch in launches if _may_join(part, launch)]
-        own = [launch for launch in fitting if launch[0].executable == part[0].executable]
-        for launch in (*own, *fitting):
-            launch.extend(part)
-            break
+        if fitting:
+            min(fitting, key=lambda launch: _unlike(part[0], launch[0])).extend(part)
         else:
             launches.append([*part])
     return launches
+
+
+def _unlike(one: RankEvidence, other: RankEvidence) -> tuple[bool, bool]:
+    """How little two ranks look like one launch: another step of Slurm's, another program."""
+    steps = {rank.environment.get("SLURM_STEP_ID") for rank in (one, other)}
+    return len(steps) > 1, one.executable != other.executable
 
 
 def _number(rank: RankEvidence) -> int | None:
@@ -205,7 +210,8 @@ def _number(rank: RankEvidence) -> int | None:
 
 
 def _may_join(part: Sequence[RankEvidence], launch: Sequence[RankEvidence]) -> bool:
-    one, other = part[0], launch[0]
+    one = part[0]
+    other = launch[0]
     beside = [rank.finalize for rank in launch if rank.host == one.host]
     ended = max((end.monotonic_ns for end in beside if end), default=0)
     there = {_number(rank) for rank in launch} - {None}

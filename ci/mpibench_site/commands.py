@@ -32,9 +32,9 @@ def site(
     over time, cases, jobs' output and proof.
 
     Static pages for a file share or a web server; no network is asked for. Open index.html. A day
-    is green only where a whole session proved every case and reached all it was held against;
-    withdrawn sessions are shown as that. Pages link to the jobs' folders; script and output of
-    failed cases are on the pages themselves. Only what changed is written again.
+    is green only where a whole session proved every case, reached its references and is like the
+    nights before; withdrawn sessions are shown as that. Pages link to the jobs' folders; script and
+    output of failed cases are on the pages themselves. Only what changed is written again.
     Exit status: 0 written, 2 bad input, also a folder that cannot be written.
     """
     from mpibench.store.store import Store

@@ -2,8 +2,8 @@
 network: nights, metrics over time, cases, nodes.
 
 Written is what changed since the last build, and nothing else. Green is a claim: a whole session,
-every case of it proven, and something it was held against that it reached. What was not measured,
-was measured in part, or was held against nothing is never green.
+every case of it proven, and something it was compared with that it reached. What was not measured,
+was measured in part, or was compared with nothing is never green.
 """
 
 from __future__ import annotations
@@ -45,10 +45,18 @@ from mpibench.pages.outcomes import (
     plain_reason,
     why,
 )
-from mpibench.pages.page import flat, plotly_source, writing
+from mpibench.pages.page import flat, plotly_script, writing
 from mpibench.store import confirmations, eligibility, records, selection_options, session_values
 from mpibench.store.dataset_layout import read_condition, read_labels
-from mpibench.store.quantity_text import loss, metric_text, nodes_text, size_text, unit_text
+from mpibench.store.quantity_text import (
+    better_text,
+    directed_text,
+    loss,
+    metric_text,
+    nodes_text,
+    size_text,
+    unit_text,
+)
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS
@@ -112,7 +120,7 @@ STATES = {
             "green",
             "✓",
             "green",
-            "whole, every case proven, and everything it was held against was reached",
+            "whole, every case proven, every reference reached, and like the nights before",
         ),
         Outcome(
             "part", "◐", "part", "measured in part, with options that select cases: nothing failed"
@@ -121,7 +129,7 @@ STATES = {
             "unjudged",
             "○",
             "not judged",
-            "measured and proven, but held against nothing, or nights too noisy to tell",
+            "measured and proven, but compared with nothing, or nights too noisy to tell",
         ),
         Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
         Outcome("none", "", "not measured", "nothing was measured"),
@@ -350,11 +358,12 @@ def judge(
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
             like = f", {history} metrics as in the nights before" if history else ""
+            seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
-            finding = f"{proven}, {references['held']} references held, none missed{like}"
+            finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
         else:
             state = "unjudged"
-            finding = f"{proven}; held against nothing: no reference and no history"
+            finding = f"{proven}; compared with nothing: no reference and no history"
         busy = session_values.busy_sentence(row["busy"], row["timed"])
         nights.append(
             SiteNight(
@@ -901,11 +910,11 @@ def change_points(store: Store, system: str, over: OverTime) -> list[Event]:
 
     :raises BadInput: a damaged policy.
     """
-    sessions = ",".join(night.session for night in over.nights)
+    sessions = [night.session for night in over.nights]
     if not sessions:
         return []
     try:
-        return list(drift.watch(store, system, selector=sessions, recent=None).events)
+        return list(drift.watch(store, system, sessions=sessions, recent=None).events)
     except drift.NothingJudged:
         return []
 
@@ -1293,7 +1302,8 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
         "title": title,
         "text": text,
         "unit": unit,
-        "where": f"{metric['stack']}, {nodes_text(metric['nodes'])}{ppn}, {metric['pinning']}",
+        "where": f"{metric['stack']}, {nodes_text(metric['nodes'])}{ppn}, {metric['pinning']}; "
+        f"{better_text(metric['quantity'])}",
         "rate": rate_text,
         "above_line_rate": percent > ABOVE_PERCENT,
         "bound": bounds_text(over.drawn["lower"][row, at], over.drawn["upper"][row, at], unit),
@@ -1326,7 +1336,7 @@ def _changed(worse: float, than: str, alike: str) -> str:
 
 def figure_lines(series: Series, night: SiteNight) -> list[str]:
     """For a terminal: of each fabric the first time and the first
-    bandwidth, each with what it is held against.
+    bandwidth, each with what it is compared with.
     """
     lines = []
     for place in key_figures(series, night):
@@ -1646,6 +1656,7 @@ def metric_shown(series: Series, family: Family) -> dict[str, Any]:
     return {
         "series": series,
         "family": family,
+        "better": better_text(family.of["quantity"]),
         "bandwidth": bandwidth,
         "sizes": [(size, size_text(size)) for size in sizes],
         "chosen": chosen,
@@ -1661,7 +1672,7 @@ def metric_shown(series: Series, family: Family) -> dict[str, Any]:
         "months": list(months(over)),
         "data": {
             "unit": family.unit,
-            "quantity": QUANTITIES[family.of["quantity"]].title,
+            "quantity": directed_text(family.of["quantity"]),
             "lines": lines,
             "events": events,
         },
@@ -1998,7 +2009,7 @@ TEMPLATES.globals.update(
 MARKER = "mpibench-site.json"
 #: Templates of pages with drawings.
 DRAWN = ("index.html", "series.html", "night.html", "node.html", "metric.html")
-#: Newest nights of a system that are held against those before them, if nobody did that yet.
+#: Newest nights of a system that are compared with those before them, if nobody did that yet.
 JUDGED_NIGHTS = 1
 
 
@@ -2124,7 +2135,7 @@ def build(
     """Bring the site of a dataset up to date.
 
     :param out: the site's folder.
-    :param judged: newest nights of each system that are held against
+    :param judged: newest nights of each system that are compared with
         those before, where no answer is stored.
     :raises BadInput: no dataset, a damaged one, or a site that cannot be written.
     """
@@ -2242,6 +2253,7 @@ class _Build:
                     [*said.began, *said.notes],
                     finding=finding,
                     judged=held,
+                    seen=said.counts.history.seen or "",
                     unjudged=unjudged_night,
                     kinds=[kind for kind, _ in said.by_kind],
                     now=self.now,
@@ -2287,9 +2299,7 @@ class _Build:
         for name in ("page.css", "site.js"):
             text = TEMPLATES.get_template(name).render()
             self.writer.put(f"assets/{name}", digest(text), lambda text=text: text)  # type: ignore[misc]
-        self.writer.put(
-            "assets/plotly.min.js", get_plotlyjs_version(), lambda: str(plotly_source())
-        )
+        self.writer.put("assets/plotly.min.js", get_plotlyjs_version(), lambda: plotly_script()[1])
 
     def _put(
         self,

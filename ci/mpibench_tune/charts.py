@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from mpibench import whole_file
-from mpibench.pages import figures
+from mpibench.pages import figures, page
 from mpibench.pages.page import Block, Section, Table, sections, writing
 from mpibench.store.quantity_text import size_text
 from mpibench.store.sessions import read_report
@@ -164,7 +163,9 @@ def algorithm_curves(stacks: Sequence[TunedStack], collective: str) -> go.Figure
         ticktext=[size_text(size) for size in sizes],
     )
     figure.update_yaxes(type="log", title="time in µs", exponentformat="none")
-    figure.update_layout(title=f"MPI_{collective}", height=620, legend={"font": {"size": 10}})
+    figure.update_layout(
+        title=f"MPI_{collective}, lower is better", height=620, legend={"font": {"size": 10}}
+    )
     return figure
 
 
@@ -242,4 +243,4 @@ def write(path: Path, place: TunedPlace, collectives: Sequence[str]) -> None:
     condition = f"{place.system}, {place.fabric}, {place.nodes} x {place.ppn}, {place.pinning}"
     text = sections("Tuning", f"Collective algorithms: {condition}", content)
     with writing(path):
-        whole_file.write_text(path, text)
+        page.write(path, text)

@@ -1,7 +1,7 @@
 """What papers print about the bundled systems: ``site_configs/<system>/published/*.csv``, a row a
 value, every digit printed.
 
-Others measured these numbers on other machines and they prove nothing: they are held against the
+Others measured these numbers on other machines and they prove nothing: they are compared with the
 links of those machines (``mpibench doctor``), or drawn beside measured curves and divided by ("your
 1GbE beside the white paper's"), and never judged, counted or learned from. Which data a fabric is
 put beside is the site's choice: ``published`` of the fabric in ``system.py``, for instance
@@ -189,7 +189,7 @@ class PrintedBandwidth:
 
 
 def bandwidths(system: str) -> list[PrintedBandwidth]:
-    """Printed curves of a system that can be held against a link with a line
+    """Printed curves of a system that can be compared with a link with a line
     rate, in the order of its files, if there are any.
 
     :raises BadInput: a file with other columns or an incomplete row.

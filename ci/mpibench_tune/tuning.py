@@ -32,7 +32,7 @@ from reframe_tests.harness.sites import systems, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace, TunedSettings
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import PINNING_POLICIES, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, BadInput, NotMeasured, meant
 
 from . import measuring, settings
 from . import race as racing
@@ -82,7 +82,8 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
             except NotMeasured as none:
                 raise BadInput("nothing-measured", f"{none}.") from None
     there = ", ".join(stack.name for stack in stacks) or "none; run ci/setup"
-    raise BadInput("unknown-name", f"there is no stack {name!r}; there are {there}.")
+    like = meant(name, [stack.name for stack in stacks])
+    raise BadInput("unknown-name", f"there is no stack {name!r}{like}; there are {there}.")
 
 
 def check_place(place: TunedPlace, partition: str) -> bool:

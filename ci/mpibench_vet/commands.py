@@ -11,7 +11,11 @@ import typer
 from mpibench.commands.options import DATABASE, Db, Json, System, say, say_json, write
 from reframe_tests.harness.vocabulary import BadInput
 
-app = typer.Typer(rich_help_panel="Decide")
+app = typer.Typer(
+    rich_help_panel="Decide",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 class AppliedChange(str, enum.Enum):
@@ -34,7 +38,10 @@ class NodeCheck(str, enum.Enum):
 def vet(
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODES...]", help="Nodes as Slurm writes them: c[1-4,7] n01."),
+        typer.Argument(
+            metavar="[NODES...]",
+            help="Nodes as Slurm writes them: c[1-4,7] n01. Default, inside a job: its nodes.",
+        ),
     ] = None,
     local: Annotated[
         bool,
@@ -93,7 +100,7 @@ def vet(
     out: Annotated[Path | None, typer.Option(help="Also write an HTML page with the maps.")] = None,
 ) -> None:
     """Say whether nodes may go back into service: facts unlike the others', links, all pairs over
-    the wire and by MPI, memory, in one job on just these nodes.
+    the wire and by MPI, memory, in one job on just these nodes, or inside the job this runs in.
 
     Nodes are judged by `locate` at its stated rate of innocents, and against what the partition
     reached in earlier maps (the line rate where there are none). The session has the label run=vet
@@ -107,10 +114,12 @@ def vet(
         raise typer.Exit(own_facts.run(learned, state, learn=learn))
     if learned or state or learn:
         raise BadInput("options-exclude", "--learned, --learn and --state go with --local.")
+    from mpibench import cli, only_one
     from mpibench.night import supervision
     from mpibench.store.store import Store
     from mpibench_vet import reasons, vetting
 
+    cli.prepare()
     asked = vetting.VetRequest(
         names=nodes or [],
         database=db,
@@ -127,16 +136,17 @@ def vet(
         most_drained=most_drained,
         options=job_option or (),
     )
-    with supervision.heeded():
+    alone = only_one.only_one(db.parent, "mpibench vet", ".vet.lock", waiting=asked.say)
+    with supervision.heeded(), alone:
         answer = vetting.vet(asked)
-    if out:
-        from mpibench_vet import vet_page
-
-        write(out, vet_page.page(answer, asked.maps), err=True)
     if as_json:
         import msgspec
 
         say_json(msgspec.to_builtins(answer))
     else:
         say(answer.lines())
+    if out:  # last: where it cannot be written the answer is there all the same
+        from mpibench_vet import vet_page
+
+        write(out, vet_page.page(answer, asked.maps), err=True)
     raise typer.Exit(answer.status)

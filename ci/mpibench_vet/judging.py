@@ -49,7 +49,7 @@ class PartitionLevel:
 
 
 def not_measured(nodes: Iterable[str], check: str, why: str) -> list[NodeReason]:
-    said = f": {first_line(why).rstrip('.')}" if why else ""
+    said = first_line(why)
     return [NodeReason(node, check, Why.NOT_MEASURED, {"said": said}) for node in nodes]
 
 
@@ -60,9 +60,9 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
     silent = [str(node) for node in case.entry.get("silent_nodes") or ()]
     seen = {str(row["node"]) for row in case.proof.kernel if isinstance(row, Mapping)}
     # What the job and Slurm said of it, behind the sentence on who was silent.
-    why = "; ".join(sentence.rstrip(".") for sentence in case.proof.sentences[1:])
+    said = " ".join(case.proof.sentences[1:])
     found = [
-        NodeReason(node, FACTS, Why.SILENT, {"said": f": {why}" if why else ""})
+        NodeReason(node, FACTS, Why.SILENT, {"said": said})
         for node in nodes
         if node in silent or node not in seen
     ]
@@ -145,7 +145,7 @@ def of_map(
                 what=level.what,
             )
     for node in nodes:
-        if node not in rates:
+        if len(rates.get(node, {})) < 2:  # what it sends, and what it receives
             add(node, Why.NOT_MEASURED)
         elif answer.inconclusive and level is None:
             add(node, Why.UNCLEAR_MAP, said=answer.inconclusive[0])
@@ -179,16 +179,20 @@ def of_memory(
 ) -> list[NodeReason]:
     """What the runs of STREAM say of the nodes, in MB/s.
 
+    A node with fewer whole runs than another one was not measured, and a single one where a run
+    went wrong.
+
     A node is slow where its best run is :data:`MEMORY_LOSS` below the median of the nodes that are
     not, and below each of their runs. Of innocent nodes with ``R`` runs each that is so by chance
     once in ``comb((n + 1) R, R)`` draws for each node, with ``n`` nodes that are not slow (all
     orders of runs are equally likely); where that makes more than :data:`MEMORY_RATE` innocents a
     run, the node is undecided.
     """
+    wanted = max(map(len, rates.values()), default=1)
     found = [
         reason
         for node in nodes
-        if not rates.get(node)
+        if len(rates.get(node, ())) < wanted or nodes == [node] == list(problems)
         for reason in not_measured([node], MEMORY, problems.get(node, ""))
     ]
     there = {node: list(rates[node]) for node in nodes if rates.get(node)}

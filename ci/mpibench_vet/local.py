@@ -59,7 +59,9 @@ COUNTERS = (
 #: New ones an hour from which on a node is not right; of a link that was gone for a moment one.
 MOST_AN_HOUR = 100
 BREAKS = ("link_downed", "carrier_down_count")
-RIGHT, WRONG, UNDECIDED = 0, 1, 3
+RIGHT = 0
+WRONG = 1
+UNDECIDED = 3
 
 
 class LocalWhy(str, enum.Enum):
@@ -203,13 +205,16 @@ def look(
         facts = collect(root, tuple(content["facts"].get(STATE, ())) if content else ())
         wrong = judge(facts, content["facts"]) if content else []
     except (AttributeError, KeyError, TypeError):
-        facts, content, wrong = collect(root), None, []
+        facts = collect(root)
+        content = None
+        wrong = []
     if state:
         try:
             boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()
         except OSError:
             boot = ""
-        counted, now = counters(root, sorted(facts.get(STATE, {}))), time.time()
+        counted = counters(root, sorted(facts.get(STATE, {})))
+        now = time.time()
         last = _read(state)
         try:
             if last and last["boot"] == boot:
@@ -254,7 +259,11 @@ def main() -> int:
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    return run(given.learned, given.state, given.learn, given.root)
+    try:
+        return run(given.learned, given.state, given.learn, given.root)
+    except Exception as error:  # Python's own status would be that of a bad node
+        print("nothing could be looked at: " + repr(error), file=sys.stderr)
+        return UNDECIDED
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,23 +104,12 @@ def find_place(
     for place in places:
         if all(not place.queue or place.queue in node.partitions for node in nodes):
             return place
-    queues = {place.queue for place in places}
-    first, second = (
-        nodes[0],
-        next(
-            (
-                node
-                for node in nodes
-                if set(node.partitions) & queues != set(nodes[0].partitions) & queues
-            ),
-            nodes[0],
-        ),
-    )
+    kinds = {", ".join(node.partitions) or "none": node.name for node in nodes}
+    where = "; ".join(f"{name} is in {queues}" for queues, name in kinds.items())
     raise BadInput(
         "not-comparable",
-        f"no described partition has all of these nodes ({first.name} is in "
-        f"{', '.join(first.partitions) or 'none'}, {second.name} in "
-        f"{', '.join(second.partitions) or 'none'}): vet those of each partition by themselves.",
+        f"no described partition has all of these nodes ({where}): vet those of each partition by "
+        "themselves.",
     )
 
 
@@ -200,15 +189,19 @@ def measure(
     folder: Path,
     database: Path,
     store: Store,
-    show: Callable[[str], bool] = lambda line: False,
+    own_nodes: Sequence[str] = (),
 ) -> Session:
     """Run it, and export its session.
 
     :param folder: for log and run report; made anew.
+    :param own_nodes: of the job that this command runs in, to measure there; none: in a job of its
+        own.
     :raises BadInput: ReFrame ended before it could store a session.
     :raises Interrupted: by a signal, after its job was cancelled.
     """
-    folder, database = folder.absolute(), database.absolute()  # ReFrame starts in the checkout
+    # ReFrame starts in the checkout.
+    folder = folder.absolute()
+    database = database.absolute()
     database.parent.mkdir(parents=True, exist_ok=True)
     remeasuring.check_database(database)
     try:
@@ -219,12 +212,14 @@ def measure(
             "cannot-write",
             f"cannot write {folder} ({error.strerror}): make room or correct rights.",
         ) from None
-    report, log = folder / "run-report.json", folder / "reframe.log"
+    report = folder / "run-report.json"
+    log = folder / "reframe.log"
     environ = {
         **os.environ,
         "RFM_GENERATE_FILE_REPORTS": "yes",
         spool.VARIABLE: str(LIMIT_MINUTES),
         "RFM_SQLITE_DB_FILE": str(database),
+        spool.OWN_NODES: ",".join(own_nodes),
     }
     environ.pop(session_folder.VARIABLE, None)
     late = ""
@@ -232,7 +227,7 @@ def measure(
         supervision.run(
             [*command, f"--report-file={report}"],
             log,
-            show,
+            lambda line: False,
             environ,
             cwd=ROOT,
             limit_s=60 * LIMIT_MINUTES,
@@ -247,6 +242,4 @@ def measure(
         text = log.read_text(errors="replace") if log.exists() else ""
         errors = _ERROR.findall(text)
         reason = late or (first_line(errors[0]) if errors else str(error))
-        raise BadInput(
-            "nothing-measured", f"nothing was measured: {reason.rstrip('., ')}; see {log}."
-        ) from None
+        raise BadInput("nothing-measured", f"nothing was measured ({reason}); see {log}.") from None

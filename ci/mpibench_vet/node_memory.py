@@ -74,7 +74,8 @@ class MemoryOfNodes(MemoryTest):
                 problems.setdefault(node, one_line(odd[0]))
             else:
                 rates.setdefault(node, []).append(result.mb_per_s[KERNEL])
-        self.memory_of_nodes, self.memory_problems = rates, problems
+        self.memory_of_nodes = rates
+        self.memory_problems = problems
         whole = len(rates) >= self.node_count and not problems
         sentences = [f"{node}: {why}" for node, why in sorted(problems.items())]
         if len(rates) < self.node_count:

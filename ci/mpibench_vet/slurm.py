@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from reframe_tests.harness.machine.switches import expand
@@ -31,6 +31,8 @@ LONGEST = 160
 RESERVED_MINUTES = 60
 _FIELD = re.compile(r"(?:^| )(NodeName|State|Partitions)=(\S*)")
 _REASON = re.compile(r" Reason=(.+?)(?: \[\S+@\S+\])?(?: \w+=|$)")
+#: Beginning of a reason of this command's, or of a HealthCheckProgram that asks it.
+_OURS = re.compile(rf"{PREFIX}(?: \w+)?: ")
 #: Characters that Slurm, a shell and a terminal take as they are.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
 #: States and flags (sinfo(1), NODE STATE CODES), in the order in which one is told.
@@ -43,7 +45,10 @@ _GONE = (
     "INVAL",
     "INVALID_REG",
     "POWERED_DOWN",
+    "UNKNOWN",
 )
+#: State of a node that Slurm no longer has.
+UNKNOWN = frozenset(["UNKNOWN"])
 _RIGHTS = ("operator", "administrator")
 
 
@@ -62,7 +67,7 @@ class SlurmNode(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Whether this command drained it."""
-        return self.is_drained and self.reason.startswith(PREFIX)
+        return self.is_drained and bool(_OURS.match(self.reason))
 
 
 def call(words: Sequence[str]) -> str:
@@ -91,8 +96,8 @@ def call(words: Sequence[str]) -> str:
             f"{words[0]} gave no answer in {PATIENCE_S} s: see whether slurmctld runs.",
         ) from None
     if done.returncode:
-        said = first_line(done.stderr or done.stdout).rstrip(".") or f"status {done.returncode}"
-        raise BadInput("scheduler-unusable", f"{shlex.join(words[:3])}: {said}.")
+        said = first_line(done.stderr or done.stdout) or f"status {done.returncode}"
+        raise BadInput("scheduler-unusable", f"{shlex.join(words[:3])} failed ({said}).")
     return done.stdout
 
 
@@ -100,7 +105,7 @@ def read_nodes() -> dict[str, SlurmNode]:
     """All nodes, by name."""
     found = {}
     for line in call(["scontrol", "-o", "show", "nodes"]).splitlines():
-        row = dict(_FIELD.findall(line))
+        row = dict(reversed(_FIELD.findall(line)))  # what people wrote comes behind
         if not row.get("NodeName"):
             continue
         states = row.get("State", "").upper()
@@ -145,27 +150,110 @@ def settled(words: Sequence[str]) -> list[SlurmNode]:
         time.sleep(1)
 
 
-def out_of_reach(node: SlurmNode, *, reserved: bool, resuming: bool) -> NodeReason | None:
+def out_of_reach(
+    node: SlurmNode, *, reserved: bool, resuming: bool, in_job: bool = False
+) -> NodeReason | None:
     """Why a job would not get a node now; ``None``: it would.
 
     :param reserved: the job runs in a reservation.
     :param resuming: nodes that this command drained are resumed first.
+    :param in_job: the job is there, and has it.
     """
     state = "+".join(sorted(state.lower() for state in node.states))
-    said = f": {node.reason}" if node.reason else ""
 
     def because(why: Why) -> NodeReason:
-        return NodeReason(node.name, SERVICE, why, {"state": state, "said": said})
+        return NodeReason(node.name, SERVICE, why, {"state": state, "said": node.reason})
 
     if node.states & set(_GONE):
         return because(Why.NOT_THERE)
     if node.is_drained and not (node.is_ours and resuming):
         return because(Why.DRAINED_BY_VET if node.is_ours else Why.DRAINED_BY_OTHERS)
+    if in_job:
+        return because(Why.SOME_CORES) if "MIXED" in node.states else None
     if node.states & {"ALLOCATED", "MIXED", "COMPLETING"}:
         return because(Why.BUSY)
     if node.states & {"RESERVED", "MAINT"} and not reserved:
         return because(Why.RESERVED)
     return None
+
+
+class OwnJob(NamedTuple):
+    """The job that this command runs in.
+
+    :param steps: nodes of those that were there before; ``own_step``: number of the one that this
+        runs in, or empty.
+    """
+
+    number: str
+    nodes: tuple[str, ...]
+    steps: Mapping[str, str]
+    own_step: str
+
+    def others(self) -> dict[str, str]:
+        """Nodes on which something else runs, too: another job, or a step of this one."""
+        jobs = _rows("-t", "running", "-w", ",".join(self.nodes), "-o", "%A %N")
+        running = [
+            *((f"job {number}", nodes) for number, nodes in jobs if number != self.number),
+            *(
+                (f"step {step}", nodes)
+                for step, nodes in self.steps.items()
+                if step.rpartition(".")[2] != self.own_step
+            ),
+        ]
+        return {node: what for what, nodes in running for node in expand(nodes)}
+
+    def is_over(self) -> bool:
+        try:
+            return own_job({"SLURM_JOB_ID": self.number}) is None
+        except BadInput:  # Slurm has forgotten it, or gives no answer
+            return True
+
+    @contextlib.contextmanager
+    def ending_steps(self) -> Iterator[None]:
+        """However it ends, steps that were begun meanwhile end; the job goes on."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(BadInput):  # the job is over, and they with it
+                if left := steps_of(self.number).keys() - self.steps.keys():
+                    call(["scancel", *sorted(left)])
+
+
+def _rows(*words: str) -> list[tuple[str, str]]:
+    """First word and rest of each line of ``squeue``."""
+    lines = call(["squeue", "-h", *words]).splitlines()
+    return [(first, rest) for first, _, rest in (line.strip().partition(" ") for line in lines)]
+
+
+def own_job(environ: Mapping[str, str]) -> OwnJob | None:
+    """The job that this command runs in; ``None``: it runs in none.
+
+    :raises BadInput: it is over, or somebody else's.
+    """
+    number = environ.get("SLURM_JOB_ID", "")
+    if not number:
+        return None
+    here = f"SLURM_JOB_ID says that this runs in job {number}"
+    try:
+        parts = dict(_rows("-j", number, "-o", "%A %T %U %N"))  # of a heterogeneous job several
+    except BadInput as error:
+        raise BadInput("busy", f"{here}, and: {error} Leave its shell.") from None
+    state, _, rest = parts.get(number, "").partition(" ")
+    user, _, nodes = rest.partition(" ")
+    if state != "RUNNING":
+        raise BadInput("busy", f"{here}, which is {state.lower() or 'over'}: leave its shell.")
+    if user != str(os.getuid()):
+        raise BadInput(
+            "not-ours", f"{here}, which is of another user (uid {user}): leave its shell."
+        )
+    step = environ.get("SLURM_STEP_ID", "")
+    return OwnJob(number, tuple(expand(nodes)), steps_of(number), step)
+
+
+def steps_of(job: str) -> dict[str, str]:
+    """Nodes of the steps of a job, without those that Slurm makes for its shell and script."""
+    steps = dict(_rows("-s", "-j", job, "-o", "%i %N"))
+    return {step: nodes for step, nodes in steps.items() if step.rpartition(".")[2].isdigit()}
 
 
 def drain_lines(verdicts: Sequence[NodeVerdict], session: str) -> list[list[str]]:
@@ -186,8 +274,15 @@ def resume_words(node: str) -> list[str]:
     return ["scontrol", "update", f"nodename={node}", "state=resume"]
 
 
+def drained_by_others() -> dict[str, SlurmNode]:
+    """Nodes that somebody else has drained by now: their reasons stay."""
+    return {
+        name: node for name, node in read_nodes().items() if node.is_drained and not node.is_ours
+    }
+
+
 def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None]) -> bool:
-    """Drain nodes, unless they are more than may be; whether it was done."""
+    """Drain nodes, unless they are more than may be; whether it was tried."""
     if len(lines) > most:
         say(
             f"none is drained: {plural(len(lines), 'node')} fail, and at most {most} may be "
@@ -195,8 +290,15 @@ def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None])
         )
         return False
     for words in lines:
-        call(words)
-        say(f"drained: {words[2].partition('=')[2]}")
+        name = words[2].partition("=")[2]
+        try:
+            if other := drained_by_others().get(name):
+                say(f"already drained: {name} ({other.reason})")
+                continue
+            call(words)
+            say(f"drained: {name}")
+        except BadInput as error:
+            say(f"not drained: {name} ({error})")
     return True
 
 
@@ -230,6 +332,7 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
 
     :param passed: whether a node may stay in service, asked at the end.
     :returns: the reservation's name.
+    :raises BadInput: there is none to be had; or some could not be drained again, which stay in it.
     """
     name = f"mpibench-vet-{os.getpid()}"
     create = (
@@ -245,9 +348,23 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
                 call(resume_words(node.name))
         yield name
     finally:
+        problems = []
+        others: Mapping[str, SlurmNode] = {}
+        with contextlib.suppress(BadInput):
+            others = drained_by_others()
         for node in resumed:
-            if not passed(node.name):
+            if passed(node.name) or node.name in others:
+                continue
+            try:
                 call(drain_words(node.name, node.reason))
+            except BadInput as error:
+                problems.append(f"{node.name} could not be drained again ({error})")
+        if problems:
+            raise BadInput(
+                "scheduler-unusable",
+                f"{'; '.join(problems)}: drain it, then scontrol delete reservationname={name}, "
+                f"which ends by itself after {RESERVED_MINUTES} min.",
+            )
         _give_back(name)
 
 

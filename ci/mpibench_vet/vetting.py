@@ -29,9 +29,10 @@ from . import judging, leaves, local, measuring, reasons, slurm
 from .judging import PartitionLevel
 from .measuring import VetPlace
 from .reasons import FACTS, MEMORY, PAIRS, SERVICE, WIRE, NodeReason, NodeVerdict, Why
-from .slurm import SlurmNode
+from .slurm import OwnJob, SlurmNode
 
-DRAIN, RESUME = APPLICATIONS = ("drain", "resume")
+DRAIN = "drain"
+RESUME = "resume"
 #: Earlier maps that say what the partition gives, at most.
 MAPS = 30
 PINNING = "default"
@@ -91,7 +92,7 @@ class VetRequest:
     """What is asked for.
 
     :param names: lists of nodes as Slurm writes them.
-    :param apply: of :data:`APPLICATIONS`.
+    :param apply: :data:`DRAIN`, :data:`RESUME` or both.
     :param options: further ones of the job, as ReFrame's ``-J`` has them.
     """
 
@@ -119,22 +120,15 @@ def vet(asked: VetRequest) -> VetAnswer:
     :raises Interrupted: by a signal.
     """
     began = monotonic()
-    nodes = slurm.settled(asked.names)
+    job = slurm.own_job(os.environ)
+    nodes = slurm.settled(asked.names or (job.nodes if job else ()))
     if asked.apply:
         slurm.require_rights()
-    if os.environ.get("SLURM_JOB_ID"):
-        raise BadInput(
-            "busy",
-            "this runs inside a job, whose nodes no second job gets: leave it, or reserve the "
-            "nodes and give --reservation.",
-        )
+    if job:
+        _refuse_inside(asked, job, nodes)
     place = measuring.find_place(nodes, asked.system, asked.partition, asked.fabric)
     resuming = RESUME in asked.apply
-    found = [
-        reason
-        for node in nodes
-        if (reason := slurm.out_of_reach(node, reserved=bool(asked.reservation), resuming=resuming))
-    ]
+    found = _out_of_reach(asked, job, nodes)
     out = {reason.node for reason in found}
     there = [node for node in nodes if node.name not in out]
     names = [node.name for node in nodes]
@@ -149,25 +143,32 @@ def vet(asked: VetRequest) -> VetAnswer:
     ours = [node for node in there if node.is_ours] if resuming else []
     stay: set[str] = set()
     hold = slurm.held(there, stay.__contains__) if ours else nullcontext(asked.reservation)
-    with hold as reservation:
-        given = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
-        command = measuring.words(place, [node.name for node in there], checks, stack, given)
-        asked.say(f"measuring {', '.join(checks)} of {plural(len(there), 'node')}: {asked.folder}")
-        session = measuring.measure(command, asked.folder, asked.database, asked.store)
+    with hold as reservation, job.ending_steps() if job else nullcontext():
+        options = [*([f"reservation={reservation}"] if reservation else []), *asked.options]
+
+        def measured(nodes: Sequence[str], checks: Sequence[str], folder: Path) -> Session:
+            what = f"{', '.join(checks)} of {plural(len(nodes), 'node')}"
+            asked.say(f"measuring {what}: {folder}")
+            command = measuring.words(place, nodes, checks, stack, options)
+            own = nodes if job else ()
+            return measuring.measure(command, folder, asked.database, asked.store, own)
+
+        session = measured([node.name for node in there], checks, asked.folder)
         rows, rate, notes = judge(asked, place, session, there, checks)
-        found += [reason for reason in _lost(there) if reason.node not in out]
+        found += _lost(there)
+        if job and job.is_over():
+            rows = [*_cut_off(job, rows), *rows]
         verdicts = reasons.fold(names, [*found, *rows])
         # One bad node takes the job, or the proof of its map, along: the others once without it.
         rest, open_checks = _without_bad(verdicts)
         if len(rest) >= max((measuring.FEWEST[check] for check in open_checks), default=len(names)):
-            asked.say(f"measuring {', '.join(open_checks)} of {plural(len(rest), 'node')} again")
-            command = measuring.words(place, rest, open_checks, stack, given)
             try:
-                again = measuring.measure(command, asked.folder, asked.database, asked.store)
+                again = measured(rest, open_checks, asked.folder / "again")
                 others = [node for node in there if node.name in rest]
                 more, further, said = judge(asked, place, again, others, open_checks)
                 rows = [row for row in rows if row.check not in open_checks or row.node not in rest]
-                rows, rate = [*rows, *more], rate + further
+                rows += more
+                rate += further
                 notes += [*said, f"{', '.join(open_checks)} of {', '.join(rest)}: {again.uuid[:8]}"]
                 verdicts = reasons.fold(names, [*found, *rows])
             except BadInput as error:  # what was measured before counts
@@ -181,6 +182,41 @@ def vet(asked: VetRequest) -> VetAnswer:
         notes.append(f"nothing is said of what was not looked at: {', '.join(left)}")
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
+
+
+def _refuse_inside(asked: VetRequest, job: OwnJob, nodes: Sequence[SlurmNode]) -> None:
+    """:raises BadInput: what is asked for is not to be had inside a job."""
+    if outside := [node.name for node in nodes if node.name not in job.nodes]:
+        raise BadInput(
+            "unknown-name",
+            f"{', '.join(outside)}: not of job {job.number}, in which this runs; leave its shell, "
+            f"or name nodes of it ({', '.join(job.nodes)}).",
+        )
+    if asked.reservation or asked.options or RESUME in asked.apply:
+        raise BadInput(
+            "options-exclude",
+            f"this runs in job {job.number}: --reservation, -J and --apply resume are for a job of "
+            "its own; leave its shell, or leave them out.",
+        )
+
+
+def _out_of_reach(
+    asked: VetRequest, job: OwnJob | None, nodes: Sequence[SlurmNode]
+) -> list[NodeReason]:
+    """Nodes that nothing can be measured on now, and why."""
+    reserved = bool(asked.reservation)
+    resuming = RESUME in asked.apply
+    reached = [
+        slurm.out_of_reach(node, reserved=reserved, resuming=resuming, in_job=job is not None)
+        for node in nodes
+    ]
+    others = job.others() if job else {}
+    shared = [
+        NodeReason(node.name, SERVICE, Why.NOT_ALONE, {"other": others[node.name]})
+        for node in nodes
+        if node.name in others
+    ]
+    return [*filter(None, reached), *shared]
 
 
 def judge(
@@ -233,12 +269,16 @@ def judge(
     if MEMORY in checks:
         case = cases.get(MEMORY)
         entry = case.entry if case else {}
-        rates, problems = entry.get("memory_of_nodes") or {}, entry.get("memory_problems") or {}
+        rates = entry.get("memory_of_nodes") or {}
+        problems = entry.get("memory_problems") or {}
         if not rates:
             why = case.reason if case else "no test of it was made"
             found += judging.not_measured(nodes, MEMORY, why)
         else:
             found += judging.of_memory(rates, problems, nodes)
+            for why in dict.fromkeys(problems.values()):
+                names = [node for node in problems if problems[node] == why]
+                notes.append(f"memory of {', '.join(names)}: {why}")
             rate += judging.MEMORY_RATE
     return found, rate, notes
 
@@ -246,13 +286,21 @@ def judge(
 def _lost(there: Sequence[SlurmNode]) -> list[NodeReason]:
     """Nodes that Slurm has lost meanwhile."""
     known = slurm.read_nodes()
-    now = [known[node.name] for node in there if node.name in known]
+    now = [known.get(node.name, node._replace(states=slurm.UNKNOWN)) for node in there]
     reached = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in now]
     return [reason for reason in reached if reason and reason.why == Why.NOT_THERE]
 
 
+#: Reasons of what may have been measured of a node if nothing else had happened.
+_OPEN = (Why.NOT_MEASURED, Why.SILENT, Why.STOPPED)
 #: Reasons of undecided nodes that take what is measured of others along.
 _SPOILING = (Why.NOT_THERE, Why.SHARED_ADDRESS, Why.STOPPED)
+
+
+def _cut_off(job: OwnJob, rows: Sequence[NodeReason]) -> list[NodeReason]:
+    """Nodes of which something is open because the job that this runs in is over."""
+    nodes = dict.fromkeys(row.node for row in rows if row.why in _OPEN)
+    return [NodeReason(node, SERVICE, Why.JOB_ENDED, {"job": job.number}) for node in nodes]
 
 
 def _without_bad(verdicts: Sequence[NodeVerdict]) -> tuple[list[str], list[str]]:
@@ -336,7 +384,8 @@ def _level(store: Store, place: VetPlace, case: Case) -> PartitionLevel | None:
             and one.case["partition"] == case.partition
         ]
     learned = judging.learned_level(maps)
-    rate, least = place.fabric.line_rate_gbit_per_s, place.fabric.efficiency(PINNING)
+    rate = place.fabric.line_rate_gbit_per_s
+    least = place.fabric.efficiency(PINNING)
     if not (rate and least):
         return learned
     rails = 1 if place.fabric.striped else max(1, len(place.fabric.rails))

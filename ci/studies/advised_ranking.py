@@ -4,7 +4,7 @@ studies.advised_ranking [--sessions SEL]``. Prints; asserts nothing.
 Runs the programs of :mod:`studies.profiled_patterns` with every choice of the dataset that has as
 many ranks (stack, fabric, pinning of this machine), in the way the tests start their jobs, the
 choices in turn and several rounds. Each program's profile with one choice is what ``advise`` is
-given; its ranking is held against the times in MPI that all choices recorded (Spearman's rank
+given; its ranking is compared with the times in MPI that all choices recorded (Spearman's rank
 correlation, over all choices and, harder, over the stacks of each fabric alone).
 """
 

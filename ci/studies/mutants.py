@@ -4,10 +4,13 @@
 
 A mutant differs from the code in one place of one line that a test runs: an operator, a bound, a
 constant, a condition, two arguments, what is returned (DeMillo, Lipton, Sayward, "Hints on test
-data selection", Computer 11 (4), 1978). It is killed where a test fails or does not end. The sample
-is drawn from the text of the room alone, so that before and after a change of the tests the same
-mutants are tried. Each is given the tests that run its line, by contexts of coverage.py, which is
-not installed with the project (``pip install coverage``).
+data selection", Computer 11 (4), 1978); in a table of a module, a text or two values that are
+swapped, too. It is killed where a test fails; where the tests do not end, also not in a longer
+time, nobody knows, and it is counted by itself. The sample is drawn from the text of the room
+alone, so that before and after a change of the tests the same mutants are tried. Each is given the
+tests that run its line, one of a table those that run any line of its file (all of the room where
+none does), by contexts of coverage.py, which is not installed with the project (``pip install
+coverage``).
 
 Tests that add nothing run no line of the room that others do not, and are the only killer of no
 mutant tried: candidates, for whoever knows what they promise.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import os
 import random
 import subprocess
@@ -74,6 +78,13 @@ _OTHER = {ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}
 _SUMS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*"}
 
 
+OUTCOMES = ("killed", "survived", "endless")
+#: How long tests may take with a mutant, s: at first, and once more.
+LIMITS_S = (120.0, 480.0)
+#: Exit status that stands for a run that did not end.
+ENDLESS = 124
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change: the text from ``start`` to ``end`` (byte offsets) is ``text``."""
@@ -84,6 +95,7 @@ class Mutant:
     end: int
     text: str
     was: str
+    in_table: bool  # runs while the module is loaded
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.was} -> {self.text}"
@@ -127,6 +139,22 @@ def _changes(node: ast.AST, text: str) -> Iterator[Change]:
             yield first, second, f"{of(second)}, {of(first)}"
 
 
+def _table_changes(node: ast.AST, text: str) -> Iterator[Change]:
+    """What else may be made of a node of a table: another text, values of neighbours swapped."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node, node, repr(f"{node.value}_")
+    elif isinstance(node, ast.Dict):
+        for (first, second), key in zip(
+            itertools.pairwise(node.values), node.keys[1:], strict=True
+        ):
+            one, other, name = (
+                ast.get_source_segment(text, part) if part else None
+                for part in (first, second, key)
+            )
+            if one and other and name:
+                yield first, second, f"{other}, {name}: {one}"
+
+
 def mutants(path: str) -> list[Mutant]:
     """All mutants of a file; none inside of formatted texts and of what is raised."""
     text = (ROOT / path).read_text(encoding="utf-8")
@@ -134,19 +162,28 @@ def mutants(path: str) -> list[Mutant]:
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found = []
-    for function in ast.walk(ast.parse(text)):
-        stack: list[ast.AST] = list(function.body) if isinstance(function, ast.FunctionDef) else []
+    module = ast.parse(text)
+    places: list[tuple[bool, list[ast.AST]]] = [
+        (False, list(each.body)) for each in ast.walk(module) if isinstance(each, ast.FunctionDef)
+    ]
+    places += [
+        (True, [each.value])
+        for each in module.body
+        if isinstance(each, ast.Assign | ast.AnnAssign) and each.value
+    ]
+    for in_table, stack in places:
         while stack:
             node = stack.pop()
             if isinstance(node, ast.JoinedStr | ast.FunctionDef | ast.Raise):
                 continue
             stack += ast.iter_child_nodes(node)
-            for first, last, new in _changes(node, text):
+            changes = [*_changes(node, text), *(_table_changes(node, text) if in_table else ())]
+            for first, last, new in changes:
                 start = starts[first.lineno - 1] + first.col_offset
                 end = starts[(last.end_lineno or 1) - 1] + (last.end_col_offset or 0)
                 was = text.encode()[start:end].decode()
                 if was != new:
-                    found.append(Mutant(path, first.lineno, start, end, new, was))
+                    found.append(Mutant(path, first.lineno, start, end, new, was, in_table))
     return found
 
 
@@ -164,7 +201,7 @@ class Room:
         }
 
     def pytest(self, *words: str, limit_s: float | None = None) -> tuple[int, str]:
-        """Exit status and output of a run; 124 where it did not end in time."""
+        """Exit status and output of a run; :data:`ENDLESS` where it did not end in time."""
         try:
             done = subprocess.run(
                 [sys.executable, *words, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
@@ -175,7 +212,7 @@ class Room:
                 timeout=limit_s,
             )
         except subprocess.TimeoutExpired:
-            return 124, ""
+            return ENDLESS, ""
         return done.returncode, done.stdout + done.stderr
 
     def lines(self) -> dict[str, dict[int, list[str]]]:
@@ -212,8 +249,8 @@ class Room:
             found[str(Path(name).relative_to(self.copy))] = kept
         return found
 
-    def kill(self, mutant: Mutant, tests: Sequence[str]) -> str:
-        """The test that fails with a mutant; empty where all pass."""
+    def kill(self, mutant: Mutant, tests: Sequence[str]) -> tuple[str, str]:
+        """What becomes of a mutant (of :data:`OUTCOMES`), and the test that fails with it."""
         path = self.copy / mutant.path
         whole = path.read_bytes()
         path.write_bytes(whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
@@ -222,13 +259,18 @@ class Room:
                 block = tests[start : start + size]
                 if not block:
                     break
-                status, said = self.pytest("-m", "pytest", "-x", *block, limit_s=120)
+                for limit_s in LIMITS_S:
+                    status, said = self.pytest("-m", "pytest", "-x", *block, limit_s=limit_s)
+                    if status != ENDLESS:
+                        break
+                if status == ENDLESS:
+                    return "endless", ""
                 if status:
                     failed = [line for line in said.splitlines() if line.startswith("FAILED")]
-                    return failed[0].split()[1] if failed else f"exit status {status}"
+                    return "killed", failed[0].split()[1] if failed else f"exit status {status}"
         finally:
             path.write_bytes(whole)
-        return ""
+        return "survived", ""
 
 
 def study(name: str, count: int, seed: int) -> None:
@@ -244,21 +286,21 @@ def study(name: str, count: int, seed: int) -> None:
         every = [mutant for path in files for mutant in mutants(path)]
         sample = random.Random(seed).sample(every, min(count, len(every)))
         killers: list[str] = []
-        for mutant in sample:
-            tests = lines.get(mutant.path, {}).get(mutant.line, [])
-            killer = room.kill(mutant, tests) if tests else ""
-            killers.append(killer)
-            print(
-                f"{'killed  ' if killer else 'survived'} {mutant}  ({killer or len(tests)})",
-                flush=True,
-            )
-        killed = sum(map(bool, killers))
-        alone = {tests[0] for by in lines.values() for tests in by.values() if len(tests) == 1}
+        counts = dict.fromkeys(OUTCOMES, 0)
         every_test = {test for by in lines.values() for tests in by.values() for test in tests}
+        for mutant in sample:
+            of_file = lines.get(mutant.path, {})
+            tests = of_file.get(mutant.line, [])
+            if mutant.in_table:
+                tests = sorted({test for own in of_file.values() for test in own} or every_test)
+            outcome, killer = room.kill(mutant, tests) if tests else ("survived", "")
+            counts[outcome] += 1
+            killers.append(killer)
+            print(f"{outcome:8} {mutant}  ({killer or len(tests)})", flush=True)
+        alone = {tests[0] for by in lines.values() for tests in by.values() if len(tests) == 1}
         idle = sorted(every_test - alone - {killer.partition("[")[0] for killer in killers})
-        print(
-            f"{name}: {killed} of {len(sample)} mutants killed; {len(every_test)} tests, of which"
-        )
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        print(f"{name}: of {len(sample)} mutants {said}; {len(every_test)} tests, of which")
         print(f"{len(idle)} run no line alone and killed nothing:")
         print("\n".join(f"  {test}" for test in idle))
 

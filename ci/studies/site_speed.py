@@ -5,7 +5,7 @@ Writes a dataset into a folder that is removed again (5 stacks on 2 fabrics unde
 benchmarks of 25 sizes, three repeats each, references, one stack 8 % slower from night 200 on, a
 red night in every 30), builds its site in a process of its own, builds it again without anything
 new, and again with one more night. Processor time is printed beside the clock's, which counts what
-else the machine does. With ``--judge 1`` the newest night is also held against those before it, as
+else the machine does. With ``--judge 1`` the newest night is also compared with those before it, as
 the gate does.
 """
 

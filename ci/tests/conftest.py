@@ -4,6 +4,8 @@ there are, and how to run something on one.
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import shutil
 import signal
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 import servers
@@ -30,10 +33,29 @@ collect_ignore = LEFT_OUT
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Workers share the cores already: threads of each would only wait for one another. Polars reads it
+# where it is loaded, numpy's too, and what a test starts has it from here.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A process of a user builds all commands once; one with a thousand tests did so for each.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 # No example has a deadline of its own: how long one takes says more of what else the machine does.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+settings.register_profile("every change", deadline=None, max_examples=30)
+settings.register_profile("all", deadline=None, max_examples=150)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Examples of a property are drawn anew in each run: few for every change, more with --all."""
+    settings.load_profile("all" if config.getoption("--all") else "every change")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by then stays: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

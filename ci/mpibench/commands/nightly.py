@@ -437,17 +437,18 @@ def confirm(night: Night, session: Session) -> None:
 def publish(night: Night, session: Session) -> None:
     """Report the session, and ask whether all that is expected is there."""
 
-    def report() -> None:
-        from ..pages import session as pages
+    from ..pages import page
+    from ..pages import session as pages
 
+    def report() -> None:
         say(pages.write(night.store, night.store.session(session.uuid), RESULTS))
 
     _step(night, "there is no report", f"report --session {session.uuid}", report)
     for suffix in (".html", ".md"):
-        whole = whole_file.replacing(TONIGHT / f"report{suffix}")
+        written = RESULTS / "reports" / f"{session.uuid}{suffix}"
         # of what is not there the step above has reported
-        with contextlib.suppress(OSError), whole as copy:
-            shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", copy)
+        with contextlib.suppress(OSError):
+            page.write(TONIGHT / f"report{suffix}", written.read_text(encoding="utf-8"))
     changed = shlex.join(settings.changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
         night.notes.insert(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpibench import whole_file
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -122,8 +121,10 @@ def say_json(data: Any) -> None:
 
 def write(path: Path, text: str, *, err: bool = False) -> None:
     """Write a file that somebody asked for, and say so."""
+    from mpibench.pages import page
+
     try:
-        whole_file.write_text(path, text)
+        page.write(path, text)
     except OSError as error:
         raise BadInput(
             "cannot-write", f"cannot write {path} ({error.strerror}): give another --out."

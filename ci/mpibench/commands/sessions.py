@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +20,12 @@ from .options import (
     Json,
     Session,
     System,
+    Where,
     expect_alone,
     open_store,
     say,
     say_json,
+    write,
 )
 
 SessionId = Annotated[
@@ -37,21 +40,49 @@ app = typer.Typer(
 )
 
 
+#: What counts beside ``export --csv``.
+_OF_CSV = ("csv", "db", "out", "sessions", "where", "system", "dataset_only")
+
+
 def export(
+    context: typer.Context,
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = DATABASE,
     out: Dataset = None,
     session: Annotated[
         list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")
     ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the proven values of --sessions to this CSV file; nothing is exported "
+            "again.",
+        ),
+    ] = None,
+    sessions: Annotated[
+        str, typer.Option(help="With --csv: sessions; a selector, e.g. latest or now-30d:now.")
+    ] = "latest",
+    where: Where = None,
+    system: System = None,
+    dataset_only: DatasetOnly = False,
 ) -> None:
     """Export sessions to a Parquet dataset: one row per repeat, metric
     and size, partitioned by system and date.
 
-    Exporting a session again replaces its rows. Failed cases are kept,
-    marked, and listed in the table `cases`.
+    Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the
+    table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat.
     """
+    if csv:
+        expect_alone(context, "--csv", *_OF_CSV)
+        store = open_store(db, out, dataset_only)
+        selection = store.select(store.system_of(system), sessions, where=where)
+        jobs = selection.cases.select("session", "case", "job_id", "nodelist")
+        rows = selection.measured.join(jobs, on=["session", "case"], maintain_order="left")
+        say(selection.notes, err=True)
+        write(csv, rows.write_csv())
+        return
     from mpibench.store import dataset
 
+    expect_alone(context, "export without --csv", "db", "out", "session")
     typer.echo(dataset.export(db, out or db.parent / "dataset", session))
 
 
@@ -87,8 +118,11 @@ def report(
     as_json: Annotated[
         bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")
     ] = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser of this machine.")
+    ] = False,
 ) -> None:
-    """Write one self-contained HTML page for a session: verdicts, curves,
+    """Write an HTML page for a session: verdicts, curves,
     heat maps, and the evidence behind each number.
 
     Published figures are shown beside the measured ones, with the ratio, where a fabric in
@@ -126,9 +160,21 @@ def report(
     stored = store.session(session)
     if not judge:
         say(pages.write(store, stored, db.parent, out, published or ()))
+        if show:
+            _open(out or db.parent / "report.html")
         return
     store.refuse_withdrawn(stored.uuid)
     raise typer.Exit(judge(stored, as_json))
+
+
+def _open(page: Path) -> None:
+    """Open a page in a browser; say so where there is none."""
+    try:
+        opened = webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        say([f"no browser was found here: open {page} where there is one"], err=True)
 
 
 @app.command()

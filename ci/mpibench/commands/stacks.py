@@ -177,6 +177,37 @@ def add(
 
 
 @app.command()
+def abi(
+    stacks: Annotated[
+        list[str] | None,
+        typer.Argument(help="Registered stacks; default: all whose MPI has the ABI."),
+    ] = None,
+    build: Annotated[
+        list[str] | None,
+        typer.Option(help="Suite to build once for all of them, as for 'add'; repeatable."),
+    ] = None,
+    binaries: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder with programs that were built for the ABI; repeatable."),
+    ] = None,
+) -> None:
+    """Register stacks, <stack>-abi, that run the same programs through the MPI Forum's ABI.
+
+    MPI 5.0 defines an ABI: MPICH 5.0, Intel MPI 2021.18 and Open MPI 6 have it beside their own.
+    Programs are built with the mpicc_abi of one of them, into environments/programs. A stack that
+    is there is renewed.
+    """
+    from mpibench.stacks import forum_abi
+
+    forum_abi.add(
+        stacks or (),
+        build or (),
+        binaries=[folder.absolute() for folder in binaries or ()],
+        say=typer.echo,
+    )
+
+
+@app.command()
 def remove(
     name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")],
 ) -> None:

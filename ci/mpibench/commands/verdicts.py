@@ -322,7 +322,7 @@ def rebaseline(
             metavar="BASE",
             help="Propose nothing: say in Markdown, for a merge request, what the commits since "
             "BASE alter: references before and after on stored sessions, stacks that are "
-            "built otherwise.",
+            "built differently.",
         ),
     ] = None,
     as_json: Annotated[

@@ -207,12 +207,12 @@ class Acceptance:
         """What was not used on either side, and what is new."""
         sides = (self.baseline, self.candidate)
         mixed = mixed_strata(self.baseline) if len(self.baseline.sessions) > 1 else {}
-        unjudged = self.judgement.unjudged
+        without = self.judgement.without_margin
         new = self.judgement.new
         lines = [
             *self.map_notes,
             *(
-                f"baseline, not proven, so that the candidate is not held to it: {text}"
+                f"not proven in the baseline, so not asked of the candidate: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)
             ),
             *(
@@ -225,7 +225,8 @@ class Acceptance:
                 self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"
             ),
             *(
-                f"the baseline's sessions are no one history, and none before them is used: {text}"
+                "the baseline's sessions do not form one history, so none before them is used: "
+                f"{text}"
                 for text in mixed.values()
             ),
             # What was measured again of a night is what it was called for,
@@ -238,14 +239,14 @@ class Acceptance:
             *self.past.sentences(),
             *self._between(),
             *(
-                f"the baseline is unlike its history: {text}"
+                f"the baseline differs from its history: {text}"
                 for text in self.judgement.unlike_past.values()
             ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0),
         ]
-        if unjudged:
+        if without:
             lines.append(
-                f"{unjudged} metrics are not judged: {self.policy.source} gives them no margin"
+                f"{without} metrics are not judged: {self.policy.source} gives them no margin"
             )
         if new.height:
             lines.append(
@@ -335,11 +336,11 @@ def decide(
     )
     judgement = comparison.judge(before, after, policy, past=past.values)
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
-        if judgement.unjudged:
+        if judgement.without_margin:
             raise BadInput(
                 "configuration-unusable",
-                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides "
-                "have a margin, so nothing can be decided; give those you mean to judge one.",
+                f"{policy.source} gives none of the {judgement.without_margin} metrics that both "
+                "sides have a margin, so nothing can be decided; give those you mean to judge one.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:

@@ -84,7 +84,7 @@ class Judgement:
         ``seen_percent`` (the least loss that would have been called), ``verdict``, ``needed``,
         ``why``.
     :param bands: the same of each band of a curve.
-    :param unjudged: metrics both have that the policy gives no margin.
+    :param without_margin: metrics both have that the policy gives no margin.
     :param unlike_past: by :data:`~mpibench.judge.history.SHARED`, in what the baseline is unlike
         the sessions before it, so that these are not its history.
     :param whole: verdicts on each fabric as a whole and on its
@@ -98,7 +98,7 @@ class Judgement:
     metrics: pl.DataFrame
     bands: pl.DataFrame
     new: pl.DataFrame
-    unjudged: int = 0
+    without_margin: int = 0
     unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
     whole: tuple[str, ...] = ()
     blind: bool = False

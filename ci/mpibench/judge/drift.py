@@ -3,8 +3,8 @@ what changed that night. Silent when nothing is.
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day
 stands for it. It gives each metric one value, the median of eligible repeats. The level of the last
-nights is held against the baseline of each metric, the first nights of the series or the level that
-somebody accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
+nights is compared with the baseline of each metric, its first nights or the level that somebody
+accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
 good, at once or little by little, stays worse until it is accepted, with its first night.
 """
 
@@ -210,24 +210,31 @@ class Event:
 
 
 def read(
-    store: Store, system: str | None = None, selector: str | None = None, where: str | None = None
+    store: Store,
+    system: str | None = None,
+    selector: str | None = None,
+    where: str | None = None,
+    *,
+    sessions: Sequence[str] = (),
 ) -> History:
     """The nights of a system, from its eligible cases.
 
     :param selector: only these sessions; by default those with the label of the newest one.
+    :param sessions: their ids, where they are known.
     :raises BadInput: no dataset, a damaged one, a newest session that
         cannot be read, or a clock that was wrong.
     """
     name = store.system_of(system)
-    table = store.cases(name)
     lost = store.lost(name)
-    sessions = selectors.sessions_table(table)
-    if selector is None:
-        newest = selectors.select("latest", sessions, unreadable=lost)[0]
-        chosen = [*selectors.alike(sessions, newest).earlier, newest]
+    known = store.sessions(name)
+    if sessions:
+        chosen = list(sessions)
+    elif selector is None:
+        newest = selectors.select("latest", known, unreadable=lost)[0]
+        chosen = [*store.alike(name, newest).earlier, newest]
     else:
-        chosen = selectors.select(selector, sessions, unreadable=lost)
-    table = table.filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)
+        chosen = selectors.select(selector, known, unreadable=lost)
+    table = store.cases(name).filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)
     # An expression may ask for any column; without one the long ones stay in their files.
     held = table.collect() if where else table.select(_CASES).collect()
     split = eligibility.split_cases(selectors.filter_cases(held, where))
@@ -240,7 +247,7 @@ def read(
             "wrong.",
         )
     file = expected.load_file(name)
-    runs = selectors.runs_of(sessions)
+    runs = selectors.runs_of(known)
     lines = cases.select("session", "cmdline").unique().iter_rows()
     options = {session: file.narrowing(line, runs[session]) for session, line in lines}
     nights, second = _nights(cases, options)
@@ -253,7 +260,7 @@ def read(
         for start in range(0, len(paths), NIGHTS_AT_ONCE)
     ]
     known_metrics = (
-        pl.concat([known for known, _ in points]).unique("id") if points else pl.DataFrame()
+        pl.concat([named for named, _ in points]).unique("id") if points else pl.DataFrame()
     )
     if not known_metrics.height:
         raise NothingJudged(
@@ -283,7 +290,7 @@ def read(
             "night"
         )
     last = nights["session"][-1]
-    labels = dict(sessions.select("session", "labels").iter_rows())
+    labels = dict(known.select("session", "labels").iter_rows())
     planned = LABEL in dataset_layout.read_labels(labels[last])
     return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[last], planned)
 
@@ -388,7 +395,7 @@ class DriftLevels(NamedTuple):
 
 
 def levels(history: History, policy: Policy) -> DriftLevels:
-    """The level of each metric in the last nights, held against its baseline."""
+    """The level of each metric in the last nights, compared with its baseline."""
     margins = policy.margins(history.metrics)
     chosen = np.flatnonzero(np.isfinite(margins))
     metrics = history.metrics[chosen]
@@ -658,16 +665,19 @@ def watch(
     *,
     selector: str | None = None,
     where: str | None = None,
+    sessions: Sequence[str] = (),
     recent: int | None = 14,
+    policy: Policy | None = None,
 ) -> DriftAnswer:
     """What is worse for good, and what became better or was accepted in the last nights.
 
     :param recent: nights up to the last whose changes for the better, and
         accepted ones, are told; ``None``: all.
+    :param policy: of the system, where it was read already.
     :raises BadInput: as :func:`read`.
     """
-    history = read(store, system, selector, where)
-    policy = verdict_policy.load(history.system)
+    history = read(store, system, selector, where, sessions=sessions)
+    policy = policy or verdict_policy.load(history.system)
     if not np.isfinite(policy.margins(history.metrics)).any():
         raise NothingJudged(
             "configuration-unusable",

@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int_]
 
-#: Nights before that a night is held against, and nights that say how heavy the tails are.
+#: Nights before that a night is compared with, and nights that say how heavy the tails are.
 WINDOW = 30
 ASKED = 60
 #: Nights below which only a gross loss is called, and from which
@@ -69,6 +69,9 @@ LEAST_SPREAD = 0.001
 #: variance of a median is times that of a mean.
 MAD = 1.4826
 OF_A_MEDIAN = math.pi / 2
+#: How much wider the noise of a row of *n* nights is taken to be, as this over *n* squared: the
+#: spread of few nights is itself uncertain. Chosen with the noises of ``studies.error_rates``.
+OF_FEW = 50.0
 #: Degrees of freedom with which a row's spread is drawn towards that of its kind.
 SHRINK = 4.0
 #: Student's degrees of freedom: as of network noise where it is not known better, and the most.
@@ -87,7 +90,7 @@ LEAST_DF = 4
 BASELINE = 10
 LEVEL = 5
 RATCHET = 30
-#: Nights from which on a level is held against the baseline: most of the level are new.
+#: Nights from which on a level is compared with the baseline: most of the level are new.
 FEWEST_LEVEL = BASELINE + LEVEL // 2 + 1
 #: A value counts in the mean of a group with so many deviations, or margins, at most.
 CLIP_SPREADS = 8.0
@@ -185,11 +188,11 @@ def rows_of(
 class Verdicts:
     """What is known of each row, shape (rows,) each; effects and limits in log.
 
-    :param effect: of the last night, the level or the candidate, against what it is held against.
+    :param effect: of the last night, the level or the candidate, against what it is compared with.
     :param limit: the least loss that would be called; infinite where none would be.
     :param outcome: :class:`RowOutcome` of each row, as objects; of
         a metric with those of its groups.
-    :param count: nights it is held against.
+    :param count: nights it is compared with.
     :param with_group: row of the group with which alone a metric is called, else -1.
     :param low: of the 95 % interval of the effect, likewise ``high``, and ``p`` of no effect.
     :param upper: one-sided confidence limit of the effect.
@@ -384,7 +387,8 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
         if not len(own):
             continue
         few = np.maximum(last_count[own], FEWEST)
-        times = _times(away[own], len(own)) * np.sqrt(1 + OF_A_MEDIAN / few) * (1 + 50 / few**2)
+        uncertain = np.sqrt(1 + OF_A_MEDIAN / few) * (1 + OF_FEW / few**2)
+        times = _times(away[own], len(own)) * uncertain
         odd = np.sort(np.where(np.isnan(away[own]), -np.inf, away[own])[:, -WINDOW:], axis=1)
         if odd.shape[1]:
             kept = np.where(few < ENOUGH, 1, 1 + np.ceil(few / ODD_NIGHTS)).astype(int)
@@ -397,7 +401,7 @@ def _usual(values: Array, rows: Rows, spread: Array | None = None) -> _Usual:
     alike = np.sum(~np.isnan(steps), axis=1) < last_count / 2
     digit = np.min(np.where(np.isnan(steps), np.inf, steps), axis=1)
     noise = np.where(alike & np.isfinite(digit), np.fmax(noise, 1.5 * digit), noise)
-    # A level that has become better is what a night is held against, from its third night on.
+    # A level that has become better is what a night is compared with, from its third night on.
     recent = before[:, -1, -LEVEL:]
     level = medians(recent)
     better = (np.sum(~np.isnan(recent), axis=1) >= 3) & (

@@ -7,7 +7,7 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
   kind, :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml``
   retires it; under each number of nodes, of processes per node, and pinning under which it was, at
   as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve
-  gone is a hole, and with one repeat nothing is held against the nights before;
+  gone is a hole, and with one repeat nothing is compared with the nights before;
 - what ``expected.yaml`` names for that label;
 - the system the label was measured on first, unless
   ``expected.yaml`` names the label, too (:func:`_moved`);
@@ -518,9 +518,8 @@ class _Night:
 
 
 def _read_night(store: Store, system: str, session: str, *, partial: bool, root: Path) -> _Night:
-    table = store.cases(system)
-    alike = selectors.alike(selectors.sessions_table(table), session)
-    cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
+    alike = store.alike(system, session)
+    cases = store.cases_of(system, [*alike.earlier, session])
     tonight = cases.filter(pl.col("session") == session)
     everything = _proofs(store, system, eligibility.split_cases(cases).proven)
     plan = None
@@ -759,7 +758,7 @@ def proven_places(
 
     :raises BadInput: a damaged dataset.
     """
-    cases = store.cases(system).filter(pl.col("session").is_in(list(sessions))).collect()
+    cases = store.cases_of(system, sessions)
     return _places(_proofs(store, system, eligibility.split_cases(cases).proven))
 
 

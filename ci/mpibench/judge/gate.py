@@ -1,15 +1,15 @@
 """What nightly CI calls: is one session whole, proven, young enough, within
 its references, like the nights before, undrifted?
 
-A night is held against the sessions before it that measured the same (:mod:`.history`), against the
-baseline of each metric (:mod:`.drift`), which never expires, and against fixed references. The
+A night is compared with the sessions before it that measured the same (:mod:`.history`), with the
+baseline of each metric (:mod:`.drift`), which never expires, and with fixed references. The
 answer says the least loss that would have been called. Where nights before cannot show that a time
 has doubled, the night is not judged, and not green.
 
 At most eleven lines and one exit status: 0 all is well; 1 something is not; 2 bad input; 3 not
-judged. A missed reference that a session measured again (:mod:`mpibench.store.confirmations`) is
-held against it only if it was missed twice, and so is what is slower than the nights before
-(:mod:`.nights`). A worse level lasted three nights, needs no confirmation, and is held against each
+judged. A missed reference that a session measured again (:mod:`mpibench.store.confirmations`)
+counts only if it was missed twice, and so does what is slower than the nights before
+(:mod:`.nights`). A worse level lasted three nights, needs no confirmation, and fails each
 night while it lasts, until it is accepted. "No reference" is said and is no failure: `acceptance`
 mode and ``accept`` insist.
 
@@ -79,7 +79,7 @@ class Check(NamedTuple):
     """The answer to one question of :data:`KINDS`.
 
     :param unjudged: what a busy machine made slow, and nothing measured again on a quiet one.
-    :param began: what is held against nothing from this session on.
+    :param began: what is compared with nothing from this session on.
     """
 
     counts: Any
@@ -122,13 +122,11 @@ class GateAnswer(answers.Gate):
         room = MOST_LINES - len(head)
         if len(problems) + len(others) <= room:
             return [*head, *(text for _, text in problems), *others]
-        # The first of each kind, then the others in their order.
-        first = {kind: place for place, (kind, _) in reversed(list(enumerate(problems)))}.values()
-        shown = sorted(
-            [*sorted(first), *(place for place in range(len(problems)) if place not in first)][
-                : room - 1
-            ]
-        )
+        # The first of each kind before the others; printed in their order.
+        kinds = [kind for kind, _ in problems]
+        firsts = {kinds.index(kind) for kind in set(kinds)}
+        by_worth = sorted(range(len(problems)), key=lambda place: place not in firsts)
+        shown = sorted(by_worth[: room - 1])
         hidden = [kind for place, (kind, _) in enumerate(problems) if place not in shown]
         kept = others[: room - 1 - len(shown)]
         count = len(others) - len(kept)
@@ -222,21 +220,20 @@ def decide(
         )
     name, chosen = store.find_session(session, system)
     table = store.cases(name)
-    cases = table.filter(pl.col("session") == chosen).collect()
+    series = [*store.alike(name, chosen).earlier, chosen]
+    cases = store.cases_of(name, [chosen])
+    earlier = store.cases_of(name, series[:-1][-selectors.MOST_EARLIER :])
+    before = earlier.filter(pl.col("session").is_in(series[-2:-1]))
     whole = expected.judge(store, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
     lost = store.lost(name)
     every = store.cases(name, withdrawn_too=True)
-    gone = store.withdrawn
     again, doubtful = confirmations.certainly_first(
-        confirmations.confirming(every, chosen, gone), whole.started, lost
+        confirmations.confirming(every, chosen, store.withdrawn), whole.started, lost
     )
-    sessions = selectors.sessions_table(table)
-    series = [*selectors.alike(sessions, chosen).earlier, chosen]
-    watched, better = _drift(store, name, series, recent)
+    watched, better = _drift(store, name, series, recent, policy)
     judged = nights.judge(store, name, chosen, cases, policy, history)
     held = _nights(judged and judged.measured_again(store, again))
-    earlier = selectors.earlier_cases(table, chosen)
     checks = {
         AGE: _age(
             whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)
@@ -272,7 +269,7 @@ def decide(
         *confirmations.too_late(table, chosen),
         *doubtful,
         *_notes(store, name, policy),
-        *node_count_notes(table, sessions, chosen),
+        *node_count_notes(before, cases),
         *whole.notes,
         *held.notes,
     ]
@@ -296,7 +293,7 @@ def decide(
         ),
         tickets=tickets,
         unjudged=unjudged,
-        began=[*_gone_references(store, name, series[-2:-1], cases), *held.began],
+        began=[*_gone_references(before, cases), *held.began],
         notes=notes,
         better=better,
         unreadable=[answers.Unreadable(session=unread.session, why=unread.why) for unread in lost],
@@ -499,17 +496,13 @@ def _notes(store: Store, system: str, policy: Policy) -> list[str]:
     ]
 
 
-def _gone_references(
-    store: Store, system: str, before: Sequence[str], cases: pl.DataFrame
-) -> list[str]:
-    """A sentence on the references that a session had and this one has no more.
+def _gone_references(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
+    """A sentence on the references that the session before had and this one has no more.
 
-    :param before: the session before, if there is one.
-    :param cases: of the session that is judged.
+    :param before: cases of the session before, if there is one; ``cases``: of this one.
     """
-    table = store.cases(system)
     known = []
-    for rows in (table.filter(pl.col("session").is_in(before)).collect(), cases):
+    for rows in (before, cases):
         eligible = eligibility.split_cases(rows).eligible
         checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
         checks = checks.select(
@@ -524,19 +517,19 @@ def _gone_references(
         return []
     return [
         f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session "
-        f"{before[0][:8]} no longer exist, and their metrics are not judged: see references.yaml "
-        f"and {SITE_FILES}"
+        f"{before['session'][0][:8]} no longer exist, and their metrics are not judged: see "
+        f"references.yaml and {SITE_FILES}"
     ]
 
 
 def _drift(
-    store: Store, system: str, series: Sequence[str], recent: int
+    store: Store, system: str, series: Sequence[str], recent: int, policy: Policy
 ) -> tuple[Check, list[str]]:
     """Has anything changed in the nights of a series up to the last?
     And what became better, or was accepted.
     """
     try:
-        watched = drift.watch(store, system, selector=",".join(series), recent=recent)
+        watched = drift.watch(store, system, sessions=series, recent=recent, policy=policy)
     except drift.NothingJudged as nothing:
         return Check(
             answers.DriftCounts(text=f"drift: not looked for, because {clause(nothing)}")
@@ -584,7 +577,7 @@ def _nights(judged: nights.NightJudgement | None) -> Check:
     same? And what cannot be known of it.
     """
     if judged is None:
-        return Check(answers.HistoryCounts(text="not held against sessions before"))
+        return Check(answers.HistoryCounts(text="not compared with sessions before"))
     found = nights.findings(judged)
     by_outcome: dict[str, list[Any]] = {
         name: [one for one in found if one.outcome == name] for name in confirmations.EXCUSED

@@ -9,7 +9,7 @@ a job gets is part of what changes from night to night. Sessions are found in th
 has to name them; each sentence says how many there were, and why others are not among them.
 
 A night that was called stays in the history: :mod:`.engine` leaves odd nights out of what it
-learns, so that none hides a later one. What lasts longer than a history is held against the
+learns, so that none hides a later one. What lasts longer than a history is compared with the
 baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is no
 history. A level that is meant to stay is accepted with ``levels`` of policy.yaml, and the history
 begins with it.
@@ -198,7 +198,7 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
     Such cases are one history, whose metrics are named with node counts: those that a job grew
     over, 2, 4, 8, ... up to all, or its own. Nights of 62 and of 64 idle nodes have the counts up
-    to 32 in common, and the last ones are never held against one another.
+    to 32 in common, and the last ones are never compared with one another.
 
     :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
     """
@@ -242,17 +242,16 @@ def differing_node_counts(
     return list(dict.fromkeys(sentences))
 
 
-def node_count_notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str]:
+def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
     """What is said of a session that had another number of nodes
     than the one of its series before.
+
+    :param before: cases of that one, none where there is none.
     """
-    before = selectors.alike(sessions, session).earlier[-1:]
-    if not before:
+    if not before.height:
         return []
-    older, newer = (
-        table.filter(pl.col("session") == name).collect() for name in (before[0], session)
-    )
-    return differing_node_counts(older, newer, f"session {before[0][:8]} before", "this session")
+    older = f"session {before['session'][0][:8]} before"
+    return differing_node_counts(before, cases, older, "this session")
 
 
 def under_both_names(
@@ -303,7 +302,7 @@ def _before_level(
 #: Word in place of a selector: do without a history.
 NO_HISTORY = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: those that a night
-#: is held against, and those that say how heavy the tails are.
+#: is compared with, and those that say how heavy the tails are.
 MOST_SESSIONS = WINDOW + ASKED
 #: Why a session is no part of a history that is long enough without it.
 OLDER = f"older than the newest {MOST_SESSIONS}"
@@ -443,7 +442,7 @@ def find_history(
     if count := several.select(MEASURED).unique().height:
         lost.append(
             f"{plural(count, 'condition')} measured in more than one way (several placements, "
-            "versions or levels in one session) are held against no history"
+            "versions or levels in one session) are compared with no history"
         )
     strata = _strata(describe_facts(like), judged, counted=counted)
     cases = split.eligible.filter(pl.col("case").is_in(used))
@@ -457,15 +456,13 @@ def _earlier(
 
     :param without: sessions that are not.
     """
-    table = store.cases(system)
     # What measured another session again is a part of no series, whatever its other labels say.
-    table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
-    known = selectors.sessions_table(table)
+    own = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null()
+    known = store.sessions(system).filter(own)
     chosen = known["session"].unique().to_list()
     if selector is not None:
         chosen = selectors.select(selector, known, unreadable=store.lost(system))
-    others = [session for session in chosen if session not in without]
-    cases = table.filter(pl.col("session").is_in(others)).collect()
+    cases = store.cases_of(system, [session for session in chosen if session not in without])
     try:
         cases = selectors.filter_cases(cases, where) if cases.height else cases
     except BadInput:  # that none fulfils it is an answer here

@@ -56,7 +56,7 @@ class NightJudgement:
     """One session against those before it.
 
     :param values: of these.
-    :param again: of the called curves, held against the same; ``None``
+    :param again: of the called curves, compared with the same; ``None``
         where no session measured anything again.
     :param second: what was measured again.
     :param began: of metrics of too few nights, what they are
@@ -238,7 +238,7 @@ class NightJudgement:
         return found
 
     def counts(self) -> answers.HistoryCounts:
-        """How many metrics were held against how many sessions, how many
+        """How many metrics were compared with how many sessions, how many
         were called, and what would have been.
         """
         rows = self.first.metrics.filter(pl.col("units") == SESSIONS)
@@ -256,9 +256,9 @@ class NightJudgement:
         judged = held + slower + faster
         before = f"{_sessions_text(sessions)} before"
         text = (
-            f"{judged} of {metrics} metrics held against {before}"
+            f"{judged} of {metrics} metrics compared with {before}"
             if judged
-            else f"nothing judged against {before}"
+            else f"nothing compared with {before}"
         )
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
@@ -266,8 +266,10 @@ class NightJudgement:
             self.first.metrics, on=METRIC, how="anti", nulls_equal=True
         ).height
         unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
+        sight = verdict_text.sight(rows)
         return answers.HistoryCounts(
-            text="; ".join(filter(None, [text, verdict_text.sight(rows), unknown])),
+            text="; ".join(filter(None, [text, sight, unknown])),
+            seen=sight,
             judged=judged,
             metrics=metrics,
             sessions=sessions,
@@ -278,7 +280,7 @@ class NightJudgement:
         )
 
     def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
-        """How many sessions the metric with the fewest is held against, and that with the most."""
+        """How many sessions the metric with the fewest is compared with, and that with the most."""
         rows = self.first.metrics if metrics is None else _of_curves(self.first.metrics, metrics)
         counts = rows["sessions"].drop_nulls().to_list() or [0]
         return min(counts), max(counts)
@@ -292,7 +294,7 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not held against the sessions before: a night needs {minimum} "
+            f"{few} metrics were not compared with the sessions before: a night needs {minimum} "
             f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
@@ -368,7 +370,7 @@ MOST_ACCEPTED = 40.0
 def _with_older(
     first: Judgement, older: Past, tonight: Selection, policy: Policy
 ) -> tuple[Judgement, str]:
-    """Metrics of too few nights, held against nights of another MPI version, lock, placement or
+    """Metrics of too few nights, compared with nights of another MPI version, lock, placement or
     level: a gross loss is called.
 
     :param tonight: nothing but these metrics.
@@ -396,7 +398,7 @@ def _with_older(
     )
     began = (
         f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
-        "measured otherwise; of these only a gross loss is called"
+        "measured differently; of these only a gross loss is called"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
     return replace(
@@ -406,7 +408,7 @@ def _with_older(
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
     """What was called of each benchmark under each condition: what stays or was seen twice first,
-    in each the worst first; what was not seen again, and is not held against the night, last.
+    in each the worst first; what was not seen again, and does not fail the night, last.
     """
     found = []
     keys = [*CONDITION, "benchmark", "quantity"]
@@ -482,7 +484,7 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
             answers.SlowerPart(**row)
             for row in with_own_loss(called.bands).select(*shown, "band").to_dicts()
         ],
-        text=f"{'' if outcome == BUSY else 'history: '}{sentences}, held against {sessions} "
+        text=f"{'' if outcome == BUSY else 'history: '}{sentences}, compared with {sessions} "
         f"before{again and f'; {again}'}",
         loss=f"{change} ({what}){again and f'; {again}'}",
         finding=f"{first['stack']} on {first['fabric']}: {change} ({what})",

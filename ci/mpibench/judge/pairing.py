@@ -15,7 +15,8 @@ from math import inf
 
 import polars as pl
 
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.printable import plural
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..store import session_values
 from ..store.quantity_text import LESS_IS_BETTER
@@ -41,8 +42,8 @@ class Comparison:
 
     :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`),
         with the columns of :func:`with_winner`.
-    :param built: how the sides' programs were built otherwise, a sentence
-        each: no condition, and part of the difference.
+    :param built: of two stacks, that they ran the same files; how the sides' programs were built
+        differently, a sentence each: no condition, and part of the difference.
     :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
@@ -59,8 +60,44 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """What was compared, and what it must not be read without."""
-        return "; ".join([f"{self.second} against {self.first}", *self.troubles])
+        """Who is faster, and what it must not be read without."""
+        return "; ".join([self.finding, *self.troubles])
+
+    @property
+    def finding(self) -> str:
+        """Who is how many times faster on which fabric, by the bands of sizes."""
+        if self.subject == "fabric":
+            return self._faster(self.bands, "")
+        return "; ".join(
+            self._faster(rows, f" on {fabric}" if fabric else "")
+            for (fabric,), rows in self.bands.group_by("fabric", maintain_order=True)
+        )
+
+    def _faster(self, rows: pl.DataFrame, where: str) -> str:
+        known = rows.filter(pl.col("winner") != UNKNOWN)
+        wins = {
+            winner: part["times"].sort().to_list()
+            for (winner,), part in known.group_by("winner", maintain_order=True)
+        }
+        ties = len(wins.pop(TIE, []))
+        unknown = rows.height - known.height
+        open_ones = f", and {unknown} are {UNKNOWN}" if unknown else ""
+        compared = plural(known.height, "comparison")
+        if not known.height:
+            return f"{self.first} and {self.second} are {UNKNOWN}{where}"
+        if len(wins) == 1 and not ties:
+            ((ahead, times),) = wins.items()
+            behind = self.first if ahead == self.second else self.second
+            return f"{ahead} is {times_span(times)} times faster than {behind}{where}{open_ones}"
+        parts = [
+            (len(times), f"{name} is {times_span(times)} times faster in {len(times)}")
+            for name, times in wins.items()
+        ]
+        if ties:
+            sides = f"{self.first} and {self.second}"
+            parts.append((ties, f"{sides} differ by no more than noise in {ties}"))
+        most, *others = (text for _, text in sorted(parts, key=lambda part: -part[0]))
+        return f"{', '.join([f'{most} of {compared}{where}', *others])}{open_ones}"
 
     @property
     def troubles(self) -> list[str]:
@@ -71,6 +108,15 @@ class Comparison:
     def things(self) -> dict[str, str] | None:
         """What the sides' locks differ in (:func:`.text.differing`)."""
         return verdict_text.differing(self.sides)
+
+
+def times_span(times: Sequence[float]) -> str:
+    """How many times faster the least and the most are, as ``2.2 to 3.4``.
+
+    :param times: sorted.
+    """
+    digits = 1 if times[0] >= 2 else 2
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (times[0], times[-1])))
 
 
 def pair(
@@ -95,7 +141,7 @@ def pair(
         differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput("unknown-name", f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+        raise BadInput("unknown-name", f"--by {subject!r} is not one of {', '.join(SUBJECTS)}.")
     check_allowed(allow)
     if first == second:
         raise BadInput(
@@ -174,7 +220,8 @@ def pair(
     bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
     unequal = tuple(text for _, text in differing)
-    built = tuple(verdict_text.built_otherwise(sides, first, second))
+    same = verdict_text.same_programs(sides) if subject == "stack" else ""
+    built = (*filter(None, [same]), *verdict_text.built_otherwise(sides, first, second))
     return Comparison(
         subject, first, second, judgement, bands, metrics, unequal, built, tuple(sides), past
     )
@@ -187,7 +234,7 @@ def check_allowed(allow: Sequence[str]) -> None:
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
         raise BadInput(
-            "unknown-name", f"--allow {unknown[0]!r} is none of {', '.join(MAY_DIFFER)}."
+            "unknown-name", f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}."
         )
 
 
@@ -201,7 +248,8 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
         there = sorted({str(known) for known in whole.cases[subject]})
         raise BadInput(
             "unknown-name",
-            f"there is no case with {subject} {value!r}; there are {', '.join(there)}.",
+            f"there is no case with {subject} {value!r}{meant(value, there)}; there are "
+            f"{', '.join(there)}.",
         )
     common = (
         pl.lit(0, dtype=pl.Int32)
@@ -279,7 +327,10 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
             first, second = (
                 " and ".join(value or "none" for value in several) for several in (mine, theirs)
             )
-            texts.append(f"{what} of {', '.join(map(str, condition))} is {first} against {second}")
+            texts.append(
+                f"{what} of {', '.join(map(str, condition))} is {first} on one side "
+                f"and {second} on the other"
+            )
         found += [(what, min(texts))] if texts else []
     return sorted(found)
 

@@ -181,7 +181,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
         except ValueError:
             raise BadInput(
                 "bad-option",
-                f"{where}: levels.{place}.since: {level['since']} is no day; write it as "
+                f"{where}: levels.{place}.since: {level['since']} is not a day; write it as "
                 "2026-01-31.",
             ) from None
     bands = content.get("bands_bytes", BANDS)

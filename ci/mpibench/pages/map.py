@@ -22,7 +22,7 @@ HEAD = (
     "slow",
     "of",
     "rounds",
-    "probability if innocent",
+    "probability by chance",
 )
 
 

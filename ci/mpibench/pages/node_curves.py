@@ -16,7 +16,7 @@ from typing import NamedTuple
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..store.quantity_text import nodes_text, size_text, unit_text
+from ..store.quantity_text import better_text, nodes_text, size_text, unit_text
 from ..store.sessions import Case, Session
 
 _NODES = re.compile(r"(?:^|,)nodes=([1-9][0-9]{0,8})(?=,|\Z)")
@@ -109,7 +109,8 @@ class NodeChart:
 
     @property
     def axis(self) -> str:
-        return f"{QUANTITIES[self.what.quantity].title} ({self.unit})"
+        better = better_text(self.what.quantity)
+        return f"{QUANTITIES[self.what.quantity].title} ({self.unit}){better and f', {better}'}"
 
     @property
     def counts(self) -> dict[int, int]:

@@ -340,18 +340,16 @@ def _verdict(session: Session) -> str:
             if number["recorded"]
             else ""
         )
-        return (
-            f"No case failed: {_cases(number['passed'])} reached every reference they have{rest}."
-        )
+        return f"No case failed: {_cases(number['passed'])} reached every reference{rest}."
     if not number["recorded"] and number["proven"]:
         return (
             f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing "
             "was timed."
         )
-    if number["recorded"]:
+    if cases := number["recorded"]:
         return (
-            f"No case failed, and nothing was judged: all {_cases(number['recorded'])} are "
-            "without reference."
+            "No case failed, and nothing was judged: "
+            f"{f'all {cases} cases are' if cases > 1 else 'the only case is'} without reference."
         )
     return "Nothing was measured."
 

@@ -1,4 +1,6 @@
-"""HTML pages from Jinja2 templates: one file that needs no network, no server and no other file.
+"""HTML pages from Jinja2 templates that need neither network nor server. A page with drawings needs
+plotly.js beside it, one file for all pages of a folder (:func:`write`); without it everything but
+the drawings is there, and the page says what is missing.
 
 Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages,
 ``sections.html`` shows what :func:`sections` gets. Whatever is inserted is escaped, unless it is
@@ -8,9 +10,11 @@ gave it is an error.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,6 +27,7 @@ from markupsafe import Markup
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import whole_file
 from ..store.quantity_text import size_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
@@ -66,30 +71,35 @@ SYMBOLS = {
 }
 #: How ``tojson`` writes data; it escapes ``<``, ``>``, ``&`` and ``'``
 #: itself, so that no text can end its element.
-_JSON = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
+_JSON: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 
 
 @cache
-def plotly_source() -> Markup:
-    """Source of plotly.js from the plotly package, to be put into a script element."""
-    from plotly.offline import get_plotlyjs
+def plotly_script() -> tuple[str, str]:
+    """Name of the file that holds plotly.js, with its version and digest, and its text."""
+    from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
     source = get_plotlyjs()
-    if re.search(r"</script|<!--", source, re.IGNORECASE):
-        raise BadInput(
-            "other-release",
-            "this release of plotly cannot be embedded in a page: install the one named in "
-            "pyproject.toml.",
-        )
-    return Markup(source)
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    return f"plotly-{get_plotlyjs_version()}-{digest}.min.js", source
 
 
-def _figures_json(figures: Iterable[Any]) -> Markup:
-    """Figures as plotly writes them; like ``tojson``, so that no
-    text in them can end its element.
-    """
+def write(path: Path, text: str) -> None:
+    """Write a page or another text; beside a page that draws plotly.js, unless it is there."""
+    whole_file.write_text(path, text)
+    if not path.is_file() or "data-plotly" not in text:
+        return
+    name, source = plotly_script()
+    beside = path.with_name(name)
+    if not beside.is_file() or beside.stat().st_size != len(source.encode()):
+        whole_file.write_text(beside, source)
+
+
+def _figure_json(figure: Any) -> Markup:
+    """A figure, or one as plain data, such that no text in it can end its attribute."""
+    plain = isinstance(figure, dict)
     return htmlsafe_json_dumps(
-        figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]"
+        figure, dumps=lambda drawn: json.dumps(drawn, **_JSON) if plain else drawn.to_json()
     )
 
 
@@ -104,9 +114,14 @@ TEMPLATES.filters.update(
     unit=unit_text,
     number=format_number,
     title_of=title_of,
-    figures_json=_figures_json,
+    figure_json=_figure_json,
 )
-TEMPLATES.globals.update(palette=PALETTE, symbols=SYMBOLS, outcomes=OUTCOMES, plotly=plotly_source)
+TEMPLATES.globals.update(
+    palette=PALETTE,
+    symbols=SYMBOLS,
+    outcomes=OUTCOMES,
+    plotly=lambda: plotly_script()[0],
+)
 
 
 def render(name: str, script: bool = False, **content: Any) -> str:
@@ -150,8 +165,8 @@ class Block(NamedTuple):
     """What stands in a section, under a heading where it has one.
 
     :param kind: ``text``, ``items`` (of texts), ``facts`` (names and what they are), ``pre`` (lines
-        as they are), ``charts`` (figures, once on a page), ``drawing`` (a figure that appears when
-        it comes into view) or ``fold`` (blocks that are folded away).
+        as they are), ``charts`` (figures), ``drawing`` (a figure, or one as plain data) or ``fold``
+        (blocks that are folded away).
     :param label: class of a text or of items, what a drawing shows, the line of a fold.
     """
 
@@ -173,7 +188,7 @@ def sections(kind: str, title: str, content: Sequence[Section]) -> str:
     :param kind: what it is a page of; a line above the title.
     """
     drawn = any(
-        isinstance(block, Block) and block.kind == "charts"
+        isinstance(block, Block) and block.kind in ("charts", "drawing")
         for _, blocks in content
         for block in blocks
     )

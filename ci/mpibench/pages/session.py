@@ -1,4 +1,4 @@
-"""The page of a session: one HTML file that needs no network, no server and no other file.
+"""The page of a session, which needs neither network nor server.
 
 Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a
 page with hundreds of them opens at once and decodes only what is looked at. From each number a
@@ -38,7 +38,7 @@ from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
-from ..store.quantity_text import metric_text, nodes_text, size_text, unit_text
+from ..store.quantity_text import better_text, metric_text, nodes_text, size_text, unit_text
 from ..store.sessions import Case, Session, label_of
 from ..store.store import Store
 from . import figures
@@ -76,6 +76,7 @@ from .page import (
     writing,
 )
 from .page import render as render_page
+from .page import write as write_page
 
 #: Ranks embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS = 512
@@ -536,7 +537,8 @@ def _figures(view: View) -> Content:
     for figure in columns:
         sample = next(row[figure].sample for row in table.values() if figure in row)
         size = "" if sample.message_bytes is None else f", {size_text(sample.message_bytes)}"
-        heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}]")
+        better = better_text(sample.quantity)
+        heads.append(f"{figure.title}{size} [{unit_text(sample.unit)}], {better}")
     rows = []
     for (stack, fabric, nodes), row in table.items():
         found = (row.get(figure) for figure in columns)
@@ -928,7 +930,7 @@ def write_report(view: View, name: str) -> Path:
     """
     out_path = view.base / name
     with writing(out_path):
-        whole_file.write_text(out_path, render(view))
+        write_page(out_path, render(view))
     return out_path
 
 

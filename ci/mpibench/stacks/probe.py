@@ -459,7 +459,7 @@ def find_launch_fault(
     """One sentence unless the stack's launcher starts two ranks that are
     one world of the stack's library, else empty.
     """
-    world = mpis.find(stack.mpi).world
+    world = mpis.world_of(stack.mpi, stack.abi)
     if not world:
         return (
             f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add "
@@ -777,6 +777,9 @@ def _try(
     if missing:
         return f"it needs {few(missing)}, which {stack.library} does not have", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
+    other = [soname for soname in libraries if mpis.abi_of(soname) not in ("", stack.abi)]
+    if other:
+        return f"it was built for {other[0]}, and {stack.name} has the {stack.abi} ABI", ""
     if not loaded:
         return "it is linked with no MPI library known here", ""
     if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in loaded):

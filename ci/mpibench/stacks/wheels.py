@@ -79,6 +79,7 @@ class Recipe:
     library_version_pattern: str
     env_vars: Mapping[str, str]
     programs: Mapping[str, Any] = field(default_factory=dict)
+    optional: bool = False
 
     @property
     def suite(self) -> str:
@@ -386,11 +387,16 @@ def install(
             if obstacle:
                 echo(f"{recipe.name}: skipped, {obstacle}")
                 continue
+            asked = recipe.folder in only or (wheels / recipe.folder / writer.METADATA).exists()
+            if recipe.optional and not asked:
+                continue
             donor = installed.get(recipe.donor)
             # Everything that decides what ends up in the prefix and in its metadata.
             inputs = {
                 "layout": LAYOUT,
-                "recipe": asdict(recipe),
+                "recipe": {
+                    key: value for key, value in asdict(recipe).items() if key != "optional"
+                },
                 "requirements": [(wheels / name).read_text() for name in recipe.requirements],
                 "platform": [here.machine, here.python],
                 "prefix": str(wheels / recipe.folder),

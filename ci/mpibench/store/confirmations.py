@@ -4,7 +4,7 @@
 A reference counts as missed where two jobs missed it: the session's own, and the first one after it
 that measured the same case again, on the same nodes, and proved its condition. Later ones change
 nothing, or measuring until it passes would pass; so do they where the first was withdrawn, whose
-good value is none any more. The second value is held against the first one's bounds, so that
+good value is none any more. The second value is compared with the first one's bounds, so that
 references which were changed in between confirm nothing. Whatever was not measured again, or on
 other nodes (a slow port of one is none of another), or without proof, stays missed.
 
@@ -48,7 +48,7 @@ NOT_MEASURED_AGAIN = "not measured again"
 BUSY = "not judged"
 #: Of a case that missed several references the first one of these that any of them has counts.
 WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, BUSY, NOT_SEEN_AGAIN)
-#: What is held against no night.
+#: What is compared with no night.
 EXCUSED = (BUSY, NOT_SEEN_AGAIN)
 #: What two cases have in common that measured alike, beside level, suite options, striping, shared
 #: cores and the network that was taken, as the test says it measured.

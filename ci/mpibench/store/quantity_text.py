@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from reframe_tests.harness.vocabulary import ALL_NODES, LOWER, QUANTITIES
+from reframe_tests.harness.vocabulary import ALL_NODES, LOWER, NONE, QUANTITIES
 
 #: Quantities of which less is better: times, and what is a ratio of times.
 LESS_IS_BETTER = tuple(name for name, row in QUANTITIES.items() if row.direction == LOWER)
@@ -46,6 +46,17 @@ def metric_text(name: str) -> str:
         return name
     at = "" if size is None else f" at {size_text(size)}"
     return f"{' '.join(words)} {title}{at}"
+
+
+def better_text(quantity: str) -> str:
+    """Which way is better: ``lower is better``; empty for what is only recorded."""
+    direction = QUANTITIES[quantity].direction
+    return "" if direction == NONE else f"{direction} is better"
+
+
+def directed_text(quantity: str) -> str:
+    """A quantity and which way is better: ``latency, lower is better``."""
+    return ", ".join(filter(None, [QUANTITIES[quantity].title, better_text(quantity)]))
 
 
 def nodes_text(nodes: int | None) -> str:

@@ -232,13 +232,14 @@ class StoredAnswer(StoreRecord, frozen=True):
     :param unjudged: whether a part was slow on a busy machine alone, or
         nights differ too much: the night is not green.
     :param finding: the worst problem in one line; empty where it passed.
-    :param judged: how many metrics were held against the nights before;
+    :param judged: how many metrics were compared with the nights before;
         references are counted in the cases.
     :param kinds: the gate's question of each problem; empty of a night,
         and of answers of before this was stored.
     :param slower: partition, environment and name of each case that was slower than the nights
         before, but for those that were not when they were measured again; ``None`` where nothing
-        was held against these.
+        was compared with these.
+    :param seen: the least loss that the gate would have called, in words; empty of a night.
     """
 
     kind = "answers"
@@ -255,6 +256,7 @@ class StoredAnswer(StoreRecord, frozen=True):
     slower: tuple[tuple[str, str, str], ...] | None = None
     unjudged: bool = False
     kinds: tuple[str, ...] = ()
+    seen: str = ""
 
     def __post_init__(self) -> None:
         if self.passed and self.problems:
@@ -282,6 +284,7 @@ def answer(
     slower: Collection[tuple[str, str, str]] | None = None,
     unjudged: bool = False,
     kinds: Sequence[str] = (),
+    seen: str = "",
     now: datetime | None = None,
 ) -> StoredAnswer:
     """Keep an answer in the dataset, in the place of an earlier
@@ -303,6 +306,7 @@ def answer(
         None if slower is None else tuple(sorted(set(slower))),
         unjudged,
         tuple(kinds[:MOST_PROBLEMS]),
+        one_line(seen),
     )
     kept.keep(folder)
     return kept

@@ -69,7 +69,8 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{unknown[0]!r} in {text!r} is unknown; the {what} are: "
+            f"{unknown[0]!r} in {text!r} is unknown{meant(unknown[0], rows.columns)}; the {what} "
+            f"are: "
             f"{', '.join(sorted(rows.columns))}.",
         )
     try:
@@ -216,12 +217,6 @@ def alike(sessions: pl.DataFrame, session: str) -> Alike:
 MOST_EARLIER = 30
 
 
-def earlier_cases(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
-    """Rows of ``cases`` of the :data:`MOST_EARLIER` sessions of the same series before one."""
-    before = alike(sessions_table(cases), session).earlier[-MOST_EARLIER:]
-    return cases.filter(pl.col("session").is_in(before)).collect()
-
-
 def split(text: str) -> list[str]:
     """Parts of a selector, separated by commas outside quotes, parentheses and brackets."""
     parts = [""]
@@ -266,7 +261,8 @@ def select(
             count = sessions["session"].n_unique()
             raise BadInput(
                 "bad-option",
-                f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).",
+                f"selector {part!r} selects none of the {count} sessions in the dataset ({span})"
+                f"{meant(part, [row['session'][: len(part)] for row in rows])}.",
             )
         chosen |= found
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))

@@ -129,7 +129,7 @@ def remains(results: Path) -> Iterator[Item]:
 
 def holdings(results: Path) -> str:
     """How much the results hold, and how to have less, as one sentence."""
-    size, _ = _measure(results)
+    size, _ = _measure(results.resolve())
     names = {
         path.name
         for path in (results / "output").glob("*")

@@ -28,7 +28,7 @@ METRIC = (*CURVE, "message_bytes")
 BAND = (*CURVE, "band")
 #: What ``--rename`` gives another name.
 RENAMED = ("stack", "benchmark", "fabric", "partition")
-#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their
+#: Says in a condition that ranks shared cores. Such numbers are compared with nothing but their
 #: like: variants end in it here, so that they are other metrics for whoever compares.
 OVERSUBSCRIBED = "oversubscribed"
 #: Whether a row of ``cases`` is such a case.

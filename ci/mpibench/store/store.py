@@ -29,7 +29,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import PROVEN, STATUSES
-from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
 from . import dataset, eligibility, records, selectors
 from .dataset_layout import (
@@ -74,10 +74,12 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._looked: dict[tuple[str, str | None], dict[Path, str]] = {}
+        self._sessions: dict[tuple[str, bool], pl.DataFrame] = {}
 
     def reread(self) -> None:
         """Forget what was read: something was written."""
         self._looked.clear()
+        self._sessions.clear()
         for name in ("systems", "session_systems", "starts", "withdrawn", "refused", "answers"):
             self.__dict__.pop(name, None)
 
@@ -307,6 +309,25 @@ class Store:
             cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
         )
 
+    def sessions(self, system: str, *, withdrawn_too: bool = False) -> pl.DataFrame:
+        """As :func:`.selectors.sessions_table`, of one system."""
+        key = (system, withdrawn_too)
+        if key not in self._sessions:
+            cases = self.cases(system, withdrawn_too=withdrawn_too)
+            self._sessions[key] = selectors.sessions_table(cases)
+        return self._sessions[key]
+
+    def cases_of(
+        self, system: str, sessions: Collection[str], *, withdrawn_too: bool = False
+    ) -> pl.DataFrame:
+        """Rows of the table ``cases`` of some sessions."""
+        cases = self.cases(system, withdrawn_too=withdrawn_too)
+        return cases.filter(pl.col("session").is_in(list(sessions))).collect()
+
+    def alike(self, system: str, session: str) -> selectors.Alike:
+        """The series that a session of a system belongs to."""
+        return selectors.alike(self.sessions(system), session)
+
     def system_of(self, system: str | None) -> str:
         """The system that is meant: the one named, or the only one."""
         self.require()
@@ -319,7 +340,8 @@ class Store:
         if system is not None and system not in self.systems:
             raise BadInput(
                 "unknown-name",
-                f"the dataset holds no system {system!r}; it holds {', '.join(self.systems)}.",
+                f"the dataset holds no system {system!r}{meant(system, self.systems)}; it holds "
+                f"{', '.join(self.systems)}.",
             )
         return system or self.systems[0]
 
@@ -348,7 +370,9 @@ class Store:
         systems = [self.system_of(system)] if system else named or self.systems
         lost = self.lost(*systems)
         self.refuse_withdrawn(selector)
-        sessions = selectors.sessions_table(pl.concat([self.cases(name) for name in systems]))
+        sessions = pl.concat([self.sessions(name) for name in systems]).sort(
+            "started", "session", "system"
+        )
         if self.withdrawn and not sessions.height and not lost:
             newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
             raise BadInput(
@@ -491,14 +515,13 @@ class Store:
         :raises BadInput: nothing is selected, nothing of it may be
             used, or it cannot be used together.
         """
-        table = self.cases(system)
         lost = self.lost(system)
-        known = selectors.sessions_table(table)
+        known = self.sessions(system)
         self._refuse_other_systems(system, selector, known)
         for part in selectors.split(selector):
             self.refuse_withdrawn(part)
         sessions = selectors.select(selector, known, unreadable=lost)
-        whole = table.filter(pl.col("session").is_in(sessions)).collect()
+        whole = self.cases_of(system, sessions)
         cases = selectors.filter_cases(whole, where)
         outside = eligibility.owed_proof(whole).join(cases, on="case", how="anti")
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
@@ -603,11 +626,8 @@ class Store:
             & (pl.col("message_bytes") > 0).fill_null(False)
         )
         kept = samples.filter((pl.col("value") > 0) | zero)
+        judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
-        rank = pl.col("quantity").replace_strict(
-            {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
-        )
-        judged = kept.filter(rank == rank.min().over(*point))
         left = samples.filter(pl.col("value") == 0).join(
             judged.select(point).unique(), on=point, how="anti", nulls_equal=True
         )
@@ -786,6 +806,18 @@ def _fault(path: Path, table: str) -> str:
     if place != place_of(path):
         return f"{path} was written as {place}: remove it, and export the sessions again."
     return ""
+
+
+def _one_quantity_a_point(values: pl.DataFrame) -> pl.DataFrame:
+    """A size's latency and bandwidth are one number in two forms: the one that comes first in
+    :data:`.vocabulary.JUDGED` stays. So PingPong is judged by its latency at all sizes, and its
+    bandwidth by references only.
+    """
+    point = [name for name in METRIC if name != "quantity"]
+    rank = pl.col("quantity").replace_strict(
+        {quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32
+    )
+    return values.filter(rank == rank.min().over(*point))
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:

@@ -60,14 +60,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]
 
 
 @pytest.fixture
-def page(browser: chromium.Page, url: str) -> Iterator[chromium.Page]:
+def page(browser: chromium.Page, folder: Path, url: str) -> Iterator[chromium.Page]:
     """The report, freshly opened; afterwards nothing may have been complained of or asked for."""
     browser.problems.clear()
     browser.requests.clear()
     browser.open(url)
     yield browser
     assert browser.problems == []
-    assert set(browser.requests) == {url}
+    beside = {one.as_uri() for one in folder.glob("plotly*.js")}
+    assert set(browser.requests) <= {url, *beside}
 
 
 def choose(page: chromium.Page, form: str, label: str, text: str) -> None:
@@ -161,6 +162,20 @@ def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -
     browser.wait("true")
     assert browser.evaluate("typeof window.hacked") == "undefined"
     assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def test_a_report_says_that_plotly_is_not_beside_it(
+    browser: chromium.Page, url: str, folder: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone.html"
+    alone.write_bytes((folder / "report.html").read_bytes())
+    shown = "!document.getElementById('no-plotly').hidden"
+    browser.open(url)
+    browser.wait("window.Plotly")
+    assert not browser.evaluate(shown)
+    browser.open(alone.as_uri())
+    browser.wait(shown)
+    assert text(browser, "#evidence-table tbody tr:first-child")
 
 
 def test_a_broken_page_is_noticed(browser: chromium.Page, tmp_path: Path) -> None:

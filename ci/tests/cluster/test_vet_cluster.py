@@ -35,15 +35,30 @@ def three(tmp_path: Path) -> Iterator[LiveCluster]:
         yield made
 
 
-def vet(cluster: LiveCluster, folder: Path, *words: str) -> dict[str, Any]:
-    """Its whole answer; stage, output and database go to a folder that all nodes see."""
+def vet(
+    cluster: LiveCluster, folder: Path, *words: str, inside: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Its whole answer; stage, output and database go to a folder that all nodes see.
+
+    :param inside: command that starts it in a job.
+    """
     settings = {
         "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
         "RFM_PREFIX": str(folder),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "ci")]),
     }
     environ = [f"{key}={value}" for key, value in settings.items()]
-    program = ("env", *environ, sys.executable, "-c", VET, "c[1-3]", "--partition", "eth100m")
+    program = (
+        *inside,
+        "env",
+        *environ,
+        sys.executable,
+        "-c",
+        VET,
+        "c[1-3]",
+        "--partition",
+        "eth100m",
+    )
     done = cluster(
         "exec", "--", *program, "--db", str(folder / "results.db"), "--json", *words, timeout_s=900
     )
@@ -103,3 +118,20 @@ def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     assert {case.group for case in cases} == {"preflight", "pair_map", "memory"}
     assert len({case.job_id.partition("-")[0] for case in cases}) == 1
     assert (tmp_path / "seen" / "learned" / "minicluster-eth100m.json").exists()
+
+
+def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
+    three: LiveCluster, tmp_path: Path
+) -> None:
+    step = 'srun -N1 -n1 -w c1 sleep 300 & sleep 3; "$@"; rc=$?; squeue -hs -o %j -j $SLURM_JOB_ID >"$0"; exit $rc'
+    allocation = ("salloc", "-Q", "-p", "eth100m", "--nodes=3", "--exclusive", "-J", "mine")
+    left = tmp_path / "seen" / "left"
+    inside = (*allocation, "sh", "-c", step, str(left))
+    answer = vet(three, tmp_path / "seen", "--check", "facts", inside=inside)
+    # Somebody's step runs there: the nodes beside it are measured.
+    assert verdicts(answer) == [UNDECIDED, PASS, PASS]
+    assert answer["nodes"][0]["reasons"][0]["why"] == "not-alone"
+    [case] = sessions.read_session(tmp_path / "seen" / "results.db").cases
+    assert case.nodelist == "c2,c3"
+    assert "sleep" in left.read_text()
+    assert set(three.ask("sacct", "-nX", "-o", "JobName%30").split()) == {"mine"}

@@ -4,6 +4,7 @@ and each kind of false evidence is caught.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from reframe_tests.harness.evidence import checks, rank_records, recorder, traff
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -218,6 +220,39 @@ def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], la
     (sentence,) = checks.check_library(ranks, asked)
     assert sentence.startswith(f"asked for Intel MPI {asked.mpi_version} at ")
     assert f"ran MPICH Version:      {other.mpi_version} from {folder}/libmpi.so" in sentence
+
+
+def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
+    stacks: dict[str, Stack], require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
+):
+    """And under the other one's libmpi_abi, or its own ABI, nothing but the evidence tells."""
+    if "mpich5-wheels" not in stacks:
+        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
+    mpich = stacks["mpich5-wheels"]
+    wrapper = Path(mpich.prefix, "bin", "mpicc_abi")
+    program = tmp_path / "world"
+    source = "int main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }"
+    (tmp_path / "world.c").write_text(f"#include <mpi.h>\n{source}\n")
+    subprocess.run([wrapper, "-o", program, tmp_path / "world.c"], check=True, timeout=120)
+    for stack, other in (
+        (mpich, "intelmpi-wheels"),
+        (require_stack("intelmpi-wheels"), mpich.name),
+    ):
+        library = Path(stack.library).with_name(FORUM_SONAME)
+        forum = dataclasses.replace(stack, abi=FORUM_ABI, library=str(library))
+        foreign = Path(stacks[other].library).parent
+        for folder, proven in ((library.parent, True), (foreign, False)):
+            status, output, ranks = launch(
+                forum,
+                *("env", f"LD_LIBRARY_PATH={folder}", str(program)),
+                environ=OVER_SHM["intelmpi"],
+            )
+            assert status == 0, output
+            assert {rank.forum_abi for rank in ranks} == {1}
+            assert (checks.check_library(ranks, forum) == []) == proven
+            assert checks.check_library(ranks, stack)
+            for path in tmp_path.glob("*.json*"):
+                path.unlink()
 
 
 def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):

@@ -16,7 +16,7 @@ OF_TOOLS = {
     "mpibench_cluster": ("cluster", "unit/cluster", "process/cluster"),
     "mpibench_prove": ("unit/prove", "mpi/test_prove_mpi.py"),
     "mpibench_site": (
-        "unit/site",
+        "unit/results_site",
         "process/site",
         "browser/test_site_browser.py",
         "mpi/test_metrics_push_mpi.py",

@@ -1,5 +1,5 @@
 """The pipeline of every test: where it is measured, under which conditions, by which commands, what
-is read, and what is held against references.
+is read, and what is compared with references.
 
 A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
 (on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
@@ -24,7 +24,8 @@ from reframe.utility import osext
 from .. import batch_systems, upstream
 from ..instruments.pairs.pair_values import MAPS, PairMapRecord
 from ..samples import Evidence, ReferenceCheck, Sample
-from ..sites import references, selected_tests, site
+from ..sites import references, site
+from ..sites.selected_tests import LOADING, is_selected
 from ..sites.session import provenance
 from ..suites import catalogue
 from ..vocabulary import BadInput, NotMeasured
@@ -111,7 +112,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     @run_after("init")
     def select_cases(self) -> None:
         """All partitions where it can be measured; why others are left out is logged."""
-        selected_tests.LOADED.append(self)
+        LOADING.tests.append(self)
         if self.group in catalogue.GROUPS:
             self.descr = catalogue.GROUPS[self.group].description
         self.valid_prog_environs = [ENVIRONMENT]
@@ -119,7 +120,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         self.tags, self._where = self.tags_of(point), self.places(point)
         self.valid_systems = list(self._where.partitions)
         for left in self._where.left_out:
-            selected_tests.leave_out(self, left)
+            LOADING.leave_out(self, left)
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
@@ -133,17 +134,17 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         index, fixtures = upstream.variant_index(cls, variant_num)
         # Without a group ReFrame says what is wrong, where the instance is made.
         known = variant_num is not None and cls.raw_params and cls.var_space["group"].is_defined()
-        if variant_num is None or not known or selected_tests.is_wanted(cls, variant_num):
+        if variant_num is None or not known or LOADING.is_wanted(cls, variant_num):
             return index, fixtures
         point = cls.param_space[index]
         name = cls.__name__ + "".join(
             f" %{key}={param.format(point[key])}" for key, param in cls.raw_params.items()
         )
         facts = SimpleNamespace(display_name=name, tags=cls.tags_of(point), **point)
-        selected = selected_tests.is_selected(facts)
+        selected = is_selected(facts)
         where = cls.places(point) if selected else None
         if where is None or not where.partitions:
-            selected_tests.pass_over(cls, variant_num, facts, where.left_out if where else ())
+            LOADING.pass_over(cls, variant_num, facts, where.left_out if where else ())
             raise SkipTestError(f"{name} {upstream.NOWHERE}")
         return index, fixtures
 
@@ -153,7 +154,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
         ``--distribute`` ask where nobody catches a skip.
         """
         metaclass: Any = type(cls)
-        with selected_tests.described(cls, variant_num):
+        with LOADING.described(cls, variant_num):
             return metaclass.get_variant_info(cls, variant_num, **options)
 
     @run_after("setup")
@@ -305,7 +306,7 @@ class MeasuredTest(ProvenTest):
             return {}
 
 
-selected_tests.COMMON.append(MeasuredTest)
+LOADING.common.append(MeasuredTest)
 upstream.round_bounds(references.exact)
 
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from ..launchers import registry as launchers
 from ..mpis import registry as mpis
+from ..mpis.model import FORUM_ABI, FORUM_LIBRARY, FORUM_MAJOR
 from ..printable import without_secrets
 from ..stacks.stack import Stack
 from .rank_records import RankEvidence
@@ -168,7 +169,7 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 # ---- one launch ----
 # Nonces alone tell launches apart: wall clocks of nodes may differ. The times of the launch are
-# held against those ranks only that ran under the same kernel as the job's script, whose uptime
+# compared with those ranks only that ran under the same kernel as the job's script, whose uptime
 # both read.
 
 
@@ -232,17 +233,19 @@ def _process(rank: RankEvidence) -> tuple[str, int, int]:
 # ---- library ----
 
 
-def same_library(path: str, expected: str) -> bool:
+def same_library(path: str, expected: str, *beside: str) -> bool:
     """True when two resolved paths are one MPI installation's library.
 
-    Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies, because they cannot hold links, and
-    ``libmpi_abi.so`` is the same MPI behind the standard ABI; all of them sit in one folder.
+    Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies in one folder, because they cannot hold
+    links.
+
+    :param beside: libraries in the same folder that may be mapped with it.
     """
     real = os.path.realpath(expected)
     if path == real:
         return True
     stem, wanted = (os.path.basename(library).split(".so")[0] for library in (path, real))  # noqa: PTH119 (plain text)
-    return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, "libmpi_abi")  # noqa: PTH120
+    return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, *beside)  # noqa: PTH120
 
 
 def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
@@ -252,6 +255,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
     sentences = []
     libraries = mpis.libraries()
+    abis = (FORUM_LIBRARY, *mpis.find(stack.mpi).libraries)
     for rank in ranks:
         version = rank.library_version or ""
         path = rank.library or ""
@@ -263,12 +267,20 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         others = sorted(
             mapped
             for mapped in rank.mapped
-            if _is_mpi(mapped, libraries) and not same_library(mapped, path)
+            # An MPI may have one of its ABIs in a library on top of the other's.
+            if _is_mpi(mapped, libraries) and not same_library(mapped, path, *abis)
         )
         if others:
             sentences.append(
                 f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}."
             )
+    if stack.abi == FORUM_ABI and (
+        without := [rank for rank in ranks if rank.forum_abi != FORUM_MAJOR]
+    ):
+        sentences.append(
+            f"{name_ranks(without)} ran a library whose MPI_Abi_get_version says "
+            f"{without[0].forum_abi}; asked for was {FORUM_MAJOR}, the MPI Forum's ABI."
+        )
     of_modules = f" of {stack.modules_text}" if stack.modules else ""
     asked = (
         f"{mpis.find(stack.mpi).title} {stack.mpi_version}{of_modules} at "

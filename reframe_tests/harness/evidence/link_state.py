@@ -195,7 +195,7 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
             row for state in states for row in _error_rows(state, reader.seconds or 0.0)
         ]
         finding.errors += _tcp_rows(host, there, reader)
-    # What the site describes has been held against that, node by node.
+    # What the site describes has been compared with that, node by node.
     _judge_nodes(finding, rails, {"mtu_bytes"} if mtu is not None else set())
     return finding
 
@@ -303,7 +303,7 @@ def _judge_rail(
     mtu: int | None,
 ) -> None:
     """Hold a rail against what the site says it is, and it must be up. What it does not show is a
-    note; where it shows nothing, as in a container without /sys, nothing is held against it.
+    note; where it shows nothing, as in a container without /sys, nothing is compared with it.
 
     :param mtu: in bytes, as the site describes it.
     """
@@ -346,7 +346,7 @@ def _judge_rail(
     }
     if words := ", ".join(word for word, gone in missing.items() if gone):
         finding.notes.append(
-            f"{words} of {where} could not be read, so it was held against nothing"
+            f"{words} of {where} could not be read, so it was compared with nothing"
         )
 
 

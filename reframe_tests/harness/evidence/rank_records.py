@@ -236,6 +236,8 @@ class RankEvidence:
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
         machine; ``None`` where it is not said.
+    :param forum_abi: major version of the MPI Forum's ABI that the library says it has
+        (``MPI_Abi_get_version``); -1: none.
     :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
         there is no number.
     :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock.
@@ -274,6 +276,7 @@ class RankEvidence:
     world_unknown: str = ""
     boot_id: str | None = None
     announced: tuple[int | None, int | None] = (None, None)
+    forum_abi: int = -1
 
     @property
     def name(self) -> str:
@@ -475,6 +478,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         "library_bytes": library["size_bytes"],
         "library_version": library["version"],
         "mapped": library["mapped"],
+        "forum_abi": library.get("abi", -1),
         "kernel": {key: value for key, value in node.items() if key not in _NOT_KERNEL},
         **{key: node[key] for key in ("interfaces", "ports", "adapters")},
         "node_gpus": None

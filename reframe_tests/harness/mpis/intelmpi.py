@@ -439,6 +439,7 @@ _TUNING = Tuning(
 MPI = Mpi(
     name="intelmpi",
     title="Intel MPI",
+    newest="2021.19",
     abi="mpich",
     launchers=("hydra-intel",),
     banner=Banner(

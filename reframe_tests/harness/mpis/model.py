@@ -102,6 +102,14 @@ class SpackPackage:
 
 #: Binary interfaces of the MPIs of this folder; a site's own MPI may have one of its own.
 ABIS = ("mpich", "openmpi", "pempi")
+#: That of the standard itself (MPI 5.0, chapter 20), which several MPIs have beside their own, the
+#: library that has it, whoever made it, and ``MPI_COMM_WORLD`` there (appendix A).
+FORUM_ABI = "forum"
+FORUM_LIBRARY = "libmpi_abi"
+FORUM_SONAME = "libmpi_abi.so.1"
+FORUM_WORLD = "0x101"
+#: Major version of it, as ``MPI_Abi_get_version`` says.
+FORUM_MAJOR = 1
 #: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
 MPICH_WORLD = "0x44000000"
 #: Symbol that a library has whose ``MPI_COMM_WORLD`` is that: MPICH's ``mpi.h`` has programs use it
@@ -130,6 +138,7 @@ class Mpi:
     :param title: its name in sentences.
     :param abi: binary interface of its libmpi: binaries built for the same one run on it.
     :param launchers: process managers its own ``mpirun`` may be.
+    :param newest: its newest release known here; empty: none is.
     :param rows: how it uses each transport.
     :param gaps: why it has no row for a transport or version.
     :param banner: how it introduces itself; without, an installed one is not recognised.
@@ -176,6 +185,7 @@ class Mpi:
     untested: str = ""
     tuning: Tuning | None = None
     transports: tuple[Transport | str, ...] = ()
+    newest: str = ""
 
     @property
     def own_transports(self) -> dict[str, Transport]:

@@ -82,6 +82,7 @@ TUNING = Tuning(
 MPI = Mpi(
     name="mpich",
     title="MPICH",
+    newest="5.0.2",
     abi="mpich",
     launchers=("hydra",),
     banner=Banner(

@@ -432,6 +432,7 @@ _INFO = ("ompi_info", "--parsable", "--all")
 MPI = Mpi(
     name="openmpi",
     title="Open MPI",
+    newest="5.0.11",
     abi="openmpi",
     launchers=("orterun", "prrte"),
     banner=Banner(

@@ -12,11 +12,18 @@ from .. import records
 from ..machine.gpu import KINDS
 from ..machine.transport import TRANSPORTS, Transport
 from ..vocabulary import BadInput
-from .model import ABIS, MPICH_SYMBOL, MPICH_WORLD, Mpi
+from .model import (
+    ABIS,
+    FORUM_ABI,
+    FORUM_LIBRARY,
+    FORUM_SONAME,
+    FORUM_WORLD,
+    MPICH_SYMBOL,
+    MPICH_WORLD,
+    Mpi,
+)
 from .transport import PLACEHOLDERS, TransportRow
 
-#: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
-STANDARD_LIBRARY = "libmpi_abi"
 #: Name of an MPI, of an ABI and of a transport: a word of file names, metadata and column values.
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 #: First letters of a variable's name.
@@ -58,14 +65,14 @@ def names() -> tuple[str, ...]:
 
 
 def abis() -> tuple[str, ...]:
-    """Binary interfaces of all MPIs, each once."""
-    return _each_once(mpi.abi for mpi in known().values())
+    """Binary interfaces of all MPIs, each once, and the standard's own."""
+    return _each_once((*(mpi.abi for mpi in known().values()), FORUM_ABI))
 
 
 def libraries() -> tuple[str, ...]:
     """Libraries that are an MPI, without what follows ``.so``."""
     return _each_once(
-        (*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY)
+        (*(name for mpi in known().values() for name in mpi.libraries), FORUM_LIBRARY)
     )
 
 
@@ -123,8 +130,13 @@ def abi_of(soname: str) -> str:
             for mpi in known().values()
             if any(re.fullmatch(pattern, soname) for pattern in mpi.sonames)
         ),
-        "",
+        FORUM_ABI if soname == FORUM_SONAME else "",
     )
+
+
+def world_of(name: str, abi: str) -> str:
+    """``MPI_COMM_WORLD`` of an MPI where programs use one of its ABIs."""
+    return FORUM_WORLD if abi == FORUM_ABI else find(name).world
 
 
 def _each_once(words: Iterable[str]) -> tuple[str, ...]:

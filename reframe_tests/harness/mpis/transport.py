@@ -12,9 +12,9 @@ Values are templates. Placeholders, filled from the fabric's rails:
 ``{port}``          the one rail's port
 ``{unit}``          number of the one rail's adapter (``0`` of ``hfi1_0``)
 ``{rails}``         number of rails
-``{tcp_interfaces}`` interfaces on the same link; a variable that needs them is left out where there
-are none ===================
-==========================================================================
+``{tcp_interfaces}`` interfaces on the same link; where there are none, a variable that needs them
+                    is left out
+=================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -87,6 +87,16 @@ class Range:
         return (other.until is None or self.since < other.until) and (
             self.until is None or other.since < self.until
         )
+
+
+def rows_as_of(
+    rows: Iterable[TransportRow], release: Version, versions: Range
+) -> tuple[TransportRow, ...]:
+    """The rows that hold for one release of an MPI, for a fork of it with versions of its own.
+
+    :param versions: of the fork.
+    """
+    return tuple(replace(row, versions=versions) for row in rows if release in row.versions)
 
 
 def no_notes(debug: str) -> tuple[str, ...]:

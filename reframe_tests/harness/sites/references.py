@@ -286,7 +286,7 @@ def find_faults(
     path: str, content: Any, system: Mapping[str, Any] | None = None
 ) -> Iterator[ReferenceFault]:
     """Check a parsed references.yaml: every key names something that is
-    measured, every value can be held against it.
+    measured, every value can be compared with it.
 
     :param system: the system's description (``site.read_system``), to resolve
         partitions, stacks, fabrics and node counts.

@@ -32,7 +32,7 @@ from reframe.core.logging import getlogger
 from reframe.frontend import filters
 
 from .. import command_line, upstream
-from ..printable import clause
+from ..printable import clause, few
 from ..samples import NUM_SELECTED
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput, meant
@@ -60,26 +60,6 @@ LIMIT = "MPIBENCH_LOAD_LIMIT_S"
 LIMIT_S = 900.0
 #: Seconds after which a file that goes on all the same is interrupted again.
 _AGAIN_S = 60.0
-#: Tests of the harness that have been loaded; each adds itself.
-LOADED: list[Any] = []
-#: Each test with a partition (or one's stack) that it is left out on, and why.
-LEFT_OUT: list[tuple[Any, LeftOutPlace]] = []
-#: Classes whose variables a mode, or what measures a night again, sets for any part of the tests.
-COMMON: list[type] = []
-#: Variants of tests that are not selected, or can be measured nowhere, and were therefore not made,
-#: and those made all the same: class and number.
-NOT_MADE: list[tuple[Any, int]] = []
-#: Place and reason of each variant that was not made.
-PASSED_OVER: list[tuple[str, str]] = []
-_WANTED: set[tuple[Any, int]] = set()
-#: Test (or what selectors ask of one that was not made), where it was
-#: left out and why, of those not said yet.
-_UNSAID: list[tuple[Any, str]] = []
-#: Why nothing can be measured, where that was said.
-_SAID: list[str] = []
-#: Number of cases that ReFrame set out to run, of which its own
-#: ``num_cases`` counts those that it ran.
-_SELECTED: list[int] = []
 #: Names that a parameter or variable may have besides those that
 #: are tests of their own on this system.
 _WORDS = {
@@ -110,44 +90,6 @@ _OPTIONS = {
     "-S": "setvar",
     "--param-values-delim": "param_values_delim",
 }
-
-
-def leave_out(test: Any, left: LeftOutPlace) -> None:
-    """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
-    LEFT_OUT.append((test, left))
-    if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
-        _UNSAID.append((test, f"@{left.place}: {left.why}"))
-
-
-def pass_over(test: Any, variant: int, facts: Any, left_out: Iterable[LeftOutPlace]) -> None:
-    """The same of a variant that is not made, because it can be measured nowhere.
-
-    :param facts: its ``display_name``, ``tags`` and parameters.
-    """
-    NOT_MADE.append((test, variant))
-    for place, why, _ in left_out:
-        PASSED_OVER.append((place, why))
-        _UNSAID.append((facts, f"@{place}: {why}"))
-
-
-def say_left_out() -> None:
-    """Say what was left out since of the tests that are asked for: one line
-    a test, fabric and reason, with the first case.
-
-    All as one message: thousands took a third of ``-l``.
-    """
-    cases: dict[tuple[str, str], list[str]] = {}
-    for test, why in _UNSAID:
-        if is_selected(test):
-            kind = re.sub(r" %(?!fabric=)\S+", "", test.display_name)
-            cases.setdefault((kind, why), []).append(test.display_name)
-    _UNSAID.clear()
-    if cases:
-        counted = (
-            (names[0] + f" and {len(names) - 1} more" * (len(names) > 1), why)
-            for (_, why), names in cases.items()
-        )
-        getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
 
 
 def is_selected(facts: Any) -> bool:
@@ -234,51 +176,6 @@ def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
     return ""
 
 
-def is_wanted(test: Any, variant: int) -> bool:
-    """Whether a variant is made also if it can be measured nowhere: the
-    user runs it all the same, or an answer needs it.
-    """
-    return (test, variant) in _WANTED or any(word.startswith(_ANYWHERE) for word in sys.argv[1:])
-
-
-@contextmanager
-def described(test: Any, variant: int) -> Iterator[None]:
-    """While a variant is only described, it need not be measured anywhere."""
-    new = {(test, variant)} - _WANTED
-    _WANTED.update(new)
-    try:
-        yield
-    finally:
-        _WANTED.difference_update(new)
-
-
-def make_the_rest() -> None:
-    """Make the variants that were not: whether an option fits one of them is asked of instances."""
-    _WANTED.update(NOT_MADE)
-    while NOT_MADE:
-        test, variant = NOT_MADE.pop()
-        test(variant_num=variant)
-
-
-def hold(words: Sequence[str]) -> list[str]:
-    """Hold the command line against the tests that were loaded; those that
-    were not made are made where an answer needs them.
-
-    :returns: see :func:`why_none`.
-    :raises BadInput: see :func:`check`.
-    """
-    if not all(any(test.valid_systems for test in chosen) for chosen in _chosen(words, LOADED)):
-        make_the_rest()
-    try:
-        check(words, LOADED)
-    except BadInput:
-        if not NOT_MADE:
-            raise
-        make_the_rest()
-        check(words, LOADED)
-    return why_none(words, LOADED)
-
-
 def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     """The tests of each ``-n`` (without one: of the session) that fit
     the other options of selection as well.
@@ -298,51 +195,162 @@ def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     ]
 
 
-def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
-    """A sentence for each ``-n`` (without one: for the session) whose
-    tests all can be measured nowhere on this system.
+class Loading:
+    """The tests that this process loads, and what it makes of them.
 
-    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since it
-    holds however a case is placed, then the most frequent reasons; more than three are for ``-v``.
+    :param tests: tests of the harness; each adds itself.
+    :param common: classes whose variables a mode, or what measures a night again, sets for any part
+        of the tests.
+    :param left_out: each test with a place that it is left out on.
+    :param not_made: variants that are not selected, or can be measured nowhere, and were therefore
+        not made, and those made all the same: class and number.
+    :param unmade: values of parameters (``ppn=full``) that no test has here, and why.
+    :param passed_over: place and reason of each of them.
+    :param selected: number of cases that ReFrame set out to run, of which its own ``num_cases``
+        counts those that it ran.
     """
-    sentences = []
-    for chosen in _chosen(words, tests):
-        if not chosen or any(test.valid_systems for test in chosen):
-            continue
-        mine = {id(test) for test in chosen}
-        reasons = Counter(left for test, left in LEFT_OUT if id(test) in mine)
-        names = sorted({type(test).__name__ for test in chosen})
-        subject = (
-            f"no case of {' and '.join(names)}"
-            if len(names) <= FEW
-            else f"no case of any of {len(names)} tests"
+
+    def __init__(self) -> None:
+        self.tests: list[Any] = []
+        self.common: list[type] = []
+        self.left_out: list[tuple[Any, LeftOutPlace]] = []
+        self.not_made: list[tuple[Any, int]] = []
+        self.unmade: dict[str, str] = {}
+        self.passed_over: list[tuple[str, str]] = []
+        self.selected = 0
+        #: Variants that are made although they can be measured nowhere.
+        self._wanted: set[tuple[Any, int]] = set()
+        #: Test (or what selectors ask of one that was not made), where it was left out and why, of
+        #: those not said yet.
+        self._unsaid: list[tuple[Any, str]] = []
+        #: Whether it was said why nothing can be measured.
+        self.said_why = False
+
+    def leave_out(self, test: Any, left: LeftOutPlace) -> None:
+        """Say, with ``-v`` and in the log, that a test is not measured somewhere."""
+        self.left_out.append((test, left))
+        if (type(test), test.variant_num) not in self._wanted:  # otherwise it was said before
+            self._unsaid.append((test, f"@{left.place}: {left.why}"))
+
+    def pass_over(
+        self, test: Any, variant: int, facts: Any, left_out: Iterable[LeftOutPlace]
+    ) -> None:
+        """The same of a variant that is not made, because it can be measured nowhere.
+
+        :param facts: its ``display_name``, ``tags`` and parameters.
+        """
+        self.not_made.append((test, variant))
+        for place, why, _ in left_out:
+            self.passed_over.append((place, why))
+            self._unsaid.append((facts, f"@{place}: {why}"))
+
+    def say_left_out(self) -> None:
+        """Say what was left out since of the tests that are asked for: one line
+        a test, fabric and reason, with the first case.
+
+        All as one message: thousands took a third of ``-l``.
+        """
+        cases: dict[tuple[str, str], list[str]] = {}
+        for test, why in self._unsaid:
+            if is_selected(test):
+                kind = re.sub(r" %(?!fabric=)\S+", "", test.display_name)
+                cases.setdefault((kind, why), []).append(test.display_name)
+        self._unsaid.clear()
+        if cases:
+            counted = (
+                (names[0] + f" and {len(names) - 1} more" * (len(names) > 1), why)
+                for (_, why), names in cases.items()
+            )
+            getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
+
+    def is_wanted(self, test: Any, variant: int) -> bool:
+        """Whether a variant is made also if it can be measured nowhere: the
+        user runs it all the same, or an answer needs it.
+        """
+        return (test, variant) in self._wanted or any(
+            word.startswith(_ANYWHERE) for word in sys.argv[1:]
         )
-        ordered = sorted(reasons, key=lambda left: (not left.everywhere, -reasons[left]))
-        said = [f"{left.place}: {left.why}" for left in ordered[:FEW]]
-        why = "; ".join(said) or "no partition of the system has the fabric"
-        sentences.append(
-            f"{subject} can be measured here: {why} ('mpibench doctor' lists the suites that no "
-            "stack has)"
-        )
-    return sentences
+
+    @contextmanager
+    def described(self, test: Any, variant: int) -> Iterator[None]:
+        """While a variant is only described, it need not be measured anywhere."""
+        new = {(test, variant)} - self._wanted
+        self._wanted.update(new)
+        try:
+            yield
+        finally:
+            self._wanted.difference_update(new)
+
+    def make_the_rest(self) -> None:
+        """Make the variants that were not: an option is asked of instances whether it fits."""
+        self._wanted.update(self.not_made)
+        while self.not_made:
+            test, variant = self.not_made.pop()
+            test(variant_num=variant)
+
+    def hold(self, words: Sequence[str]) -> list[str]:
+        """Hold the command line against the tests that were loaded; those that
+        were not made are made where an answer needs them.
+
+        :returns: see :func:`why_none`.
+        :raises BadInput: see :func:`check`.
+        """
+        if not all(
+            any(test.valid_systems for test in chosen) for chosen in _chosen(words, self.tests)
+        ):
+            self.make_the_rest()
+        try:
+            check(words, self.tests)
+        except BadInput:
+            if not self.not_made:
+                raise
+            self.make_the_rest()
+            check(words, self.tests)
+        return self.why_none(words)
+
+    def why_none(self, words: Sequence[str]) -> list[str]:
+        """A sentence for each ``-n`` (without one: for the session) whose
+        tests all can be measured nowhere on this system.
+
+        ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since
+        it holds however a case is placed, then the most frequent reasons; more than three are for
+        ``-v``.
+        """
+        sentences = []
+        for chosen in _chosen(words, self.tests):
+            if not chosen or any(test.valid_systems for test in chosen):
+                continue
+            mine = {id(test) for test in chosen}
+            reasons = Counter(left for test, left in self.left_out if id(test) in mine)
+            names = sorted({type(test).__name__ for test in chosen})
+            subject = (
+                f"no case of {' and '.join(names)}"
+                if len(names) <= FEW
+                else f"no case of any of {len(names)} tests"
+            )
+            ordered = sorted(reasons, key=lambda left: (not left.everywhere, -reasons[left]))
+            said = [f"{left.place}: {left.why}" for left in ordered[:FEW]]
+            why = "; ".join(said) or "no partition of the system has the fabric"
+            sentences.append(f"{subject} can be measured here: {why}")
+        return sentences
+
+    def say_passed_over(self) -> str:
+        """The most frequent of them, each with the first place it holds at, as
+        the end of a sentence; empty where there are none.
+        """
+        places: dict[str, dict[str, None]] = {}
+        for place, reason in self.passed_over:
+            places.setdefault(clause(reason), {})[place] = None
+        frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
+        return "; ".join(f"{reason} ({few([*places[reason]], 1)})" for reason in frequent)
+
+    def why_empty(self) -> str:
+        """Why no case is left, as a part of a sentence; empty where nothing says so."""
+        return emptied_by(sys.argv[1:], self.tests) or self.say_passed_over()
 
 
-def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
-    """The most frequent of them, each with the first place it holds at, as
-    the end of a sentence; empty where there are none.
-
-    :param reasons: of :data:`PASSED_OVER`.
-    """
-    places: dict[str, dict[str, None]] = {}
-    for place, reason in reasons:
-        places.setdefault(clause(reason), {})[place] = None
-    frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
-    others = {reason: len(places[reason]) - 1 for reason in frequent}
-    return "; ".join(
-        f"{reason} "
-        f"({next(iter(places[reason]))}{f' and {others[reason]} more' if others[reason] else ''})"
-        for reason in frequent
-    )
+#: That of this process: each test adds itself when it is made.
+LOADING = Loading()
 
 
 def check(words: Sequence[str], tests: Sequence[Any]) -> None:
@@ -357,6 +365,13 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
         # frontend/filters.py
         how = ", and a name is a regular expression for any part of such a line without its blanks"
         names = {type(test).__name__ for test in tests}
+        of = text.partition("%")[0]
+        if of in names and of != text and not _fit(filters.have_any_name([text]), tests):
+            why = [
+                f"{value}: {reason}" for value, reason in LOADING.unmade.items() if value in text
+            ]
+            listed = f"'-l -v -n {of}' lists what {of} has here, and what was left out and why"
+            raise BadInput("unknown-name", f"-n {text} fits no case: {'; '.join([*why, listed])}.")
         _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", names, how)
     for text in known["tag"]:
         _require(
@@ -448,6 +463,10 @@ def _no_test(option: str, name: str, kinds: Iterable[Any]) -> BadInput:
     )
 
 
+def _fit(fits: Callable[[Any], object], tests: Iterable[Any]) -> bool:
+    return any(_asks(fits, test) for test in tests)
+
+
 def _require(
     fits: Callable[[Any], object],
     tests: Iterable[Any],
@@ -456,7 +475,7 @@ def _require(
     names: Iterable[str],
     how: str = "",
 ) -> None:
-    if not any(fits(SimpleNamespace(check=test)) for test in tests):
+    if not _fit(fits, tests):
         raise BadInput(
             "unknown-name",
             f"{option} fits no test: {there} {', '.join(sorted(names))}; '{command_line.REFRAME} "
@@ -607,7 +626,7 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                     "correct it"
                 )
                 raise (CommandLineError(message) if given else error) from None
-        say_left_out()
+        LOADING.say_left_out()
         reasons = [
             text.splitlines()[0].partition(" (rerun with")[0].rstrip(".: ") for text in left_out
         ]
@@ -619,20 +638,21 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                 f"{'; '.join(reasons)}; correct it, or take the file away."
             )
         try:
-            if LOADED or NOT_MADE:  # somebody else's tests alone need not have what a mode sets
-                check_settings(
-                    sys.argv[1:], {*COMMON, *map(type, tests), *(kind for kind, _ in NOT_MADE)}
-                )
-            planned_cases.narrow(LOADED, rt.runtime().system.name)
+            # somebody else's tests alone need not have what a mode sets
+            if LOADING.tests or LOADING.not_made:
+                kinds = {kind for kind, _ in LOADING.not_made}
+                check_settings(sys.argv[1:], {*LOADING.common, *map(type, tests), *kinds})
+            planned_cases.narrow(LOADING.tests, rt.runtime().system.name)
             # Beside tests of somebody else's ours are no measure of an option.
-            known = {id(test) for test in LOADED}
-            sentences = hold(sys.argv[1:]) if all(id(test) in known for test in tests) else []
+            known = {id(test) for test in LOADING.tests}
+            ours = all(id(test) in known for test in tests)
+            sentences = LOADING.hold(sys.argv[1:]) if ours else []
         except BadInput as error:
             raise CommandLineError(str(error)) from None
         for sentence in sentences:
             getlogger().warning(sentence)
-        _SAID.extend(sentences)
-        PASSED_OVER.clear()
+        LOADING.said_why = bool(sentences)
+        LOADING.passed_over.clear()
         return tests
 
     return load_whole
@@ -642,11 +662,11 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
     """List tests, and say why there are none."""
 
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
-        say_left_out()
+        LOADING.say_left_out()
         # Those that -P asked for were made after all tests had been loaded.
-        why = "" if testcases else emptied_by(sys.argv[1:], LOADED) or say_passed_over(PASSED_OVER)
+        why = "" if testcases else LOADING.why_empty()
         list_checks(testcases, *words, **named)
-        if not testcases and not _SAID:
+        if not testcases and not LOADING.said_why:
             getlogger().warning(
                 f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) "
                 "is options, too, such as '-t production': leave one out, "
@@ -662,16 +682,16 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
     """
 
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
-        say_left_out()
+        LOADING.say_left_out()
         if not testcases:
-            why = emptied_by(sys.argv[1:], LOADED) or say_passed_over(PASSED_OVER)
+            why = LOADING.why_empty()
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a "
                 f"stack that can run it here: {f'{why}; ' if why else ''}'{command_line.REFRAME} "
                 "-l' with the same options lists what does, with -v also what is left out and "
                 "why."
             )
-        _SELECTED[:] = [len(testcases)]
+        LOADING.selected = len(testcases)
         ended: RunSessionTimeout | None = None
         try:
             runall(runner, testcases, *words, **named)
@@ -712,7 +732,7 @@ def keep(store: Callable[..., Any]) -> Callable[..., Any]:
 
     def keep_or_fail(report: Any, *words: Any, **named: Any) -> Any:
         try:
-            report.update_session_info({NUM_SELECTED: sum(_SELECTED)})
+            report.update_session_info({NUM_SELECTED: LOADING.selected})
             return store(report, *words, **named)
         except Exception as error:
             getlogger().error(

@@ -258,7 +258,7 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     of_host = (fabric for fabric in fabrics_of(extras).values() if not fabric.memory.on_gpu)
     if between := [fabric.name for fabric in of_host if mpis.transport(fabric.transport).gpus_only]:
         raise SiteError(
-            "file-missing",
+            "system-description",
             f'{where}: fabric {between[0]} is between GPUs; give it "memory": ["device"].',
         )
     kind = gpu.KINDS[row["kind"]] if gpus else None
@@ -267,13 +267,13 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     theirs = sum(device.get("num_devices", counted) for device in stated)
     if stated and kind and theirs != counted:
         raise SiteError(
-            "not-comparable",
+            "system-description",
             f"{where}: 'devices' has {theirs} GPUs a node, extras.gpus {counted}; correct one.",
         )
     for architecture in (device["arch"] for device in stated if "arch" in device):
         if kind and not architecture.startswith(kind.architecture):
             raise SiteError(
-                "not-comparable",
+                "system-description",
                 f"{where}: 'devices' has architecture {architecture}, extras.gpus {kind.title}; "
                 "correct one.",
             )

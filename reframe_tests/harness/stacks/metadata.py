@@ -22,6 +22,7 @@ import msgspec
 
 from .. import optional_file
 from .. import schema as schemas
+from ..mpis.model import FORUM_ABI
 from ..records import EXTENSIONS
 from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
@@ -247,6 +248,8 @@ def remedy_of(origin: str, source: Path | str) -> str:
 
 
 def _builder(stack: Stack) -> str:
+    if stack.abi == FORUM_ABI:
+        return "'mpibench stacks abi'"
     return remedy_of(stack.origin, stack.source)
 
 

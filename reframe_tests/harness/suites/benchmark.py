@@ -52,7 +52,7 @@ MOST_RANKS: Mapping[str, int] = {"one": 1, "pair": 2, "only_pair": 2}
 #: node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE = "every message"
 NOTHING_SURE = "nothing sure"
-#: Why nothing of a benchmark is held against the counters of a
+#: Why nothing of a benchmark is compared with the counters of a
 #: fabric, in the words of each case's evidence.
 NO_DATA = "moves no data by design"
 
@@ -96,7 +96,7 @@ class Benchmark:
     :param since: first version of the suite that has it.
     :param until: first version of the suite in which it can no
         longer be proven; empty: there is none.
-    :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate.
+    :param line_rate_from_bytes: smallest message whose bandwidth is compared with the line rate.
         Below, a token bucket or a buffer may exceed it for a moment; and one message at a time
         still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power
@@ -217,7 +217,7 @@ class Benchmark:
         return f"nodes={nodes}" if self.ranks == BY_NODES else ""
 
     def links(self, ranks: int, nodes: int) -> float:
-        """Links whose line rates its bandwidth is held against: one for each
+        """Links whose line rates its bandwidth is compared with: one for each
         pair, of nodes or of one's GPUs, in its sum.
         """
         if self.per_rank and nodes > 1:

@@ -10,7 +10,7 @@ ranks do by themselves (``Star...``, ``Single...``) moves no data by design.
 all other lines as HPCC's example has them.
 
 Without the file hpcc says a line on standard error, takes defaults and measures something else with
-exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): so the output is held against the
+exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): the output is compared with the
 size asked for.
 
 ``hpccoutf.txt``: every section is there, every check passed, and the numbers of the summary.

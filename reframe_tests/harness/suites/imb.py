@@ -324,7 +324,7 @@ ROWS: tuple[Benchmark, ...] = (
 
 # How groups are run.
 
-# Up to the size from which a pair is held against the line rate, at every level.
+# Up to the size from which a pair is compared with the line rate, at every level.
 _PAIR = at_levels(
     SizeRange((18, 22), 200, 8), SizeRange((0, 22), 1000, 40), SizeRange((0, 22), 2000, 80)
 )

@@ -177,7 +177,7 @@ class Facts(NamedTuple):
 
     :param notes: sentences for the evidence, without a full stop.
     :param hosts: ranks to the hosts they were on, by their names without a
-        domain; held against the ranks' own records.
+        domain; compared with the ranks' own records.
     :param platform: of GPUs, in small letters; empty where it says none.
     """
 

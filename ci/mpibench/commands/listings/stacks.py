@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -21,11 +22,19 @@ from ...stacks.spack import lock as stack_lock
 from ...stacks.spack.lock import Verified
 
 
+def newer(stack: Stack) -> str:
+    """The newest release of its MPI that is known here, where that is newer; else empty."""
+    newest = mpis.find(stack.mpi).newest
+    numbers = tuple(map(int, filter(None, newest.split("."))))
+    return newest if numbers > stack.version_tuple else ""
+
+
 def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     device = f", device {stack.device}" if stack.device else ""
+    behind = f" (behind {newer(stack)})" if newer(stack) else ""
     yield (
         "MPI",
-        f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher "
+        f"{stack.mpi} {stack.mpi_version}{behind}{device}, {stack.abi} ABI, launcher "
         f"{stack.launcher_family}",
     )
     yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
@@ -38,7 +47,8 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     yield "prefix", stack.prefix
     yield "library", compilation.describe(stack.build.get("compiled", {}))
     for name, suite in sorted(stack.suites.items()):
-        yield name, f"{suite['version']}, {suite['built_with']}"
+        digest = f", digest {suite['digest'][:12]}" if "digest" in suite else ""
+        yield name, f"{suite['version']}, {suite['built_with']}{digest}"
     yield (
         "runs",
         ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun")
@@ -84,6 +94,7 @@ def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
         "stacks": [
             {
                 **{name: getattr(stack, name) for name in fields},
+                "newer": newer(stack),
                 "modules": [module.name for module in stack.modules],
                 "suites": {name: dict(suite) for name, suite in stack.suites.items()},
                 "compiled": dict(stack.build.get("compiled", {})),

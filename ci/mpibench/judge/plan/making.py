@@ -325,7 +325,7 @@ def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
         )
     if not repeats.isdecimal() or not int(repeats):
         raise BadInput(
-            "bad-option", f"-S repeats={repeats} is no number of repeats: give 1 or more."
+            "bad-option", f"-S repeats={repeats} is not a number of repeats: give 1 or more."
         )
     return level, int(repeats)
 
@@ -350,7 +350,7 @@ class Budget:
         if not found or not float(found["number"]):
             raise BadInput(
                 "bad-option",
-                f"a budget of {text!r} is none: write minutes (30m), hours (1.5h) or node-hours "
+                f"{text!r} is not a budget: write minutes (30m), hours (1.5h) or node-hours "
                 "(20nodeh), above 0.",
             )
         unit, times = _UNITS[found["unit"]]

@@ -468,13 +468,12 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
     """
     if not store.sessions_of(system):
         return PastNights()
-    table = store.cases(system)
-    sessions = selectors.sessions_table(table)
+    sessions = store.sessions(system)
     labelled = [session for session, run in selectors.runs_of(sessions).items() if run == label]
     mine = sessions.filter(pl.col("session").is_in(labelled), pl.col("started").dt.date() < before)
     days = sorted(set(mine["started"].dt.date()), reverse=True)[:NIGHTS_LOOKED_AT]
     wanted = mine.filter(pl.col("started").dt.date().is_in(days))["session"].to_list()
-    frame = table.filter(pl.col("session").is_in(wanted)).collect()
+    frame = store.cases_of(system, wanted)
     proven = eligibility.split_cases(frame).proven["case"]
     rows = (
         frame.filter(_OWN, _SAYS)
@@ -537,7 +536,7 @@ class _Try(NamedTuple):
         level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what
         was right all that were looked at.
-    :param judged: it was held against the nights before.
+    :param judged: it was compared with the nights before.
     """
 
     started: datetime
@@ -565,7 +564,9 @@ class _Try(NamedTuple):
         if owed.state == MISSED and not owed.metrics <= self.metrics:
             return f"without {', '.join(sorted(owed.metrics - self.metrics)[:FEW])}"
         return (
-            "not held against the nights before" if owed.state == SLOWER and not self.judged else ""
+            "not compared with the nights before"
+            if owed.state == SLOWER and not self.judged
+            else ""
         )
 
 
@@ -581,10 +582,10 @@ def find_owed(
     where it was proven before. Of what an interruption kept from running nothing is known. A fault
     of some nodes is none of others, and a shorter measurement does not see it: what was not right
     is owed until it is right on the same nodes, under the same condition, with all references that
-    were missed, and held against the nights before where it was slower than these.
+    were missed, and compared with the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
-    :param tonight: the session among them that is about to be held against the nights before.
+    :param tonight: the session among them that is about to be compared with the nights before.
     """
     own = cases.filter(_OWN).drop_nulls(list(CASE))
     rows = own.filter(_SAYS)
@@ -690,7 +691,7 @@ def _read_try(
     """What became of a case.
 
     :param slower: cases of its session that were slower than the nights
-        before; ``None``: it was not held against them.
+        before; ``None``: it was not compared with them.
     """
     gates = row["gates"] or ()
     missed = [gate["metric"] for gate in gates if gate["outcome"] not in (PASS, NO_REFERENCE)]

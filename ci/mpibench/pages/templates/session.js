@@ -24,6 +24,7 @@ function sizeText(size) {
   return `${size} B`;
 }
 const withUnit = (value, unit) => (unit ? `${number(value)} ${unit}` : number(value));
+const betterText = ({ direction }) => (direction === "none" ? "" : `${direction} is better`);
 const titled = ({ title, unit }) => (unit ? `${title} (${unit})` : title);
 const valueText = (name, value) => dimensions[name].texts[dimensions[name].values.indexOf(value)] ?? String(value);
 const conditionText = (condition, of = names) => of.map((name) => `${dimensions[name].label.toLowerCase()} ${valueText(name, condition[name])}`);
@@ -39,17 +40,15 @@ function spread(values) {
 const pointsOf = (row) => new Map(row.x.map((size, at) => [size, { ...spread(row.y[at]), at }]).filter(([, point]) => point.count));
 const stackName = (stack) => el("span", { class: `stack s${stack % index.symbols.length}` }, stacks[stack]);
 
-/** Run the embedded plotly.js when the first drawing is needed, so that the page itself is there at once. */
-const nonce = document.currentScript.nonce;
-function plotly() {
-  if (!window.Plotly) document.head.append(Object.assign(document.createElement("script"), { nonce, textContent: $("plotly").textContent }));
-  return window.Plotly;
-}
 // What is drawn when it comes into view, and drawn again for another theme or paper.
 const lazy = new Map();
 const seen = new IntersectionObserver((entries) => { for (const { isIntersecting, target } of entries) if (isIntersecting) show(target); }, { rootMargin: "300px 0px" });
 function later(node, draw) { lazy.set(node, draw); seen.observe(node); return node; }
-function show(node) { seen.unobserve(node); lazy.get(node)(); node.dataset.drawn = "yes"; }
+function show(node) {
+  seen.unobserve(node);
+  const draw = () => { if (lazy.has(node)) { lazy.get(node)(); node.dataset.drawn = "yes"; } };
+  if (window.Plotly) draw(); else plotly.then(draw);
+}
 function forget(node) { seen.unobserve(node); lazy.delete(node); }
 function redraw(all) { for (const node of lazy.keys()) if (all || node.dataset.drawn) show(node); }
 
@@ -166,7 +165,7 @@ function drawCurves(figure) {
     xaxis: sizes.length ? sizeAxis(sizes, zero) : { type: "category", title: { text: "stack", standoff: 6 }, range: [-0.6, measured.length - 0.4] },
     yaxis: { type: log ? "log" : "linear", zeroline: false, title: { text: base ? `ratio to ${baseName()}` : titled(quantity), standoff: 4 }, tickformat: "~g", nticks: 6, ...range,
       ...(log ? { dtick: decades(range.range) } : base ? {} : { rangemode: "tozero" }) } };
-  plotly().newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, showTips: false, responsive: !printing });
+  Plotly.newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, showTips: false, responsive: !printing });
   plot.on("plotly_click", ({ points: [{ customdata }] }) => { if (customdata) openPoint(measure, ...customdata); });
 }
 const ENDS = { failed: "✕ failed", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
@@ -202,7 +201,7 @@ function showCharts() {
   for (const figure of $("charts").children) { forget(figure); if (window.Plotly) Plotly.purge(figure.querySelector(".plot")); }
   $("charts").replaceChildren(...facets().map((facet) => {
     const control = (text, click) => { const button = el("button", { type: "button", class: "plain", on: { click: () => click(button) } }, text); return button; };
-    const plot = el("div", { class: "plot" }), figure = el("figure", {}, el("figcaption", {}, el("b", {}, facet.title),
+    const plot = el("div", { class: "plot" }), figure = el("figure", {}, el("figcaption", {}, el("b", {}, facet.title, " ", el("small", {}, betterText(quantities[quantityOf(facet.measure)]))),
       control("values", (button) => toggleTable(figure, button)),
       control("larger", (button) => { button.textContent = figure.classList.toggle("wide") ? "smaller" : "larger"; if (plot.data) Plotly.Plots.resize(plot); })), plot, el("p", { class: "absent" }));
     return later(Object.assign(figure, { facet }), () => drawCurves(figure));
@@ -269,7 +268,7 @@ function showMaps() {
       const data = [{ type: "heatmap", x: pinning.texts, y: ppn.texts, z: of("z"), zmin: 0, zmax: 1, colorscale: [[0, "rgba(0,0,0,0)"], [1, strong]], showscale: false, xgap: 1, ygap: 1, customdata: of("hover"), hovertemplate: "%{customdata}<extra></extra>" }];
       const annotations = table.flatMap((row, down) => row.map(({ text }, across) => ({ x: across, y: down, text, showarrow: false, font: { size: printing ? 9 : 12 } })));
       const layout = { margin: { l: 50, r: 8, t: 28, b: 8 }, annotations, dragmode: false, xaxis: { ...axis, side: "top" }, yaxis: { ...axis, autorange: "reversed", title: { text: "ppn" } }, ...(printing ? { width: 300 } : {}) };
-      plotly().newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, responsive: !printing });
+      Plotly.newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, responsive: !printing });
       plot.onclick = ({ clientX, clientY }) => { // a cell without a number, too, leads to its case
         const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect(), at = (place, axis) => Math.round(axis.p2l(place - axis._offset));
         table[at(clientY - box.top, yaxis)]?.[at(clientX - box.left, xaxis)]?.open();
@@ -277,6 +276,7 @@ function showMaps() {
       plot.cells = table;
     });
   }));
+  $("heat-better").textContent = betterText(quantity);
   $("heat-condition").textContent = `${[measure.label, titled(quantity), sizeText(heat.size), ...conditionText(heat, FIXED)].join(", ")}.`;
   const change = (what) => (value) => { heat[what] = value; showMaps(); };
   fill($("heat-controls"), [
@@ -325,7 +325,7 @@ window.addEventListener("hashchange", followHash);
 
 for (const node of document.querySelectorAll("[data-figure]")) {
   const figure = JSON.parse(node.dataset.figure), margin = { l: 60, r: 12, t: figure.layout.title ? 40 : 12, b: 44 };
-  later(node, () => plotly().react(node, ...themed({ ...figure, layout: { margin, ...figure.layout } }), { ...OPTIONS, displayModeBar: false }));
+  later(node, () => Plotly.react(node, ...themed({ ...figure, layout: { margin, ...figure.layout } }), { ...OPTIONS, displayModeBar: false }));
 }
 if (measures.length) { showControls(); showCharts(); showMaps(); }
 else for (const id of ["charts", "maps"]) $(id).replaceChildren(el("p", {}, "Nothing was measured."));

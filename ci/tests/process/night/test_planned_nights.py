@@ -26,7 +26,7 @@ KNOWN = (
         f'{GROUP}    level = variable(str, value="nightly")\n    repeats = variable(int, '
         "value=1)\n",
     ),
-    (TAKEN, f"{TAKEN}        selected_tests.LOADED.append(self)\n"),
+    (TAKEN, f"{TAKEN}        selected_tests.LOADING.tests.append(self)\n"),
     (
         '        self.tags = {"production"}\n',
         '        self.tags = {"production", *self.plan.get("tags", ())}\n',
@@ -88,7 +88,7 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject)
     taken = '        self.valid_prog_environs = [self.plan["stack"]]\n'
     lost = (
         "        if 'MPIBENCH_PLAN' in os.environ and self.plan['tags']:\n"
-        "            selected_tests.LOADED.pop()\n"
+        "            selected_tests.LOADING.tests.pop()\n"
         "            self.valid_systems = []\n"
     )
     change(project, (taken, taken + lost))
@@ -101,6 +101,6 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject)
 
 def test_what_ran_and_was_not_planned_makes_the_night_red(project: NightProject) -> None:
     """A test that the harness does not know cannot be left out."""
-    change(project, ("        selected_tests.LOADED.append(self)\n", ""))
+    change(project, ("        selected_tests.LOADING.tests.append(self)\n", ""))
     status, said = project.run(BUDGET="5m")
     assert status == 1 and "7 cases ran that were not planned (" in said, said

@@ -96,7 +96,7 @@ def test_stacks_that_are_built_otherwise_are_named(
     commit(project, **{name: (project / name).read_text() + "\n"})
     found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
     assert found.stacks == stacks
-    assert "1 stacks are built otherwise" in found.markdown()
+    assert "1 stacks are built differently" in found.markdown()
 
 
 def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Path) -> None:

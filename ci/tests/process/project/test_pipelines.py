@@ -69,11 +69,16 @@ def night(tmp_path: Path, root: Path):
             (".venv/bin/activate", f"PATH={tmp_path}/bin:$PATH"),
             ("bin/mpibench", f"echo FAIL or PASS: $*\nexit {judged}"),
             ("bin/mail", f'(echo "$@"; cat) >>{tmp_path}/mails'),
+            (".venv/bin/mpibench", f'echo "$@" >>{tmp_path}/chat; exit 1'),
         ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
             (tmp_path / name).chmod(0o755)
-        settings = {"MAILTO": mail_to, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+        settings = {
+            "MAILTO": mail_to,
+            "MPIBENCH_CHAT": mail_to,
+            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        }
         return subprocess.run(
             [script], capture_output=True, text=True, timeout=60, env={**os.environ, **settings}
         )
@@ -108,6 +113,8 @@ def test_a_night_fails_if_measuring_or_the_gate_does(
     mails = tmp_path / "mails"
     assert mails.exists() == (subject is not None)
     assert subject is None or mails.read_text().startswith(f"-s mpibench: {subject}")
+    told = (tmp_path / "chat").read_text() if subject else ""
+    assert subject is None or told.startswith(f"notify mpibench: {subject}")
     is_judged = expected == 0 or ("stored" not in str(subject) and "nothing to" not in str(subject))
     assert (SAID in done.stdout) == is_judged
     kept = {path.name: path for path in (tmp_path / "results" / "nights").glob("*/*")}

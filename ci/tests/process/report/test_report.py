@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import webbrowser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
+from mpibench import cli
 from mpibench.pages import job_files
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
@@ -154,6 +156,31 @@ def test_a_report_is_whole_or_not_there(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("found", [True, False, None])
+def test_a_report_is_opened_where_there_is_a_browser(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    found: bool | None,
+) -> None:
+    """``None``: there is none that Python knows. The report is written all the same."""
+    opened: list[str] = []
+
+    def open_page(url: str) -> bool:
+        opened.append(url)
+        if found is None:
+            raise webbrowser.Error("could not locate runnable browser")
+        return found
+
+    monkeypatch.setattr(webbrowser, "open", open_page)
+    out = tmp_path / "report.html"
+    given = ["--db", str(folder / "results.db"), "--dataset", str(tmp_path / "dataset")]
+    assert cli.main(["report", *given, "--out", str(out), "--open"]) == 0
+    assert opened == [out.as_uri()] and out.is_file()
+    assert bool(capsys.readouterr().err) == (not found)
+
+
 @settings(max_examples=100)
 @given(document=damaged_reports())
 def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
@@ -170,5 +197,5 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
 
 def _render_bare(session: sessions.Session) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_templates, "plotly_source", str)
+        patch.setattr(page_templates, "plotly_script", lambda: ("plotly.js", ""))
         return report.render(report.View(session, Path()))

@@ -20,7 +20,7 @@ LONG_S = 60
 
 class Runner:
     """The script on a folder of its own; the stand-in of
-    ``squeue`` names a step that was left behind.
+    ``squeue`` names a step that was there before, and then one that was left behind.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,13 +30,21 @@ class Runner:
         programs.mkdir()
         self.state = folder / "state"
         self.state.write_text("RUNNING\n")
-        squeue = f"case \"$*\" in *%T*) cat '{self.state}' ;; *) printf '7.batch\\n7.3\\n' ;; esac"
+        (folder / "left").touch()
+        steps = f"printf '7.batch\\n7.2\\n'; cat '{folder}/left'; echo 7.3 >'{folder}/left'"
+        squeue = f"case \"$*\" in *%T*) cat '{self.state}' ;; *) {steps} ;; esac"
         for name, text in (("squeue", squeue), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, lasts_s: int = LONG_S, idle_s: int = LONG_S, silent_s: int = LONG_S) -> None:
+    def start(
+        self,
+        lasts_s: int = LONG_S,
+        idle_s: int = LONG_S,
+        silent_s: int = LONG_S,
+        own_nodes: str = "",
+    ) -> None:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         words = [
             "bash",
@@ -47,7 +55,13 @@ class Runner:
             str(silent_s),
         ]
         self.process = subprocess.Popen(
-            words, env={**os.environ, "PATH": path, "SLURM_JOB_ID": "7"}
+            words,
+            env={
+                **os.environ,
+                "PATH": path,
+                "SLURM_JOB_ID": "7",
+                "MPIBENCH_OWN_NODES": own_nodes,
+            },
         )
 
     def end(self) -> int:
@@ -72,14 +86,16 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
         made.process.wait()
 
 
+@pytest.mark.parametrize(("own_nodes", "ended"), [("", ["7.2", "7.3"]), ("n1", ["7.3"])])
 def test_cases_run_in_their_order_each_with_its_own_exit_status(
-    runner: Runner, tmp_path: Path
+    runner: Runner, tmp_path: Path, own_nodes: str, ended: list[str]
 ) -> None:
     said = tmp_path / "said"
     for number, status in ((2, 0), (1, 3), (3, 0)):
         assert runner.spool.put(number, f"echo {number} >>'{said}'; exit {status}\n", 0)
     runner.spool.close()
-    runner.start()
+    (tmp_path / "left").write_text("" if own_nodes else "7.3\n")
+    runner.start(own_nodes=own_nodes)
     assert runner.end() == 0
     assert said.read_text().split() == ["1", "2", "3"]
     ends = [runner.spool.read_end(number) for number in (1, 2, 3)]
@@ -89,8 +105,9 @@ def test_cases_run_in_their_order_each_with_its_own_exit_status(
         (0, False),
     ]
     assert runner.spool.has_ended()
-    # What a case left on the nodes is ended, and never the step that runs the cases themselves.
-    assert (tmp_path / "scancel").read_text().split() == ["7.3"] * 3
+    # What a case left on the nodes is ended, and never the step that runs the cases themselves,
+    # nor what the user began in the job.
+    assert (tmp_path / "scancel").read_text().split() == ended * 3
 
 
 def test_a_case_over_its_time_is_ended_and_the_next_one_runs(
@@ -178,3 +195,21 @@ def test_it_starts_nothing_that_its_end_would_cut_off(runner: Runner) -> None:
     runner.start(lasts_s=3)
     assert runner.end() == 0
     assert runner.spool.read_end(1) and not runner.spool.was_started(2)
+
+
+def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner: Runner, tmp_path: Path) -> None:
+    """There it outlives the job, of which Slurm then says nothing."""
+    said = tmp_path / "said"
+    runner.state.write_text("")
+    runner.spool.put(1, f"echo 1 >>'{said}'\n", 0)
+    runner.start()
+    assert runner.end() == 0
+    assert not said.exists() and runner.spool.has_ended()
+
+
+def test_in_a_users_job_of_whose_steps_slurm_says_nothing_no_case_is_begun(runner: Runner) -> None:
+    (runner.folder / "bin" / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    runner.spool.put(1, "exit 0\n", 0)
+    runner.start(own_nodes="n1")
+    assert runner.end() != 0
+    assert not runner.spool.was_started(1)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import synthetic_stack as synthetic
-from mpibench.stacks import suite_builds, system
+from mpibench.stacks import forum_abi, suite_builds, system
 from programs import wait_for
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -185,6 +185,135 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
 
 #: A configure that starts a process which writes down its number and would go on for long.
 SLOW = "#!/bin/sh\nsleep 600 & echo $! >{0}/started; wait"
+
+
+# ---- programs of the MPI Forum's ABI ----
+
+#: What a library says its ABI is, in C.
+SAYS = "int MPI_Abi_get_version(int *major, int *minor) {{ *minor = 0; *major = {}; return 0; }}"
+
+
+def make_abi(prefix: Path, answer: str, says: str = SAYS.format(1)) -> Path:
+    return synthetic.make_library(prefix / "lib/libmpi_abi.so.1", answer, "libmpi_abi.so.1", says)
+
+
+class TwoMpis:
+    """An MPICH and an Open MPI with the ABI, of which one brings compilers, and one tarball."""
+
+    def __init__(self, folder: Path, tarball: Callable[..., Path]) -> None:
+        self.root = folder / "project"
+        self.said: list[str] = []
+        self.mpich = folder / "mpich"
+        self.ompi = folder / "mpi"
+        synthetic.make_mpich(self.mpich)
+        for prefix, answer in (
+            (self.mpich, synthetic.MPICH_SOURCE),
+            (self.ompi, synthetic.OPEN_MPI),
+        ):
+            make_abi(prefix, answer)
+            system.add(str(prefix / "bin/mpirun"), root=self.root, say=self.said.append)
+        lib = self.mpich / "lib"
+        words = f"-Wl,-rpath -Wl,{lib} -Wl,--enable-new-dtags -L{lib} -l:libmpi_abi.so.1"
+        for name in ("mpicc_abi", "mpicxx_abi"):
+            wrapper = self.mpich / "bin" / name
+            wrapper.write_text(f"#!/bin/sh\necho cc {words}\n")
+            wrapper.chmod(0o755)
+        self.tarball = tarball(configure=CONFIGURE.replace("-L@LIB@ -l:libmpi.so.40", ""))
+
+    def add(self, *names: str, **more: object) -> list[Stack]:
+        words = {"builds": [f"osu={self.tarball}"], **more}
+        return forum_abi.add(names, root=self.root, say=self.said.append, **words)  # type: ignore[arg-type]
+
+    def problems(self) -> str:
+        return "\n".join(metadata.discover(self.root, {})[1])
+
+
+@pytest.fixture
+def two(tmp_path: Path, tarball, monkeypatch: pytest.MonkeyPatch) -> TwoMpis:
+    monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
+    return TwoMpis(tmp_path, tarball)
+
+
+def test_every_mpi_with_the_forums_abi_runs_the_same_files(two: TwoMpis) -> None:
+    first, second = two.add()
+    assert {first.name, second.name} == {"mpich-system-abi", "openmpi-system-abi"}
+    assert first.binaries == second.binaries and first.abi == second.abi == "forum"
+    assert first.suites["osu"]["digest"] == second.suites["osu"]["digest"]
+    assert {first.library, second.library} == {
+        f"{prefix}/lib/libmpi_abi.so.1" for prefix in (two.mpich, two.ompi)
+    }
+    (program,) = map(Path, first.binaries.values())
+    assert first.files[str(program)] == second.files[str(program)]
+    assert str(two.mpich / "lib").encode() not in program.read_bytes()  # no RUNPATH
+    made = program.stat()
+    assert {stack.name for stack in two.add("openmpi-system")} == {"openmpi-system-abi"}
+    assert program.stat().st_mtime_ns == made.st_mtime_ns  # not built again
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        ({}, "there is no libmpi_abi.so.1 beside"),
+        ({"says": SAYS.format(-1)}, "MPI_Abi_get_version says -1"),  # its own, under that name
+        ({"says": ""}, "does not say its ABI"),
+        ({"answer": synthetic.MPICH_SOURCE}, "is another MPI than"),
+    ],
+)
+def test_an_mpi_without_the_forums_abi_is_refused(
+    two: TwoMpis, library: dict[str, str], said: str
+) -> None:
+    (two.ompi / "lib/libmpi_abi.so.1").unlink()
+    if library:
+        make_abi(two.ompi, **{"answer": synthetic.OPEN_MPI, **library})
+    with pytest.raises(BadInput, match=said):
+        two.add("openmpi-system")
+    assert [stack.name for stack in two.add()] == ["mpich-system-abi"]
+    assert any("openmpi-system is left out" in line and said in line for line in two.said)
+
+
+def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_path: Path) -> None:
+    for name, soname, call in (
+        ("osu_bw", "libmpi_abi.so.1", ""),
+        ("osu_latency", "libmpi.so.40", ""),
+        ("osu_bibw", "libmpi_abi.so.0", ""),  # of a draft
+        ("osu_bcast", "libmpi_abi.so.1", "MPI_Session_init"),
+    ):
+        synthetic.make_program(tmp_path / name / name, soname, synthetic.OSU_SOURCE, call=call)
+        (tmp_path / "bench").mkdir(exist_ok=True)
+        (tmp_path / name / name).rename(tmp_path / "bench" / name)
+    (stack,) = two.add("openmpi-system", builds=[], binaries=[tmp_path / "bench"])
+    assert list(stack.binaries) == ["osu_bw"]
+    said = "\n".join(two.said)
+    for reason in (
+        "osu_latency is left out: it was built for libmpi.so.40",
+        "osu_bibw is left out: it needs libmpi_abi.so.0, which is not found",
+        "osu_bcast is left out: it needs MPI_Session_init",
+    ):
+        assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("attack", "said"),
+    [
+        (
+            lambda path: path.write_bytes(path.read_bytes() + b"0"),
+            "changed after it was registered",
+        ),
+        (lambda path: path.unlink(), "is gone"),
+        (lambda path: shutil.rmtree(path.parents[3]), "is gone"),
+    ],
+)
+def test_a_set_that_changed_is_used_by_no_stack(
+    two: TwoMpis, attack: Callable[[Path], object], said: str
+) -> None:
+    program = Path(two.add()[0].binaries["osu_latency"])
+    attack(program)
+    assert two.problems().count(said) == 2
+    if program.parents[3].exists():
+        with pytest.raises(BadInput, match="is not what was built"):
+            two.add("mpich-system")
+    else:  # built again
+        assert two.add("mpich-system")[0].binaries["osu_latency"] == str(program)
 
 
 class Building:

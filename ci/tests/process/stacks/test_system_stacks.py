@@ -13,6 +13,7 @@ import pytest
 
 import synthetic_stack as synthetic
 from mpibench.stacks import probe, system
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -82,7 +83,7 @@ def test_the_answer_tells_who_a_library_is(
 ) -> None:
     found = probe.identify(answer, "/opt/libmpi.so")
     assert (found.mpi, found.version, found.device) == (mpi, version, device)
-    assert found.abi == ("openmpi" if mpi == "openmpi" else "mpich")
+    assert found.abi == registry.known()[mpi].abi
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
 

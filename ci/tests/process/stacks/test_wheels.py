@@ -96,7 +96,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_the_project_pins_every_file_of_every_stack() -> None:
     recipes = wheels.read_table(PROJECT)
-    assert len(recipes) == 3
+    assert [recipe.optional for recipe in recipes] == [False] * 3 + [True] * 2
     for place, recipe in enumerate(recipes):
         pins = set()
         for name in recipe.requirements:
@@ -134,6 +134,16 @@ def test_installed_stacks_describe_themselves(site: Site) -> None:
     assert site.fetched == ["donor-wheels: download", "guest-wheels: download"]
     guest = site.stacks()["guest-wheels"]
     assert guest.mpi_version == "3.5" and "mpich 1.3" in guest.suites["imb"]["built_with"]
+
+
+def test_an_optional_stack_is_installed_when_named_and_then_kept(site: Site) -> None:
+    site.change_table(lambda row: row.update(optional=True))
+    assert site.install() == []
+    assert list(site.stacks()) == ["donor-wheels"]
+    assert site.install(only=["guest"]) == []
+    site.renew("guest", "3.5")
+    assert site.install() == []
+    assert site.stacks()["guest-wheels"].mpi_version == "3.5"
 
 
 @pytest.mark.parametrize("change", ["stamp", "python", "library", "metadata", "cut"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,28 @@ def test_without_what_was_learned_it_says_so_in_one_line(tmp_path: Path) -> None
     done = start("--learned", str(tmp_path / "none"))
     assert done.returncode == local.UNDECIDED
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_what_cannot_look_calls_no_node_bad(tmp_path: Path) -> None:
+    """Slurm would drain every node that a checkout with a missing file looks at."""
+    alone = tmp_path / "ci" / "mpibench_vet" / "local.py"
+    alone.parent.mkdir(parents=True)
+    shutil.copy(local.__file__, alone)
+    done = subprocess.run([sys.executable, "-I", str(alone)], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (local.UNDECIDED, 1)
+    assert start("--learned", str(tmp_path / "ci" / "none"), "--learn").returncode == local.RIGHT
+    assert start("--learned", "/proc/none", "--learn").returncode == local.UNDECIDED
+
+
+def test_the_command_waits_for_no_other(tmp_path: Path) -> None:
+    """Before each job the command asks for no checkout, and loads no other command for it."""
+    program = (
+        "import sys; from mpibench import exit_status; from mpibench_vet.commands import app; "
+    )
+    program += "status = exit_status.run(app, ['--local']); print(*sys.modules); sys.exit(status)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == local.UNDECIDED, done.stderr
+    said, loaded = done.stdout.splitlines()
+    assert said and {"mpibench.cli", "mpibench.store", "polars", "reframe"}.isdisjoint(
+        loaded.split()
+    )

@@ -28,7 +28,19 @@ case "$*" in
     "create "*) echo "$3 " | sed s/reservationname/ReservationName/ > {folder}/reserved;;
     "-o show reservation") cat {folder}/reserved;;
     "show config") echo "SlurmUser = somebody(77777)";;
+    "update "*) [ ! -e {folder}/refused ] || {{ echo "Invalid user id" >&2; exit 1; }};;
     "delete "*) [ ! -e {folder}/in-use ] || {{ rm {folder}/in-use; echo "in use" >&2; exit 1; }};;
+esac
+"""
+
+
+#: Of job 7 on c4 and c7 with a step that was there before; job 8 has c7, too.
+SQUEUE = """#!/bin/sh
+case "$*" in
+    *"-s "*) cat {folder}/steps;;
+    *"-j 7 "*) cat {folder}/state;;
+    *"-j "*) echo "Invalid job id specified" >&2; exit 1;;
+    *) printf '7 c[4,7]\\n8 c7\\n9 \\n';;
 esac
 """
 
@@ -36,7 +48,14 @@ esac
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a stand-in for ``scontrol`` was asked for, a line a call."""
-    for name, text in (("scontrol", SCONTROL.format(folder=tmp_path)), ("scancel", "#!/bin/sh\n")):
+    programs = {
+        "scontrol": SCONTROL.format(folder=tmp_path),
+        "squeue": SQUEUE.format(folder=tmp_path),
+        "scancel": f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n',
+    }
+    (tmp_path / "steps").write_text("7.2 c4\n7.interactive c4\n")
+    (tmp_path / "state").write_text(f"8 RUNNING 1 c1\n7 RUNNING {os.getuid()} c[4,7]\n")
+    for name, text in programs.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "nodes").write_text(NODES)
@@ -64,6 +83,26 @@ def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: 
     resuming = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in nodes]
     assert [one.node for one in resuming if one] == ["c3", "c4", "c5", "c7"]
     assert "cable, ticket 4711" in found[2].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [
+        ("mpibench vet 01234567: slow", True),
+        ("mpibench vet: link down", True),
+        ("mpibench vetted it: burnt", False),
+        ("mpibench vet", False),
+        ("see ticket: State=IDLE NodeName=c9", False),
+    ],
+)
+def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(
+    asked: Path, reason: str, ours: bool
+) -> None:
+    (asked.parent / "nodes").write_text(
+        f"NodeName=c2 State=DOWN+DRAIN Partitions=p Reason={reason} [root@now]\n"
+    )
+    [node] = slurm.read_nodes().values()
+    assert (node.name, node.states, node.is_ours) == ("c2", {"DOWN", "DRAIN"}, ours)
 
 
 def test_a_node_that_is_none_is_refused(asked: Path) -> None:
@@ -156,3 +195,81 @@ def test_a_node_on_which_a_job_is_ending_is_waited_for(
     nodes.write_text(NODES.replace("MIXED", "IDLE+COMPLETING"))
     monkeypatch.setattr(slurm.time, "sleep", lambda seconds: nodes.write_text(NODES))
     assert slurm.settled(["c4"])[0].states == {"MIXED"}
+
+
+def test_where_draining_is_refused_the_answer_says_so_and_the_others_are_tried(asked: Path) -> None:
+    lines = slurm.drain_lines(failing("c1", "c3", "c6"), "0123abcd-77")
+    (asked.parent / "refused").touch()
+    said: list[str] = []
+    assert slurm.drain(lines, 3, said.append)
+    assert [line.split(":")[0] for line in said] == [
+        "not drained",
+        "already drained",
+        "not drained",
+    ]
+    # What somebody else drained keeps its reason.
+    assert [line.split()[1] for line in changes(asked)] == ["nodename=c1", "nodename=c6"]
+
+
+def test_what_cannot_be_drained_again_stays_in_its_reservation(asked: Path) -> None:
+    known = slurm.read_nodes()
+    with (
+        refused_as("scheduler-unusable", "c2.*mpibench-vet-"),
+        slurm.held([known["c2"]], lambda name: False),
+    ):
+        (asked.parent / "refused").touch()
+    assert not [line for line in changes(asked) if line.startswith("delete")]
+
+
+def test_what_others_drained_meanwhile_is_left_to_them(asked: Path) -> None:
+    known = slurm.read_nodes()
+    with slurm.held([known["c2"]], lambda name: False):
+        (asked.parent / "nodes").write_text(NODES.replace("mpibench vet 0123", "burnt"))
+    assert not [line for line in changes(asked) if "state=drain" in line]
+
+
+def test_a_job_of_the_users_keeps_what_ran_there_before(asked: Path) -> None:
+    assert slurm.own_job({}) is None
+    job = slurm.own_job({"SLURM_JOB_ID": "7"})
+    assert job and job.nodes == ("c4", "c7")
+    assert job.others() == {"c7": "job 8", "c4": "step 7.2"}
+    inside = slurm.own_job({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"})
+    assert inside and inside.others() == {"c7": "job 8"}
+    with pytest.raises(KeyboardInterrupt), job.ending_steps():
+        (asked.parent / "steps").write_text("7.2 c4\n7.interactive c4\n7.10 c[4,7]\n7.9 c7\n")
+        raise KeyboardInterrupt
+    assert (asked.parent / "cancelled").read_text().split() == ["7.10", "7.9"]
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "code"),
+    [
+        ("7", "", "busy"),
+        ("7", f"7 COMPLETING {os.getuid()} c4", "busy"),
+        ("9", "", "busy"),
+        ("7", "7 RUNNING 77777 c4", "not-ours"),
+    ],
+)
+def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(
+    asked: Path, number: str, state: str, code: str
+) -> None:
+    job = slurm.own_job({"SLURM_JOB_ID": "7"})
+    assert job and not job.is_over()
+    (asked.parent / "state").write_text(state)
+    assert job.is_over()
+    with refused_as(code, f"job {number}"):
+        slurm.own_job({"SLURM_JOB_ID": number})
+
+
+def test_inside_a_job_its_nodes_are_not_busy_but_for_cores_that_it_has_not(asked: Path) -> None:
+    nodes = slurm.named(["c[1-7]"], slurm.read_nodes())
+    found = [slurm.out_of_reach(one, reserved=False, resuming=False, in_job=True) for one in nodes]
+    assert [one and one.why for one in found] == [
+        None,
+        Why.DRAINED_BY_VET,
+        Why.DRAINED_BY_OTHERS,
+        Why.SOME_CORES,
+        Why.NOT_THERE,
+        None,
+        Why.DRAINED_BY_VET,
+    ]

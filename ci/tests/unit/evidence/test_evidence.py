@@ -201,10 +201,33 @@ def test_a_log_of_another_job_proves_no_launch():
 
 
 @pytest.mark.parametrize(
+    ("abi", "name", "mapped", "faults"),
+    [
+        (1, "libmpi_abi.so.1", "/opt/ompi/lib/libmpi.so.40", 0),
+        (1, "libmpi_abi.so.1", "/usr/lib/libmpi_abi.so.1", 2),  # of both ranks
+        (1, "libmpi.so.40", "", 1),  # the MPI's own ABI, its library
+        (-1, "libmpi_abi.so.1", "", 1),  # its library under the other name
+    ],
+)
+def test_a_stack_of_the_forums_abi_ran_its_own_libmpi_abi(
+    abi: int, name: str, mapped: str, faults: int
+):
+    stack = replace(STACK, abi="forum", library="/opt/ompi/lib/libmpi_abi.so.1")
+    path = f"/opt/ompi/lib/{name}"
+    library = {**DOCUMENT["library"], "path": path, "abi": abi, "mapped": [path, mapped]}
+    assert len(checks.check_library(pair(library=library), stack)) == faults
+
+
+@pytest.mark.parametrize(
     ("version", "path", "mapped", "said"),
     [
         ("Open MPI v5.0.11", "/opt/ompi/lib/libmpi.so.40", [], []),
-        ("Open MPI v5.0.11", "/opt/ompi/lib/libmpi_abi.so.1", [], []),
+        (
+            "Open MPI v5.0.11",
+            "/opt/ompi/lib/libmpi_abi.so.1",
+            [],
+            ["from /opt/ompi/lib/libmpi_abi.so.1."],
+        ),
         ("Open MPI v5.0.11", "/usr/lib/libmpi.so.40", [], ["from /usr/lib/libmpi.so.40."]),
         ("Open MPI v5.0.3", "/opt/ompi/lib/libmpi.so.40", [], ["ranks 0 and 1 on c1 ran Open MPI"]),
         (None, None, [], ["ran an MPI that does not say its version from an unknown file."]),

@@ -127,7 +127,7 @@ def test_a_setting_one_node_does_not_tell_is_not_held_against_it() -> None:
 def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) -> None:
     finding = link_state.check_links([node(0), node(1, link)], ETH1G)
     wanted = (
-        [f"{words} of eth1 on c2 could not be read, so it was held against nothing"]
+        [f"{words} of eth1 on c2 could not be read, so it was compared with nothing"]
         if words
         else []
     )

@@ -12,7 +12,6 @@ import polars as pl
 
 from mpibench.judge import comparison, drift, policy
 from mpibench.judge.history import differing_node_counts, missing_metrics, node_count_notes
-from mpibench.store import selectors
 from mpibench.store.session_values import METRIC
 from mpibench.store.store import Store
 from synthetic_verdicts import write_session
@@ -128,11 +127,11 @@ def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
     first, same, fewer = [
         write_night(tmp_path, number, nodes) for number, nodes in enumerate((64, 64, 62))
     ]
-    table = Store(tmp_path).cases(SYSTEM)
-    sessions = selectors.sessions_table(table)
-    for session in (first, same):
-        assert node_count_notes(table, sessions, session) == []
-    [note] = node_count_notes(table, sessions, fewer)
+    store = Store(tmp_path)
+    nights = [store.cases_of(SYSTEM, [session]) for session in (first, same, fewer)]
+    for before, after in zip([nights[0].clear(), *nights], nights[:2], strict=False):
+        assert node_count_notes(before, after) == []
+    [note] = node_count_notes(nights[1], nights[2])
     assert f"62 nodes in this session, 64 in session {same[:8]} before" in note
     before, after = [Store(tmp_path).select(SYSTEM, one).cases for one in (same, fewer)]
     [said] = differing_node_counts(before, after, "the baseline", "the candidate")

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from reframe_tests.harness.evidence.traffic import CHOOSERS
-from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis import openmpi, registry
+from reframe_tests.harness.mpis.transport import Range, rows_as_of
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import FORCED, attempt, every_stack, fabric_of
 
@@ -85,3 +86,11 @@ def test_the_settings_of_rails_are_quoted_where_the_wrong_ones_were_used() -> No
 
 
 UCX_BOTH = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2", "UCX_MAX_RMA_RAILS": "2"}
+
+
+def test_a_fork_has_the_rows_of_the_release_it_comes_from() -> None:
+    rows = rows_as_of(openmpi.MPI.rows, (4, 1), Range((2,)))
+    assert {row.transport for row in rows} == {
+        row.transport for row in openmpi.MPI.rows if (4, 1) in row.versions
+    }
+    assert all((2, 3) in row.versions and (1, 9) not in row.versions for row in rows)

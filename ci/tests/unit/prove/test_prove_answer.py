@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +101,10 @@ def test_on_one_node_only_tcp_can_be_seen() -> None:
     assert "1.0 GB over TCP" in said(inside)[1]
     assert said(exchange({"lo": 100}, []), "fabric=shm")[0] == 0
     assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
+    assert said(inside, "fabric=tcp")[0] == 0
+    for little in (exchange({"lo": 100}, []), inside[:1]):
+        [found] = answer.prove(run_of(little), ["fabric=tcp"]).expectations
+        assert found.holds is None
 
 
 def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
@@ -231,6 +237,15 @@ def test_the_command_keeps_its_exit_status() -> None:
     assert said(ranks, status=0)[0] == 0
 
 
+def test_what_fails_is_said_with_the_launch_that_it_is_of() -> None:
+    good = on_two_nodes({"mlx5_0/1": GB})
+    bad = on_two_nodes({"eth1": GB}, GB)
+    found = answer.prove(run_of(good, bad, good), ["fabric=mlx5_0", "no-ethernet", "cores=own"])
+    assert [(one.holds, one.launch) for one in found.expectations[:2]] == [(False, 2), (False, 2)]
+    assert sum(line.startswith("launch 2: ") for line in found.lines()) == 1
+    assert answer.prove(run_of(bad), ["no-ethernet"]).expectations[0].launch is None
+
+
 def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
     """A script that starts MPI twice: equal numbers are of different launches."""
     first, second = exchange({"lo": 0}, [])
@@ -257,6 +272,25 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
     assert [len(one) for one in launch.split(shuffled)] == [2, 2]
     for order in itertools.permutations(shuffled):
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
+
+
+def test_one_program_twice_at_once_is_told_apart_by_its_steps() -> None:
+    """On the second node the other step's rank begins first."""
+    order = [("c1", "3", 0, 1), ("c1", "4", 0, 2), ("c2", "4", 1, 3), ("c2", "3", 1, 4)]
+    ranks = [
+        make_rank(
+            number,
+            host=host,
+            pid=100 * int(step) + number,
+            environment={"SLURM_STEP_ID": step},
+            loaded_ns=second,
+            init__monotonic_ns=10**9 * second,
+            init__realtime_ns=1_795_000_000_000_000_000 + 10**9 * second,
+            finalize__monotonic_ns=10**10,
+        )
+        for host, step, number, second in order
+    ]
+    assert [[rank.pid for rank in one] for one in launch.split(ranks)] == [[300, 301], [400, 401]]
 
 
 def alone(number: int, size: str, second: int) -> RankEvidence:
@@ -341,6 +375,33 @@ def test_a_file_that_cannot_be_written_takes_no_answer_away(
     # A device stays one.
     (tmp_path / "link").symlink_to("/dev/null")
     assert ask(tmp_path / "link") == 0 and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize(("own", "status"), [(0, exit_status.BAD_INPUT), (7, 7)])
+def test_where_standard_error_is_full_the_command_keeps_its_status(
+    own: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def refuse(text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    words = ["--json", str(tmp_path / "answer"), "--", "true"]
+    monkeypatch.setattr(
+        launch, "run", lambda *_, keep: RecordedRun(("true",), own, (), (), tmp_path)
+    )
+    full = io.StringIO()
+    monkeypatch.setattr(full, "write", refuse)
+    monkeypatch.setattr("sys.stderr", full)
+    assert exit_status.run(commands.app, words) == status
+    # A sentence that nobody hears is no answer either.
+    assert exit_status.run(commands.app, ["--expect", "x", "--", "true"]) == exit_status.BAD_INPUT
+    assert (tmp_path / "answer").exists()
+
+
+def test_of_many_damaged_records_a_few_are_named() -> None:
+    damaged = tuple(f"record {number} is damaged." for number in range(100))
+    found = answer.prove(RecordedRun(("a",), 0, (), damaged, Path()), [])
+    assert len(found.problems) == 101 and len(list(found.lines())) <= 2 * answer.FEW
 
 
 @pytest.mark.parametrize("name", ["My project", "a:b", "$LIB"])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
+
+from mpibench import cli
 from reframe_tests.harness.sites.site import ROOT
-from synthetic_verdicts import write_session
+from refusals import refused_as
+from synthetic_verdicts import BENCHMARKS, FIRST, SIZES, write_session
 
 
 def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
@@ -22,3 +27,19 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
     assert {stack for _, stack, _ in rows} == {"openmpi-spack"}
     assert sorted(system for system, *_ in rows) == ["system0", "system1", "system2"]
     assert all(900 < value < 1100 for *_, value in rows)
+
+
+def test_proven_values_of_a_period_and_condition_become_csv(tmp_path: Path) -> None:
+    places = [{"fabric": "eth1g"}, {"fabric": "shm"}, {"fabric": "eth1g", "evidence": "missing"}]
+    for night in range(3):
+        write_session(tmp_path, night, where=places)
+    given = ("--dataset-only", "--out", str(tmp_path), "--csv", str(tmp_path / "values.csv"))
+    period = ("--sessions", f"{FIRST:%Y%m%d}:{FIRST + timedelta(days=2):%Y%m%d}")
+    assert cli.main(["export", *given, *period, "--where", "fabric == 'eth1g'"]) == 0
+    rows = pl.read_csv(tmp_path / "values.csv")
+    metrics = len(SIZES) * len(BENCHMARKS) - 1  # no bytes have no bandwidth
+    assert rows.height == 2 * metrics * 5
+    assert rows.select("session", "fabric", "job_id", "nodelist").unique().height == 2
+    assert set(rows["fabric"]) == {"eth1g"}
+    with refused_as("options-exclude"):
+        cli.app(["export", "--where", "fabric == 'eth1g'"], standalone_mode=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
 from reframe_tests.harness.launchers.schedulers import slurm_shared
@@ -251,3 +252,67 @@ def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slur
     (slurm.spool() / "000001.done").write_text("143 0 5\n")
     slurm.scheduler.poll(*jobs)
     assert jobs[0].state == "CANCELLED" and jobs[0].exitcode == 143
+
+
+class OfUser:
+    """Stands for the process that runs the cases in a job of the user's."""
+
+    started: ClassVar[list[dict[str, str]]] = []
+
+    def __init__(self, words: list[str], **options: Any) -> None:
+        self.ended: int | None = None
+        self.started.append(options["env"])
+
+    def poll(self) -> int | None:
+        return self.ended
+
+    def terminate(self) -> None:
+        self.ended = -15
+
+
+@pytest.fixture
+def inside(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    """ReFrame in job 7 of four nodes, in a step of it, that is given two of these."""
+    for name, value in (
+        ("MPIBENCH_OWN_NODES", "n1,n3"),
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_CONF", "/c"),
+        ("SLURM_JOB_NODELIST", "n[1-4]"),
+        ("SLURM_NTASKS", "9"),
+        ("PMI_RANK", "0"),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(slurm_shared.subprocess, "Popen", OfUser)
+    OfUser.started.clear()
+    return slurm
+
+
+def test_in_a_users_job_its_cases_run_on_the_nodes_given(inside: Slurm) -> None:
+    jobs = [inside.case(), inside.case()]
+    assert [job.jobid for job in jobs] == ["7-1", "7-2"] and not inside.submitted
+    [given] = OfUser.started
+    assert (given["SLURM_JOB_NODELIST"], given["SLURM_NNODES"]) == ("n1,n3", "2")
+    assert Path(given["SLURM_HOSTFILE"]).read_text().split() == ["n1", "n3"]
+    assert given["SLURM_CONF"] == "/c" and given.keys().isdisjoint({"SLURM_NTASKS", "PMI_RANK"})
+    for ranks, per_node in ((4, 1), (2, None)):  # more nodes than were given, and a job of its own
+        with pytest.raises(JobSchedulerError):
+            inside.case(ranks, per_node)
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "killed", "over"])
+def test_a_users_job_is_never_cancelled_nor_asked_for_again(inside: Slurm, ends: str) -> None:
+    job = inside.case()
+    [allocation] = inside.scheduler._allocations
+    if ends == "cancelled":
+        inside.scheduler.cancel_many([job])
+    elif ends == "killed":
+        allocation.runner.ended = -9
+    else:
+        inside.states["7"] = "TIMEOUT"
+        run(allocation.spool.folder, 1, "")
+    for _ in range(3):
+        inside.scheduler.poll(job)
+        inside.clock += slurm_shared.LATE_S
+    assert job.state == ("TIMEOUT" if ends == "over" else "CANCELLED")
+    assert not inside.cancelled and not inside.submitted and len(OfUser.started) == 1
+    assert (allocation.runner.ended is None) == (ends == "over")

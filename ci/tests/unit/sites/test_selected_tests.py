@@ -67,7 +67,8 @@ REFUSED = {
     "-r -t nosuch": "^-t nosuch fits no test: the tags are eth1g, maintenance, production, shm; ",
     "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement;",
     "-n Placement -n Colectives": "^-n Colectives fits no test",
-    "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no test",
+    "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no case: '-l -v -n Placement' lists",
+    "-n Placement%.*ppn=full": "fits no case: ppn=full: as many as ppn=2; '-l -v -n Placement' lists",
     "-E fabric=='nosuch'": r"fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\),",
     "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; there are shm, eth1g.$",
     "-P ppn=ful": "there are 1, full, 2, gpu, numa, socket, half or a number.$",
@@ -90,10 +91,13 @@ SETS_NOTHING = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_an_option_that_fits_no_test_is_refused_with_what_there_is(words: str) -> None:
+def test_an_option_that_fits_no_test_is_refused_with_what_there_is(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine = Placement("shm", level="nosuch" if "depth" in words else "nightly")
     if "suite_options" in words:
         vars(mine)["suite_options"] = {"window": "shared"}
+    monkeypatch.setattr(selected_tests.LOADING, "unmade", {"ppn=full": "as many as ppn=2"})
     with pytest.raises(BadInput, match=REFUSED[words]):
         selected_tests.check(words.split(), (*TESTS, mine))
     selected_tests.check(words.split(), ())
@@ -124,23 +128,25 @@ def test_a_setting_that_sets_nothing_is_refused_however_it_is_written(
     ],
 )
 def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
-    words: str, named: bool, monkeypatch: pytest.MonkeyPatch
+    words: str, named: bool
 ) -> None:
     mine = [ImbPointToPoint("shm", places=()) for _ in range(3)]
     none = "no stack of this partition has imb"
     why = zip(mine, ["same placement as ppn=1", none, none], strict=True)
-    left_out = [
+    loading = selected_tests.Loading()
+    loading.tests = [*mine, Placement("shm")]
+    loading.left_out = [
         (test, selected_tests.LeftOutPlace("here:nodes", reason, everywhere=reason == none))
         for test, reason in why
     ]
-    monkeypatch.setattr(selected_tests, "LEFT_OUT", left_out)
-    said = selected_tests.why_none(words.split(), [*mine, Placement("shm")])
+    said = loading.why_none(words.split())
     assert "".join(said).startswith(
         f"no case of ImbPointToPoint can be measured here: here:nodes: {none}; here:nodes: same pla"
         * named
     )
     assert len(said) == named
-    assert len(selected_tests.why_none(["-l"], mine)) == 1, "without an option, all tests are meant"
+    loading.tests = mine
+    assert len(loading.why_none(["-l"])) == 1, "without an option, all tests are meant"
 
 
 @pytest.mark.parametrize(
@@ -161,15 +167,14 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     said: list[str] = []
     monkeypatch.setattr(selected_tests, "getlogger", lambda: SimpleNamespace(verbose=said.append))
     monkeypatch.setattr(selected_tests.sys, "argv", ["reframe", *words.split()])
+    loading = selected_tests.Loading()
     for test in 2 * ("ImbPair", "Placement"):
         facts = SimpleNamespace(display_name=f"{test} %ppn=2", tags={test[:3].lower()}, ppn=2)
-        selected_tests.pass_over(
+        loading.pass_over(
             test, 0, facts, [selected_tests.LeftOutPlace("here:nodes", "too few cores")]
         )
-    selected_tests.NOT_MADE.clear()
-    selected_tests.PASSED_OVER.clear()
-    selected_tests.say_left_out()
-    selected_tests.say_left_out()
+    loading.say_left_out()
+    loading.say_left_out()
     assert "\n".join(said) == "\n".join(
         f"left out: {test} %ppn=2 and 1 more @here:nodes: too few cores" for test in named
     )
@@ -191,9 +196,13 @@ def test_the_option_that_leaves_nothing_is_named(words: str, sentence: str) -> N
 
 def test_why_no_variant_was_made_is_said_by_frequency() -> None:
     """What -P asks for and no partition has: each reason once, with the first place of many."""
-    reasons = [("mini:shm", "in one node"), ("mini:a", "2 cores."), ("mini:b", "2 cores.")]
-    said = selected_tests.say_passed_over(reasons)
-    assert said == "2 cores (mini:a and 1 more); in one node (mini:shm)"
+    loading = selected_tests.Loading()
+    loading.passed_over = [
+        ("mini:shm", "in one node"),
+        ("mini:a", "2 cores."),
+        ("mini:b", "2 cores."),
+    ]
+    assert loading.say_passed_over() == "2 cores (mini:a and 1 more); in one node (mini:shm)"
 
 
 @pytest.mark.parametrize(

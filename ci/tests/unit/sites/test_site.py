@@ -68,7 +68,7 @@ def with_gpus(plain: dict, *cards: dict) -> dict:
     [
         ("name-taken", {}, [{"bus_id": "0000:03:00.0"}, {}, {"bus_id": "0000:03:00.0"}]),
         ("system-description", {}, [{"nic": "mlx5_1"}, {"nic": "mlx5_4"}]),
-        ("file-missing", {"transport": "gpu_ipc", "scope": "node"}, [{}]),
+        ("system-description", {"transport": "gpu_ipc", "scope": "node"}, [{}]),
         ("system-description", {"expect": "hdr200_device"}, [{}]),
     ],
 )

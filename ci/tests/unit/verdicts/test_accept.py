@@ -42,12 +42,17 @@ def test_the_same_machine_is_accepted_and_five_percent_refused(
     assert run(tmp_path) == 0
     assert capsys.readouterr().out.startswith("ACCEPTED: 21 metrics: ")
     assert record(tmp_path)["finding"] == ""
+    assert 'class="stamp pass"' in (tmp_path / "out" / "accept.html").read_text()
     write_session(tmp_path, 2, noise=0.006, change=by(1.06, "Uniband"))
     assert run(tmp_path) == 1
     first = capsys.readouterr().out.splitlines()[0]
     found = record(tmp_path)
     assert found["headline"] == first
     assert first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
+    page = (tmp_path / "out" / "accept.html").read_text()
+    _, first_screen, rest = page.partition('class="stamp regressed"')
+    worst, _, _ = rest.partition("Sessions</h2>")
+    assert first_screen and worst.index("Uniband") < len(worst) and worst.count("<tr>") == 4
 
 
 def test_what_refuses_comes_before_what_is_open(tmp_path: Path) -> None:

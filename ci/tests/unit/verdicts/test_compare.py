@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -196,10 +197,35 @@ def test_no_winner_without_the_failures_and_the_load_of_its_session(
     assert page.index("b failed (OsuBandwidth [b])") < page.index("geometric mean")
     answer = json.loads("\n".join(show(tmp_path, "a", "b", "--json", capsys=capsys)))
     assert answer["troubles"] == troubles
-    assert answer["headline"] == "; ".join(["b against a", *troubles])
+    assert answer["headline"] == "; ".join([lines[0], *troubles])
     assert show(tmp_path, capsys=capsys)[:4] == troubles
     lines = show(tmp_path, "a", "b", "--where", "pinning == 'bunch'", capsys=capsys)
     assert lines[1].startswith("judged is only a part, 1 of 2 cases of a and 1 of 2 cases of b")
+
+
+def faster(_: str, size: int, stack: str) -> float:
+    """How many times the time of other stacks."""
+    return {"b": 1 / 2.5, "c": 0.5 if size < 4096 else 2.0}.get(stack, 1.0)
+
+
+def test_a_comparison_opens_with_who_is_how_many_times_faster_where(tmp_path: Path) -> None:
+    """By fabric; where it is mixed, in how many comparisons each is, the most first."""
+    places = [{"fabric": "eth1g"}, {"fabric": "shm"}]
+    write_session(tmp_path, 0, stacks=tuple("abcd"), where=places, change=faster)
+    store = Store(tmp_path)
+
+    def finding(first: str, second: str, by: str = "stack") -> str:
+        return pairing.pair(store, "latest", by, first, second).finding
+
+    on_one, on_other = finding("a", "b").split("; ")
+    assert re.fullmatch(r"b is 2\.[45](\d)?( to 2\.5)? times faster than a on eth1g", on_one)
+    assert on_other.endswith(" on shm")
+    mixed = finding("a", "c").split("; ")[0]
+    counts = [int(count) for count in re.findall(r"in (\d+)", mixed)]
+    assert "c is " in mixed and "a is " in mixed
+    assert counts == sorted(counts, reverse=True) and f"in {counts[0]} of {sum(counts)} " in mixed
+    assert finding("a", "d").startswith("a and d differ by no more than noise in ")
+    assert ";" not in finding("eth1g", "shm", "fabric")
 
 
 def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
@@ -309,7 +335,28 @@ def test_how_programs_were_built_otherwise_is_said(
     built = pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").built
     assert len(built) == len(said)
     for sentence, words in zip(built, said, strict=True):
-        assert sentence.startswith(f"built otherwise: imb with {words}")
+        assert sentence.startswith(f"built differently: imb with {words}")
+
+
+@pytest.mark.parametrize(
+    ("programs", "same"),
+    [
+        ({"osu_bw": "ab", "libmpi.so.12": "34"}, True),  # whose library is another one, of course
+        ({"osu_bw": "ab", "osu_latency": "cd"}, True),
+        ({"osu_bw": "ef"}, False),
+        ({"libmpi.so.12": "12"}, False),
+        ({}, False),
+    ],
+)
+def test_stacks_that_ran_the_same_files_say_so(
+    tmp_path: Path, programs: dict[str, str], same: bool
+) -> None:
+    first = {"osu_bw": "ab", "osu_latency": "cd", "libmpi.so.12": "12"}
+    where = [of_stack(name, programs=ran) for name, ran in (("a", first), ("b", programs))]
+    write_session(tmp_path, 0, where=where)
+    built = pairing.pair(Store(tmp_path), "latest", "stack", "a", "b").built
+    assert [text for text in built if "nothing differs but the MPI" in text] == list(built)
+    assert len(built) == same
 
 
 def test_the_command_writes_a_page_with_charts_and_maps(
@@ -322,4 +369,4 @@ def test_the_command_writes_a_page_with_charts_and_maps(
     page = (tmp_path / "compare.html").read_text()
     assert page.count("scatterpolar") >= 4  # two stacks at 32 B and at 1 MiB
     assert "1 MiB: speed relative to the best" in page
-    assert "best stack: node, eth1g, 2, 1, bunch" in page
+    assert "best stack: node, eth1g, 2 nodes, 1 per node, bunch" in page

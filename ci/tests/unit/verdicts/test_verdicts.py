@@ -97,7 +97,7 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     sides = sides_of(tmp_path)
     judgement = comparison.judge(*sides, policy)
     assert judgement.verdict == comparison.PASS
-    assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
+    assert judgement.without_margin == 9  # five sizes of PingPong, four of Uniband
     assert comparison.judge(*sides, policy.judging_all()).verdict == comparison.REGRESSED
     write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
     sides[1] = Store(tmp_path).select("testbed", "latest")

@@ -76,7 +76,7 @@ def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails
 def test_who_stopped_answering_fails_not() -> None:
     """Slurm lost another node, say, and ended the job."""
     found = judged(synthetic.pair_map(silent={"c3": "left no record"}))
-    assert found == {"c3": Why.STOPPED} and Why.STOPPED not in reasons.FAILING
+    assert found == {"c3": Why.STOPPED} and Why.STOPPED.remedy
 
 
 def test_who_sends_slowly_fails_and_nobody_else() -> None:
@@ -125,6 +125,7 @@ def test_a_map_without_proof_or_without_a_node_leaves_it_undecided() -> None:
         ({"a": [9, 8, 9], "b": [9, 9, 8], "c": [8, 9, 9], "d": [5, 9, 5]}, {}),
         ({"a": [9, 8, 9], "b": [5, 5, 5]}, {"b": Why.FEW_FOR_MEMORY}),
         ({"a": [9, 8, 9], "b": [8, 8, 8], "c": []}, {"c": Why.NOT_MEASURED}),
+        ({"a": [9, 8, 9], "b": [8, 8, 8], "c": [9, 9]}, {"c": Why.NOT_MEASURED}),
         ({"a": [9, 8, 9], "b": [5, 5, 5], "c": [8, 9, 9], "d": [4, 4, 4]}, {"b": Why.SLOW_MEMORY, "d": Why.SLOW_MEMORY}),
     ],
 )  # fmt: skip
@@ -134,6 +135,25 @@ def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(
     rows = judging.of_memory(rates, {}, list(rates))
     assert {row.node: row.why for row in rows} == found
     assert all(row.text for row in rows)
+
+
+def test_a_run_of_memory_that_went_wrong_is_no_pass() -> None:
+    rates = {"a": [9.0, 8.0], "b": [9.0, 8.0], "c": [9.0, 8.0]}
+    rates["b"].pop()
+    [found] = judging.of_memory(rates, {"b": "its sums are wrong"}, list(rates))
+    assert (found.node, found.why) == ("b", Why.NOT_MEASURED)
+    [found] = judging.of_memory({"b": [9.0, 8.0]}, {"b": "its sums are wrong"}, ["b"])
+    assert found.why is Why.NOT_MEASURED
+    # A run that all of them lack, as on a busy machine, says nothing of one.
+    whole = {node: [9.0, 8.0] for node in rates}
+    assert not judging.of_memory(whole, dict.fromkeys(rates, "no output"), list(rates))
+
+
+def test_a_node_that_only_sent_was_not_measured() -> None:
+    measured = synthetic.pair_map()
+    sent = replace(measured, values=tuple(row for row in measured.values if row.target != "c2"))
+    rows = judging.of_map(answers.judge_map(measured), sent, sent.nodes, PAIRS, LINE_RATE)
+    assert [(row.node, row.why) for row in rows] == [("c2", Why.NOT_MEASURED)]
 
 
 def test_facts_name_the_odd_node_where_there_is_a_majority() -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 
 import synthetic_fabric as synthetic
+from mpibench import exit_status
 from mpibench.store.sessions import Case, Session
 from mpibench.store.store import Store
-from mpibench_vet import measuring, reasons, slurm, vetting
+from mpibench_vet import commands, measuring, reasons, slurm, vetting
 from mpibench_vet.reasons import FACTS, FAIL, MEMORY, PAIRS, PASS, UNDECIDED, WIRE
-from mpibench_vet.slurm import SlurmNode
+from mpibench_vet.slurm import OwnJob, SlurmNode
 from mpibench_vet.vetting import VetAnswer, VetRequest
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.vocabulary import BadInput
+from refusals import refused_as
 
 NODES = synthetic.names(4)
 
@@ -49,22 +53,29 @@ class Machine:
         self.folder = folder
         self.asked: list[list[str]] = []
         self.dying: list[str] = []
+        self.own: list[str] = []
+        self.job: OwnJob | None = None
+        self.job_ends = False
         self.sessions = list(sessions)
         known = {name: SlurmNode(name, frozenset(["IDLE"]), "", ("eth40g",)) for name in NODES}
         self.known = known
         monkeypatch.setattr(slurm, "read_nodes", lambda: dict(self.known))
         monkeypatch.setattr(measuring, "measure", self._measure)
-        monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        monkeypatch.setattr(slurm, "own_job", lambda environ: self.job)
+        monkeypatch.setattr(slurm, "steps_of", lambda number: {})
+        monkeypatch.setattr(OwnJob, "others", lambda job: {})
+        monkeypatch.setattr(OwnJob, "is_over", lambda job: self.job_ends)
 
-    def _measure(self, words: list[str], *_: object) -> Session:
+    def _measure(self, words: list[str], *given: object) -> Session:
         self.asked.append(words)
+        self.own.append(",".join(given[-1]))  # type: ignore[arg-type]
         for name in self.dying:
             self.known[name] = self.known[name]._replace(states=frozenset(["DOWN"]))
         if not self.sessions:
             raise BadInput("nothing-measured", "nothing was measured.")
         return self.sessions.pop(0)
 
-    def vet(self, *names: str, checks: tuple[str, ...] = (PAIRS,)) -> VetAnswer:
+    def vet(self, *names: str, checks: tuple[str, ...] = (PAIRS,), **more: Any) -> VetAnswer:
         asked = VetRequest(
             names=names,
             database=self.folder / "results.db",
@@ -75,6 +86,7 @@ class Machine:
             partition="eth40g",
             stack="mpich-wheels",
             checks=checks,
+            **more,
         )
         return vetting.vet(asked)
 
@@ -168,10 +180,61 @@ def test_memory_is_read_from_what_the_case_left(
         "c3": [8.0, 9.0, 8.5],
         "c4": [3.0, 3.0, 2.0],
     }
-    entry = {"system": "minicluster", "memory_of_nodes": rates}
+    problems = {"c1": "cut off", "c2": "cut off"}
+    entry = {"system": "minicluster", "memory_of_nodes": rates, "memory_problems": problems}
     case = Case("s:0:8", 0, entry, {"group": "memory"}, (), None, ())
     session = replace(synthetic.session_of(), cases=(case,))
     answer = Machine(tmp_path, monkeypatch, session).vet("c[1-4]", checks=(MEMORY,))
     assert words_of(answer) == [PASS, PASS, PASS, FAIL]
     assert len(answer.commands) == 1
     assert "nodename=c4 " in answer.commands[0]
+    assert "memory of c1, c2: cut off" in answer.notes
+
+
+def test_a_node_that_slurm_no_longer_has_does_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = replace(synthetic.session_of(), cases=(facts_of(*NODES),))
+    machine = Machine(tmp_path, monkeypatch, good)
+    there = slurm.settled(["c[1-4]"])
+    del machine.known["c2"]
+    [lost] = vetting._lost(there)
+    assert (lost.node, lost.why) == ("c2", reasons.Why.NOT_THERE)
+
+
+def test_inside_a_job_its_nodes_are_measured_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = replace(synthetic.session_of(), cases=(facts_of("c1", "c2"),))
+    machine = Machine(tmp_path, monkeypatch, good)
+    machine.job = OwnJob("7", ("c1", "c2"), {}, "7.")
+    answer = machine.vet(checks=(FACTS,))
+    assert (words_of(answer), machine.own) == ([PASS, PASS], ["c1,c2"])
+    with refused_as("unknown-name", "c3.*job 7"):
+        machine.vet("c[2-3]")
+    for more in ({"reservation": "r"}, {"options": ["account=a"]}, {"apply": ["resume"]}):
+        monkeypatch.setattr(slurm, "require_rights", lambda: None)
+        with refused_as("options-exclude", "job 7"):
+            machine.vet("c1", **more)
+
+
+def test_a_job_that_ends_in_the_middle_leaves_its_nodes_undecided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = replace(synthetic.session_of(), cases=(facts_of("c1"),))
+    machine = Machine(tmp_path, monkeypatch, some)
+    machine.job = OwnJob("7", ("c1", "c2"), {}, "7.")
+    machine.job_ends = True
+    answer = machine.vet(checks=(FACTS,))
+    assert words_of(answer) == [PASS, UNDECIDED]
+    assert answer.nodes[1].reasons[0].why is reasons.Why.JOB_ENDED
+
+
+def test_a_page_that_cannot_be_written_takes_no_answer_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Machine(tmp_path, monkeypatch).vet("c1")
+    monkeypatch.setattr(vetting, "vet", lambda asked: answer)
+    words = ["c1", "--json", "--db", str(tmp_path / "results.db"), "--out", str(tmp_path)]
+    assert exit_status.run(commands.app, words) == exit_status.BAD_INPUT
+    assert json.loads(capsys.readouterr().out)["nodes"][0]["verdict"] == UNDECIDED

@@ -73,11 +73,11 @@ def test_one_slow_night_fails_against_the_nights_before(
     assert run(tmp_path, *OLD) == 1
     counts = capsys.readouterr().out.splitlines()[2]
     assert "0 changes for the worse in 9 nights of 9 (too few nights: 9 of 13); " in counts
-    assert "; 21 of 21 metrics held against 8 sessions before: 11 slower, 0 faster;" in counts
+    assert "; 21 of 21 metrics compared with 8 sessions before: 11 slower, 0 faster;" in counts
     assert run(tmp_path, "--history", "none", *OLD) == 0
-    assert "; not held against sessions before; " in capsys.readouterr().out
+    assert "; not compared with sessions before; " in capsys.readouterr().out
     assert run(tmp_path, "--history", "20260107:20260201", *OLD) == 1
-    assert "held against 6 sessions before" in capsys.readouterr().out
+    assert "compared with 6 sessions before" in capsys.readouterr().out
 
 
 def test_nights_that_differ_anyway_fail_nothing(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(
     assert run(tmp_path, *OLD) == 0
     out = capsys.readouterr().out
     assert out.startswith("PASS: ") and "no value was judged: " in out.splitlines()[0]
-    assert "nothing judged against 1 session before; 21 metrics not judged: too few nights" in out
+    assert "nothing compared with 1 session before; 21 metrics not judged: too few nights" in out
     for number, factor in ((2, 1.05), (3, 0.97)):
         write_session(tmp_path, number, change=by(factor))
     for number in range(4, 10):

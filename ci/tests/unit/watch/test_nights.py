@@ -98,14 +98,14 @@ def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
     for number in range(20, 26):
         write_session(tmp_path, number, change=by(1.3), **confirming)
     name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=by(1.25))
-    assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
+    assert "compared with 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
 
 
 def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
     for number in range(BEFORE + 1):
         name = write_session(tmp_path, number, noise=0.004, repeats=2 if number == BEFORE else 5)
     lines = judged(tmp_path, name).lines
-    assert any("21 metrics were not held against the sessions before" in line for line in lines)
+    assert any("21 metrics were not compared with the sessions before" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ makes no instance of a test, and is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,9 @@ from reframe.core.logging import getlogger
 from ...machine import placement
 from ...machine.fabric import Fabric
 from ...machine.gpu import Memory
+from ...printable import few
 from ...sites import site, systems
-from ...sites.selected_tests import LeftOutPlace
+from ...sites.selected_tests import LOADING, LeftOutPlace
 from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
@@ -211,6 +212,7 @@ def ppn_of_system() -> list[str]:
                 reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
     for symbol in SYMBOLIC_PPN:
         if symbol not in useful and symbol in reasons:
+            LOADING.unmade[f"ppn={symbol}"] = reasons[symbol]
             getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
     return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
 
@@ -394,6 +396,10 @@ def places_of(
             if not able:
                 lacking = " or ".join(" and ".join(sorted(words)) for words in wanted)
                 why = f"no stack of this partition has {lacking}"
+                if others := _stacks_with(wanted):
+                    why += f": extras.stacks admits none of those that have ({few(others)})"
+                else:
+                    why += " ('mpibench doctor' lists the suites that no stack has)"
                 left_out.append(LeftOutPlace(partition.fullname, why, everywhere=True))
                 continue
             files = {environ.name: environ.extras.get("stack", "") for environ in able}
@@ -419,6 +425,20 @@ def places_of(
     return GroupPlaces(
         tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out)
     )
+
+
+@cache
+def _registered() -> list[Stack]:
+    return metadata.discover([site.ROOT, *site.LOADED][-1])[0]
+
+
+def _stacks_with(wanted: Iterable[Set[str]]) -> list[str]:
+    """Registered stacks with the suites of any of some sets."""
+    return [
+        stack.name
+        for stack in _registered()
+        if any(words <= stack.suites.keys() for words in wanted)
+    ]
 
 
 @cache

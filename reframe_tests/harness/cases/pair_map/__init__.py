@@ -1,3 +1,3 @@
 """The test of pairs of nodes: one job, one start of MPI, and what
-each node counted held against the schedule.
+each node counted compared with the schedule.
 """

@@ -123,10 +123,10 @@ def find_shared(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -
 
 #: Why a map is left out of a partition; fewest nodes of one.
 FEW_NODES = (
-    "one pair of nodes has nothing to be held against: node_counts of the partition has no more "
+    "one pair of nodes has nothing to be compared with: node_counts of the partition has no more "
     "than 2"
 )
-FEW_GPUS = "the one pair of a node's two GPUs has nothing to be held against"
+FEW_GPUS = "the one pair of a node's two GPUs has nothing to be compared with"
 FEWEST = 3
 ONE_RANK = "one rank on each node, but for the map of a node's GPUs"
 #: What Slurm says of its switches when the job starts.

@@ -35,7 +35,6 @@ from .error_excerpt import excerpt, explain
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
-#: In a rank's evidence: it called MPI_Finalize.
 #: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3,
 #: src/pm/hydra/mpiexec/pmiserv_cb.c and lib/utils/signals.c; Intel MPI 2021 alike): the benchmark
 #: printed nothing after it.
@@ -210,78 +209,32 @@ def evaluate(
             continue
         where = WHOLE_JOB if launch.checks_data else repeat
         files = script.files_of(launch.name, repeat)
-        status = statuses.get((launch.name, repeat))
-        most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
-        printed, debug = transports.strip_debug(
-            condition.stack, beginning_of(directory / files.output, most)
-        )
-        # NCCL writes a file for each rank.
-        of_ranks = [beginning_of(path, most) for path in sorted(directory.glob(f"{files.debug}.*"))]
-        debug = "\n".join(
-            [
-                debug,
-                *of_ranks,
-                *(beginning_of(directory / name, most) for name in (files.debug, files.error)),
-            ]
-        )
-        records: list[Record] = []
-        broken: list[str] = []
+        key = (launch.name, repeat)
+        status = statuses.get(key)
+        printed = _read(condition, launch, files, directory, status, times.get(key), set_aside)
+        broken = printed.broken
         if launch.checks_data:
-            wrong, broken = data_check.judge(printed, condition.ranks)
+            wrong, broken = data_check.judge(printed.text, condition.ranks)
             outcome.add(launch.name, where, CONTRADICTED, wrong)
-            outcome.checked = data_check.summarise(printed, condition.fabric.memory, launches)
-        elif launch.expected:
-            source = files.result if launch.result else files.output
-            seconds = times.get((launch.name, repeat))
-            if launch.result:
-                result = beginning_of(directory / files.result, most)
-                printed = printed + result if result.strip() else ""
-            try:
-                records = _parse(launch, printed, source, set_aside, seconds)
-            except OutputError as error:
-                broken = [str(error)]
+            memory = condition.fabric.memory
+            outcome.checked = data_check.summarise(printed.text, memory, launches)
         # A launch that ended badly is reported by its end, not also
         # by the hole it left in its output.
         ended = _judge_end(status, limit_s, directory, files, stopped)
         if status is None and stopped:
             outcome.not_started.add(launch.name)
         outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
-        facts = catalogue.SUITES[launch.suite].facts(printed) if records else Facts()
         whole = not ended and not broken
-        library = catalogue.SUITES[launch.suite].library
-        spoke = sum(map(bool, of_ranks))
-        if library and condition.debug_env and whole and spoke != condition.ranks:
-            silent = (
-                f"{library.title} wrote debug lines on {spoke} of {condition.ranks} ranks; "
-                "evidence missing."
-            )
-            outcome.add(launch.name, where, MISSING, [silent])
-        heard = _hear(
-            outcome,
-            condition,
-            launch,
-            where,
-            records,
-            debug,
-            directory / files.evidence,
-            whole,
-            facts,
-        )
-        if mark := marks.get((launch.name, repeat)):
-            nonce = mark.nonce if mark.nonce.startswith(job_key) else ""
-            others = {
-                f"{other.launch}, repeat {other.repeat}": other.ranks for other in outcome.heard
-            }
-            ends = (mark.begun, mark.ended)
-            outcome.add(
-                launch.name,
-                where,
-                CONTRADICTED,
-                checks.check_launch(heard.ranks, nonce, mark.boot_id, ends, others),
-            )
+        if whole:
+            outcome.add(launch.name, where, MISSING, _silent_ranks(condition, launch, printed))
+        heard = _hear(outcome, condition, launch, where, printed, directory / files.evidence, whole)
+        if mark := marks.get(key):
+            found = _check_mark(mark, job_key, heard, outcome.heard)
+            outcome.add(launch.name, where, CONTRADICTED, found)
         if not launch.checks_data:
             outcome.heard.append(heard)
-        outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, records))
+        above = _above_line_rate(condition, launch, printed.records)
+        outcome.add(launch.name, where, CONTRADICTED, above)
     for launch in (launch for launch in launches if not launch.checks_data):
         outcome.samples += _collect(
             launch, [heard.records for heard in outcome.heard if heard.launch == launch.name]
@@ -293,17 +246,7 @@ def evaluate(
     outcome.add(end.name, WHOLE_JOB, MISSING, traffic.judge_case(condition.fabric, taken))
     took = f", took {outcome.network}" if outcome.network else ""
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
-    notes = list(evidence.notes)
-    if timed := [launch for launch in launches if launch.expected]:
-        if outcome.checked:
-            notes.append(outcome.checked)
-        elif all(launch.compares_data for launch in timed):
-            notes.append("received data were compared while they were timed")
-        else:
-            outcome.unchecked = (
-                f"received data are not checked: {condition.stack.name} has no mpi4py"
-            )
-            notes.append(outcome.unchecked)
+    notes = _notes(outcome, evidence, condition.stack.name, launches)
     if set_aside:
         notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()
@@ -315,6 +258,94 @@ def evaluate(
         )
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
+
+
+class _Printed(NamedTuple):
+    """What one repeat of a launch printed.
+
+    :param text: without debug lines, which are ``debug``.
+    :param spoke: ranks that left a file of debug lines of their own.
+    :param broken: why there are no records, a sentence.
+    """
+
+    text: str
+    debug: str
+    spoke: int
+    records: list[Record]
+    broken: list[str]
+
+
+def _read(
+    condition: Condition,
+    launch: catalogue.Launch,
+    files: script.LaunchFiles,
+    directory: Path,
+    status: int | None,
+    seconds: float | None,
+    set_aside: Counter[str],
+) -> _Printed:
+    """Read what a launch left.
+
+    :param set_aside: lines around the output of benchmarks, counted here.
+    """
+    most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+    text, debug = transports.strip_debug(
+        condition.stack, beginning_of(directory / files.output, most)
+    )
+    # NCCL writes a file for each rank.
+    of_ranks = [beginning_of(path, most) for path in sorted(directory.glob(f"{files.debug}.*"))]
+    logs = [beginning_of(directory / name, most) for name in (files.debug, files.error)]
+    records: list[Record] = []
+    broken: list[str] = []
+    if launch.expected and not launch.checks_data:
+        source = files.result if launch.result else files.output
+        if launch.result:
+            result = beginning_of(directory / files.result, most)
+            text = text + result if result.strip() else ""
+        try:
+            records = _parse(launch, text, source, set_aside, seconds)
+        except OutputError as error:
+            broken = [str(error)]
+    spoke = sum(map(bool, of_ranks))
+    return _Printed(text, "\n".join([debug, *of_ranks, *logs]), spoke, records, broken)
+
+
+def _silent_ranks(condition: Condition, launch: catalogue.Launch, printed: _Printed) -> list[str]:
+    """A sentence where not every rank left the debug lines of a suite's library beside MPI."""
+    library = catalogue.SUITES[launch.suite].library
+    if not library or not condition.debug_env or printed.spoke == condition.ranks:
+        return []
+    return [
+        f"{library.title} wrote debug lines on {printed.spoke} of {condition.ranks} ranks; "
+        "evidence missing."
+    ]
+
+
+def _check_mark(
+    mark: script.LaunchMark, job_key: str, heard: LaunchEvidence, others: Iterable[LaunchEvidence]
+) -> list[str]:
+    """Whether what ranks recorded is of this launch, and not of another one.
+
+    :param mark: what the job wrote of the launch.
+    """
+    nonce = mark.nonce if mark.nonce.startswith(job_key) else ""
+    known = {f"{other.launch}, repeat {other.repeat}": other.ranks for other in others}
+    return checks.check_launch(heard.ranks, nonce, mark.boot_id, (mark.begun, mark.ended), known)
+
+
+def _notes(
+    outcome: JobOutcome, evidence: Evidence, stack: str, launches: Sequence[catalogue.Launch]
+) -> list[str]:
+    """The evidence's notes, and whether received data were checked."""
+    timed = [launch for launch in launches if launch.expected]
+    if not timed:
+        return list(evidence.notes)
+    checked = outcome.checked
+    if not checked and all(launch.compares_data for launch in timed):
+        checked = "received data were compared while they were timed"
+    elif not checked:
+        outcome.unchecked = f"received data are not checked: {stack} has no mpi4py"
+    return [*evidence.notes, checked or outcome.unchecked]
 
 
 def _judge_end(
@@ -421,17 +452,17 @@ def _hear(
     condition: Condition,
     launch: catalogue.Launch,
     repeat: int,
-    records: list[Record],
-    debug: str,
+    printed: _Printed,
     directory: Path,
     whole: bool,
-    facts: Facts,
 ) -> LaunchEvidence:
     """Hear the ranks of one repeat of one launch; adds sentences to the outcome.
 
     :param whole: the launch ended well and printed everything; only then
         must its traffic and debug lines be whole.
     """
+    records = printed.records
+    facts = catalogue.SUITES[launch.suite].facts(printed.text) if records else Facts()
     heard = LaunchEvidence(launch.name, repeat, records)
     try:
         ranks = heard.ranks = rank_records.read(directory)
@@ -502,12 +533,12 @@ def _hear(
             env={name: ranks[0].environment.get(name, asked[name]) for name in asked},
         )
         wrong += transports.check_proofs(
-            setting, debug, {path for rank in ranks for path in rank.mapped}
+            setting, printed.debug, {path for rank in ranks for path in rank.mapped}
         )
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
     library = catalogue.SUITES[launch.suite].library
     heard.notes = [
-        *(library.notes(debug) if library else condition.setting.notes(debug)),
+        *(library.notes(printed.debug) if library else condition.setting.notes(printed.debug)),
         *carried.notes,
         *checks.notes(ranks),
         *gpus.notes,
@@ -525,7 +556,7 @@ def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float
     """The largest bandwidth in MB/s of messages that a pair sends
     one at a time; ``None`` without any.
 
-    Of messages that are held against the line rate: smaller ones may be faster for a moment.
+    Of messages that are compared with the line rate: smaller ones may be faster for a moment.
     """
     rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
     alone = [
@@ -685,7 +716,7 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
     }
 
 
-#: Why nothing is held against counters where a row names no reason,
+#: Why nothing is compared with counters where a row names no reason,
 #: and the whole launch is without a number.
 _UNKNOWN = "it sends no data, or how much is not known"
 
@@ -730,7 +761,7 @@ def _least_of_record(condition: Condition, launch: catalogue.Launch, record: Rec
 def name_uncounted(
     condition: Condition, launch: catalogue.Launch, records: Sequence[Record]
 ) -> list[str]:
-    """Notes on benchmarks of which nothing could be held against the
+    """Notes on benchmarks of which nothing could be compared with the
     counters of the fabric: one for each reason.
 
     Those whose row names a reason; of a launch that is without any number all.
@@ -746,7 +777,7 @@ def name_uncounted(
         if reason and row.name not in counted:
             names.setdefault(reason, []).append(row.name)
     return [
-        f"not held against the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
+        f"not compared with the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
         f"({reason})"
         for reason, rows in names.items()
     ]

@@ -85,7 +85,7 @@ def variables(stack: Stack, launcher: Launcher) -> dict[str, str]:
     batch = (row.job for row in BATCH_SYSTEMS if row.job)
     return {
         "MPIBENCH_LIBRARY": stack.library,
-        "MPIBENCH_WORLD": mpis.find(stack.mpi).world,
+        "MPIBENCH_WORLD": mpis.world_of(stack.mpi, stack.abi),
         "MPIBENCH_RANK_VARIABLES": ":".join(identity.rank),
         "MPIBENCH_SIZE_VARIABLES": ":".join(identity.size),
         "MPIBENCH_LOCAL_RANK_VARIABLES": ":".join(identity.local_rank),

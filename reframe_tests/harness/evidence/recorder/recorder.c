@@ -482,13 +482,16 @@ static void put_world(struct text *out, const char *path, bool has_world)
 static void put_library(struct text *out, bool has_world)
 {
     static char version[16384]; /* MPI_MAX_LIBRARY_VERSION_STRING is at most 8192 in the MPIs known */
-    int length = 0, (*get_version)(char *, int *);
+    int length = 0, abi = -1, minor = -1, (*get_version)(char *, int *), (*get_abi)(int *, int *);
     Dl_info origin = {0};
     struct text paths = {0};
     void *anchor = find_symbol("PMPI_Get_library_version");
     FUNCTION(get_version, "PMPI_Get_library_version");
     if (get_version && get_version(version, &length))
         version[0] = '\0';
+    FUNCTION(get_abi, "PMPI_Abi_get_version"); /* MPI 5.0, section 20.3: -1 where it has none */
+    if (get_abi && get_abi(&abi, &minor))
+        abi = -1;
     if (!anchor)
         anchor = find_symbol("PMPI_Init");
     if (!anchor || !dladdr(anchor, &origin))
@@ -501,7 +504,7 @@ static void put_library(struct text *out, bool has_world)
         put_path(out, origin.dli_fname);
     else
         put(out, "null");
-    put(out, ",\"size_bytes\":");
+    put(out, ",\"abi\":%d,\"size_bytes\":", abi);
     put_size(out, origin.dli_fname);
     put(out, ",\"mapped\":[");
     dl_iterate_phdr(collect_library, &paths);

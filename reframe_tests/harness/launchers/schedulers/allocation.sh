@@ -33,14 +33,21 @@ is_over() {
     local state
     [[ -z $ending ]] || return 0
     state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) || return 1
-    [[ -n $state && $state != RUNNING ]]
+    [[ $state != RUNNING ]]
 }
+
+list_steps() {
+    squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null
+}
+
+# In a job of the user's, steps that were there before are the user's own; where Slurm does not say which, nothing is begun.
+before=''
+[[ -z ${MPIBENCH_OWN_NODES-} ]] || before=$(list_steps) || exit
 
 # A case that was killed may leave steps on the nodes, which Slurm would have ended with its job (squeue(1), --steps).
 end_steps() {
     local steps
-    steps=$(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i 2>/dev/null | grep -Ev '\.(batch|extern|interactive)$') ||
-        return 0
+    steps=$(list_steps | grep -Ev '\.(batch|extern|interactive)$' | grep -vxF -- "$before") || return 0
     # shellcheck disable=SC2086 # a word for each step
     scancel $steps 2>/dev/null || true
 }

@@ -14,6 +14,9 @@ another one: it gives way to it.
 What an allocation could not run is put into the next one: where its time was over, or it was idle
 when the case came. A case that the end of the allocation cut off gets a whole allocation once. An
 allocation that ends in any other way is the end of all its cases.
+
+Where ReFrame itself runs in a job whose nodes it is given (:data:`.spool.OWN_NODES`), the program
+that runs the cases is a process beside it, and that job is neither submitted nor cancelled.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
+import os
 import re
 import shlex
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +47,7 @@ from reframe.utility import osext, seconds_to_hms
 
 from ... import upstream
 from ...vocabulary import BadInput
-from .spool import EXTRA, SHARED, START_LOG, Spool
+from .spool import EXTRA, OWN_NODES, SHARED, START_LOG, Spool
 
 #: Minutes an allocation lasts, and seconds it waits for a further
 #: case, where the site states nothing else.
@@ -59,6 +64,9 @@ GIVE_WAY_S = 2
 PENDING_S = 5
 #: Seconds between two signs of life.
 BEAT_S = 20
+#: Variables of a user's own job that its cases keep; others are of a step, or count other nodes.
+_OF_JOB = ("SLURM_CONF", "SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_PARTITION")
+_OF_STEP = ("SLURM_", "SRUN_", "PMI_", "PMIX_")
 
 
 @dataclass(eq=False)
@@ -83,6 +91,7 @@ class _Allocation:
     :param over_at: monotonic seconds at which it was first seen to be over; ``None``: it is not.
     :param begun_at: the same of when it was submitted; ``idle_at``: of
         when it was first seen without a case.
+    :param runner: process that runs the cases, where the job is the user's own.
     """
 
     job: Any
@@ -92,6 +101,12 @@ class _Allocation:
     beat_at: float = 0.0
     begun_at: float = 0.0
     idle_at: float | None = None
+    runner: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        left = self.runner is not None and self.runner.poll() is not None
+        return left or slurm_state_completed(self.job.state)
 
     @property
     def waiting(self) -> list[_SharedCase]:
@@ -132,6 +147,37 @@ def case_script(job: Any, nodes: int) -> str:
     )
 
 
+def own_nodes(environ: Mapping[str, str]) -> list[str]:
+    """Nodes of the job that ReFrame runs in on which its cases run; empty: they are submitted."""
+    return [name for name in environ.get(OWN_NODES, "").split(",") if name]
+
+
+def own_variables(environ: Mapping[str, str], hosts: Path) -> dict[str, str]:
+    """Variables of cases in the user's own job, as if its nodes were theirs alone.
+
+    :param hosts: file with a line for each of their nodes. ``srun`` takes these alone for it, the
+        first ones where fewer are wanted (srun(1), ``SLURM_HOSTFILE``).
+    """
+    nodes = own_nodes(environ)
+    count = str(len(nodes))
+    names = ",".join(nodes)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _OF_JOB or not name.startswith(_OF_STEP)
+    }
+    return {
+        **kept,
+        "SLURM_HOSTFILE": str(hosts),
+        "SLURM_JOB_NODELIST": names,
+        "SLURM_JOB_NUM_NODES": count,
+        "SLURM_NNODES": count,
+        "SLURM_NODELIST": names,
+        # Beside the step that this may run in.
+        "SLURM_OVERLAP": "1",
+    }
+
+
 class SlurmShared(SlurmJobScheduler):
     """ReFrame's ``slurm`` whose cases share allocations."""
 
@@ -154,6 +200,8 @@ class SlurmShared(SlurmJobScheduler):
         if not (
             job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0
         ):
+            if own_nodes(os.environ):
+                raise JobSchedulerError("the case needs a job of its own, and this runs in one")
             super().submit(job)
             return
         nodes = job.num_tasks // per_node
@@ -187,7 +235,7 @@ class SlurmShared(SlurmJobScheduler):
         super().poll(*(allocation.job for allocation in active))
         now = time.monotonic()
         for allocation in active:
-            if slurm_state_completed(allocation.job.state):
+            if allocation.is_over:
                 allocation.over_at = now if allocation.over_at is None else allocation.over_at
                 continue
             # ReFrame's squeue takes a job for completed where Slurm does not answer
@@ -223,7 +271,11 @@ class SlurmShared(SlurmJobScheduler):
                 allocation.spool.ask_to_end(case.number)
             if all(case.job.is_cancelling for case in allocation.waiting):
                 allocation.spool.close()
-            if not allocation.waiting and allocation.over_at is None:
+            if allocation.waiting or allocation.over_at is not None:
+                continue
+            if allocation.runner:
+                allocation.runner.terminate()
+            else:
                 super().cancel_many([allocation.job])
 
     def _place(self, case: _SharedCase, *, own: bool = False) -> None:
@@ -254,6 +306,13 @@ class SlurmShared(SlurmJobScheduler):
         return True
 
     def _begin(self, case: _SharedCase) -> _Allocation:
+        nodes = case.key[0]
+        own = own_nodes(os.environ)
+        here = os.environ.get("SLURM_JOB_ID")
+        if own and (not here or self._allocations or nodes != len(own)):
+            raise JobSchedulerError(
+                f"no job that this runs in has {nodes} nodes for the case, or it is over"
+            )
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
         spool = Spool(prefix / f"{time.time_ns():x}-{len(self._allocations) + 1}")
@@ -270,7 +329,6 @@ class SlurmShared(SlurmJobScheduler):
             sched_access=list(like.sched_access),
             sched_options=list(like.cli_options),
         )
-        nodes = case.key[0]
         job.num_tasks = None
         job.exclusive_access = True
         job.time_limit = lasts_s
@@ -283,7 +341,10 @@ class SlurmShared(SlurmJobScheduler):
         (folder / "job.sh").write_text(
             "\n".join(("#!/bin/bash", *self.emit_preamble(job), f"exec {words}", ""))
         )
-        super().submit(job)
+        if own:
+            allocation.runner = _run_here(job, own)
+        else:
+            super().submit(job)
         self._allocations.append(allocation)
         self._open[case.key] = allocation
         hours, minutes, seconds = seconds_to_hms(lasts_s)
@@ -354,7 +415,8 @@ class SlurmShared(SlurmJobScheduler):
         case.job._state, case.job._exitcode = state, exit_status
         case.job._completion_time = time.time()
         if case.allocation is not None:
-            case.job._nodespec = case.allocation.job._nodespec
+            own = ",".join(own_nodes(os.environ))
+            case.job._nodespec = own or case.allocation.job._nodespec
 
     def _resolve(self, allocation: _Allocation) -> None:
         """Find a place for the cases that an allocation did not run to
@@ -395,7 +457,8 @@ class SlurmShared(SlurmJobScheduler):
                         f"the case cannot be put into another allocation ({error})"
                     )
                 continue
-            self._finish(case, "CANCELLED" if state == "COMPLETED" else state, job.exitcode or 1)
+            ended = state != "COMPLETED" and slurm_state_completed(state)
+            self._finish(case, state if ended else "CANCELLED", job.exitcode or 1)
             case.job._exception = job._exception
             if not begun and job._exception is None:
                 why = (
@@ -409,6 +472,22 @@ class SlurmShared(SlurmJobScheduler):
             if allocation.over_at is None:
                 with contextlib.suppress(OSError):
                     allocation.spool.close()
+
+
+def _run_here(job: Any, nodes: Iterable[str]) -> subprocess.Popen[bytes]:
+    """Start the script of an allocation in the job that this process runs in."""
+    hosts = Path(job.workdir) / "hosts"
+    hosts.write_text("".join(f"{node}\n" for node in nodes))
+    job._jobid = os.environ["SLURM_JOB_ID"]
+    job._submit_time = time.time()
+    with Path(job.stdout).open("wb") as out, Path(job.stderr).open("wb") as err:
+        return subprocess.Popen(
+            ["bash", job.script_filename],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=own_variables(os.environ, hosts),
+        )
 
 
 class SqueueShared(SlurmShared, SqueueJobScheduler):

@@ -20,6 +20,9 @@ EXTRA = "share_allocations"
 #: Minutes of an allocation that the cases of this start of ReFrame share on every partition whose
 #: scheduler can, whatever its extras have.
 VARIABLE = "MPIBENCH_SHARE_ALLOCATIONS"
+#: Nodes of the job that this start of ReFrame runs in, with commas between them: its cases run on
+#: these, and nothing is submitted.
+OWN_NODES = "MPIBENCH_OWN_NODES"
 #: ReFrame's schedulers, and those that share allocations in their place.
 SHARED = {"slurm": "slurm_shared", "squeue": "squeue_shared"}
 #: Program that runs the cases inside the allocation.

@@ -650,7 +650,7 @@ def _ask_gateway(
     def request(
         *, url: str, method: str, headers: Iterable[tuple[str, str]], data: bytes, **_: Any
     ) -> Callable[[], None]:
-        return lambda: _ask(method, url, data, dict(headers))
+        return lambda: request_once(method, url, data, dict(headers))
 
     named = {
         name: str(value) for name, value in {**labels, **key}.items() if value not in (None, "")
@@ -665,7 +665,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _ask(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
+def request_once(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
     """Send a request; the user of its address is its Basic
     authorization, unless the headers hold one.
 
@@ -694,12 +694,12 @@ def write(lines: Iterable[str], url: str) -> None:
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         if os.environ.get(TOKEN):
             headers["Authorization"] = f"Token {os.environ[TOKEN]}"
-        _ask("POST", url, "\n".join(body).encode(), headers)
+        request_once("POST", url, "\n".join(body).encode(), headers)
 
 
 def _write_json(record: Any, url: str) -> None:
     if rows := rows_of(record):
-        _ask("POST", url, json.dumps(rows).encode(), {"Content-Type": "application/json"})
+        request_once("POST", url, json.dumps(rows).encode(), {"Content-Type": "application/json"})
 
 
 def append(path: str, lines: Iterable[str]) -> None:

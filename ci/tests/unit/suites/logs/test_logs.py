@@ -158,7 +158,7 @@ def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
 def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str) -> None:
     lines = text.splitlines(keepends=True)
     labelled = label(prefix, lines)
-    assert reader.parse(labelled) == reader.parse(text)
+    assert reader.parse(labelled) == reader.parse(f"\ufeff{text}") == reader.parse(text)
     assert reader.read("module list\n" + labelled + "all done\n").set_aside == {preamble.OTHERS: 2}
     with refused_as("output-unknown"):
         reader.parse(label(prefix, lines[:4]) + lines[4] + label(prefix, lines[5:]))

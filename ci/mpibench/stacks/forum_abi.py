@@ -1,0 +1,264 @@
+"""Stacks with the MPI Forum's ABI (MPI 5.0, chapter 20): a registered MPI once more, with programs
+that ask for ``libmpi_abi`` and for no MPI in particular.
+
+A set of programs is built once, in ``environments/programs/<key>/<suite>``, and every stack names
+the same files: what two of them measure differs in the MPI alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
+from reframe_tests.harness.printable import clause
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+from ..only_one import only_one
+from . import compilation, logged, probe, suite_builds, system, writer
+from .logged import Echo
+
+#: Folder of the sets of programs.
+SETS = Path("environments", "programs")
+#: File in the folder of a suite: how it was built, and SHA-256 of its programs by name.
+SET = "set.json"
+#: Wrappers of the compilers that an MPI has for this ABI, and what they are for its own.
+_WRAPPERS = {"mpicc": "mpicc_abi", "mpicxx": "mpicxx_abi"}
+#: Prints the version of the ABI, which is -1 where a library has another one.
+_ABI_ANSWER = """
+major, minor = ctypes.c_int(), ctypes.c_int()
+library.MPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor))
+print("\\nABI %d" % major.value)
+"""
+
+
+def find_fault(stack: Stack, environ: Mapping[str, str]) -> str:
+    """Why a stack's MPI has no such ABI, as the end of a sentence; empty where it has."""
+    library = Path(stack.library).with_name(FORUM_SONAME)
+    if not library.is_file():
+        return (
+            f"there is no {FORUM_SONAME} beside {stack.library}; MPICH 5.0, Intel MPI 2021.18 and "
+            "Open MPI 6 have it, where it was not switched off when they were built"
+        )
+    words = [sys.executable, "-I", "-c", probe.LIBRARY_ANSWER + _ABI_ANSWER, str(library)]
+    status, said = probe.run_inside(stack, words, environ, probe.ANSWER_S)
+    if status:
+        return f"{library} does not say its ABI ({clause(probe.last_line(said))})"
+    if not said.endswith("\nABI 1\n"):
+        return f"{library} is no library of that ABI: MPI_Abi_get_version says {said.split()[-1]}"
+    if not re.search(stack.library_version_pattern, said):
+        return f"{library} is another MPI than {stack.library}: {clause(said.splitlines()[0])}"
+    return ""
+
+
+def add(
+    names: Sequence[str],
+    builds: Sequence[str],
+    *,
+    binaries: Sequence[Path] = (),
+    root: Path = metadata.ROOT,
+    say: Echo = print,
+) -> list[Stack]:
+    """Register ``<name>-abi`` for stacks, all with the same programs; one that is there is renewed.
+
+    :param names: registered stacks; empty: all whose MPI has the ABI.
+    :param builds: suites to build, unless they are there (:func:`suite_builds.find`).
+    :param binaries: folders with programs that were built elsewhere.
+    """
+    clean = probe.clean_environment()
+    known = {row.name: row for row in metadata.discover(root)[0] if row.abi != FORUM_ABI}
+    if unknown := [name for name in names if name not in known]:
+        raise BadInput(
+            "unknown-name",
+            f"no stack '{unknown[0]}' can be used that has an ABI of its own; 'mpibench stacks' "
+            "lists what there is.",
+        )
+    if not builds and not binaries:
+        raise BadInput("nothing-measured", "name what is to be measured, e.g. --build osu=7.5.")
+    able = []
+    for stack in [known[name] for name in names] or known.values():
+        if not (fault := find_fault(stack, clean)):
+            able.append(stack)
+        elif names:
+            raise BadInput("stack-unusable", f"{stack.name} has no ABI of the MPI Forum: {fault}.")
+        else:
+            say(f"{stack.name} is left out: {fault}.")
+    if not able:
+        raise BadInput(
+            "stack-unusable",
+            "no stack has the ABI of the MPI Forum: install one that has it, e.g. 'python -m "
+            "mpibench.stacks.wheels mpich5'.",
+        )
+    tarballs = [suite_builds.find(word, say=say) for word in builds]
+    with only_one(root / system.BUILDS, "mpibench stacks abi", ".abi.lock", "on sets") as lock:
+        # Whoever of all stacks, asked for or not, brings the compilers: a set has one maker.
+        makers = [row for row in known.values() if probe.find_program(*_wrapper(row, "mpicc"))]
+        made = {
+            tarball.suite: _build(tarball, makers, root, say, lock, clean) for tarball in tarballs
+        }
+        programs = {**probe.search(binaries), **probe.search(path for path, _ in made.values())}
+        facts = {suite: row for suite, (_, row) in made.items()}
+        return [_register(stack, programs, facts, root, say, clean) for stack in able]
+
+
+def _wrapper(stack: Stack, name: str) -> tuple[Path, str]:
+    return Path(stack.mpirun[0]), _WRAPPERS[name]
+
+
+def _build(
+    tarball: suite_builds.Tarball,
+    makers: Sequence[Stack],
+    root: Path,
+    say: Echo,
+    lock: int,
+    clean: Mapping[str, str],
+) -> tuple[Path, dict[str, str]]:
+    """Folder of a suite's programs, built unless it is there, and how they were built.
+
+    The wrappers put the path of their MPI into each program (RUNPATH), where an MPI that the loader
+    knows by itself would not be found; so their compilers are started without it.
+    """
+    if not makers:
+        raise BadInput(
+            "tool-missing",
+            f"no stack brings {' and '.join(_WRAPPERS.values())}, with which programs for the MPI "
+            "Forum's ABI are compiled; install one that does, e.g. 'python -m "
+            "mpibench.stacks.wheels mpich5'.",
+        )
+    maker = makers[0]
+    environ = metadata.enter(maker, clean)
+    lines = {}
+    for name in _WRAPPERS:
+        path = probe.find_program(*_wrapper(maker, name))
+        shown = logged.ask([str(path), "-show"], environ, probe.ANSWER_S)
+        if shown.returncode or not shown.stdout.strip():
+            raise BadInput(
+                "build-failed",
+                f"{path} -show does not say which compiler it starts ({clause(shown.stderr)}).",
+            )
+        compiler, *words = _without_paths(shlex.split(shown.stdout))
+        lines[name] = f'#!/bin/sh\nexec {compiler} "$@" {shlex.join(words)}\n'
+    library = writer.digest_of(Path(maker.library).with_name(FORUM_SONAME))
+    folder = root / SETS / writer.compute_hash([tarball.sha256, library, lines])[:12]
+    record = folder / tarball.suite / SET
+    if not record.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, text in lines.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        compilers = suite_builds.find_compilers(folder / "mpirun", folder, environ)
+        work = root / system.BUILDS / f"abi-{folder.name}"
+        built = suite_builds.build(tarball, compilers, folder, work, say, lock)
+        programs = probe.search([built.prefix])
+        made = {
+            "facts": dict(built.facts),
+            "built_with": f"{_WRAPPERS['mpicc']} of {maker.mpi} {maker.mpi_version}, for the MPI "
+            "Forum's ABI",
+            "files": {name: writer.digest_of(path) for name, path in programs.items()},
+        }
+        whole_file.write_text(record, json.dumps(made, indent=2))
+    kept = json.loads(record.read_text())
+    there = {
+        name: writer.digest_of(path)
+        for name, path in probe.search([record.parent], needed=False).items()
+    }
+    if changed := [name for name in kept["files"] if there.get(name) != kept["files"][name]]:
+        raise BadInput(
+            "changed-since",
+            f"{changed[0]} of the set {record.parent} is not what was built; remove {folder}, and "
+            "it is built again for all stacks that have it.",
+        )
+    digest = writer.compute_hash(kept["files"])
+    say(f"{tarball.suite}: {len(there)} programs in {record.parent}, digest {digest[:12]}")
+    return record.parent, {
+        **kept["facts"],
+        "built_with": kept["built_with"],
+        "digest": digest,
+    }
+
+
+def _without_paths(words: Sequence[str]) -> list[str]:
+    """A compiler's command line without the folders that its linker writes into a program."""
+    kept = list[str]()
+    skip = False
+    for word in words:
+        rpath = word in ("-Wl,-rpath", "-Wl,-R", "-rpath")
+        if not (skip or rpath or word.startswith("-Wl,-rpath") or word.endswith("new-dtags")):
+            kept.append(word)
+        skip = rpath
+    return kept
+
+
+def _register(
+    stack: Stack,
+    programs: Mapping[str, Path],
+    facts: Mapping[str, Mapping[str, str]],
+    root: Path,
+    say: Echo,
+    clean: Mapping[str, str],
+) -> Stack:
+    """The stack of a registered one's MPI that runs a set."""
+    own: dict[str, Any] = json.loads(Path(stack.source).read_text())
+    name = f"{stack.name}-abi"
+    path = root / "environments" / system.ORIGIN / name / writer.METADATA
+    library = Path(stack.library).with_name(FORUM_SONAME)
+    folders = {
+        variable: [folder for folder in listed if Path(folder) != path.parent / system.LINKS]
+        for variable, listed in stack.prepend_path.items()
+        if variable != "PYTHONPATH"
+    }
+    before = folders.get("LD_LIBRARY_PATH", [])
+    folders["LD_LIBRARY_PATH"] = list(dict.fromkeys([str(library.parent), *before]))
+    document = {
+        **own,
+        "name": name,
+        "origin": system.ORIGIN,
+        "abi": FORUM_ABI,
+        "library": str(library),
+        "binaries": {},
+        "commands": {"mpirun": list(stack.mpirun)},
+        "suites": {},
+        # mpi4py was built for the MPI's own ABI
+        "env_vars": {
+            key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY_")
+        },
+        "prepend_path": folders,
+        "build": {
+            key: value
+            for key, value in stack.build.items()
+            if key in ("lock_hash", "machine", "modules")
+        },
+    }
+    # Its modules are there as the stack has them, and nothing else of the shell.
+    found = probe.prove(programs, metadata.parse(document, path), clean)
+    for program, reason in found.left_out.items():
+        say(f"{name}: {program} is left out: {reason}.")
+    document["binaries"] = dict(found.binaries)
+    document["suites"] = {
+        suite: {"built_with": "found, for the MPI Forum's ABI", "version": version}
+        | dict(facts.get(suite, {}))
+        for suite, version in found.suites.items()
+    }
+    files = [library, *map(Path, found.binaries.values())]
+    document["build"]["lock_hash"] = writer.compute_hash(
+        [stack.lock_hash, document["suites"], [writer.digest_of(file) for file in files]]
+    )
+    made = writer.register(
+        document,
+        path,
+        root=root,
+        contradict=lambda each, _: probe.find_launch_fault(each, environ=clean),
+    )
+    say(f"{name}: {compilation.sentence(made)}")
+    say(f"{name}: registered in {path}; it runs {len(made.binaries)} programs")
+    return made
