@@ -177,12 +177,14 @@ def judge_nights(folder: Path) -> dict[str, Any]:
     system = Store(folder).systems[0]
     newest = Store(folder).sessions_of(system)[-1]
     for name, words in {
-        "gate": f"gate --session {newest} --max-age 10000000 --json",
+        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json",
         "drift": f"drift --system {system} --json",
     }.items():
         began = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()):
             status = cli.main([*words.split(), "--dataset", str(folder), "--dataset-only"])
+        if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
+            raise SystemExit(f"{name} gave no answer: exit status {status}")
         found |= {f"{name}_s": round(time.perf_counter() - began, 1), f"{name}_status": status}
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     return {**found, "mb": round(size / 1e6, 1), "peak_mb": round(peak_mb())}
