@@ -120,7 +120,7 @@ LANES: dict[str, tuple[Step, ...]] = {
         Step("host packages", DEBIAN_MPI, as_root=True),
         Step(
             "tests",
-            _tests(*TESTS, "unit/verdicts/test_rebaseline"),
+            _tests(*TESTS, "judge/verdicts/test_rebaseline"),
             as_root=True,
             says=(r"\d+ passed",),
         ),

@@ -136,6 +136,10 @@ def algorithm_curves(stacks: Sequence[TunedStack], collective: str) -> go.Figure
     stack, a line for each algorithm, thick by default.
     """
     figure = go.Figure()
+    sizes = sorted(
+        {size for stack in stacks for size in stack.times.get(collective, Times(collective)).sizes}
+    )
+    zero = figures.message_axis(figure, sizes)
     for at, stack in enumerate(stacks):
         own = stack.lines(collective)
         for number, (name, line) in enumerate(own.items()):
@@ -146,25 +150,18 @@ def algorithm_curves(stacks: Sequence[TunedStack], collective: str) -> go.Figure
                 "width": 3 if solid else 1.5,
             }
             figure.add_scatter(
-                x=list(line),
+                x=[size or zero for size in line],
                 y=list(line.values()),
                 name=name,
                 line=style,
                 mode="lines+markers",
                 marker_size=4,
             )
-    sizes = sorted(
-        {size for stack in stacks for size in stack.times.get(collective, Times(collective)).sizes}
-    )
-    figure.update_xaxes(
-        type="log",
-        title="message size",
-        tickvals=sizes,
-        ticktext=[size_text(size) for size in sizes],
-    )
     figure.update_yaxes(type="log", title="time in µs", exponentformat="none")
     figure.update_layout(
-        title=f"MPI_{collective}, lower is better", height=620, legend={"font": {"size": 10}}
+        title=f"MPI_{collective}, lower is better",
+        height=620,
+        legend={**figures.BELOW, "font": {"size": 10}},
     )
     return figure
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from reframe_tests.harness.vocabulary import ROOT
 
-#: Room to its code and to the folders of ``ci/tests/unit`` that are its tests.
+#: Room to its code and to the folders of ``ci/tests/unit`` and ``judge`` that are its tests.
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "readers": (
         ("reframe_tests/harness/suites",),
@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("tune", "advice", "guidelines", "profiles", "settings", "published", "tuning"),
     ),
     "cluster": (("ci/mpibench_cluster",), ("cluster",)),
-    "site": (("ci/mpibench_site",), ("site",)),
+    "site": (("ci/mpibench_site",), ("results_site",)),
 }
 _COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 _OTHER = {ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}
@@ -193,7 +193,12 @@ class Room:
     def __init__(self, copy: Path, name: str) -> None:
         self.copy = copy
         self.code, folders = ROOMS[name]
-        self.tests = [f"ci/tests/unit/{folder}" for folder in folders]
+        tests = copy / "ci" / "tests"
+        self.tests = [
+            str(path.relative_to(copy))
+            for folder in folders
+            for path in sorted(tests.glob(f"[uj]*/{folder}"))
+        ]
         self.environ = {
             **os.environ,
             "PYTHONPATH": f"{copy}:{copy / 'ci'}",

@@ -55,9 +55,9 @@ def page(record: Mapping[str, Any]) -> str:
                 Block("facts", _decided(record, sides)),
             ],
         ),
-        (f"The {WORST} worst", _worst(record)),
+        ("The three worst", _worst(record)),
         ("Sessions", [_sessions(sides)]),
-        ("Why", [Block("items", record["sentences"])]),
+        ("Why", [Block("items", record["sentences"])] if record["sentences"] else []),
         *(
             (f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"]))
             for side in reversed(SIDES)
@@ -85,8 +85,6 @@ STAMPS = {
     REFUSED: ("FAIL", REGRESSED),
     INCONCLUSIVE: ("NOT JUDGED", INCONCLUSIVE),
 }
-#: Bands that the page shows first.
-WORST = 3
 
 
 def _decided(
@@ -116,7 +114,7 @@ def _worst(record: Mapping[str, Any]) -> list[Table | str]:
             row["verdict"],
             _why(row),
         )
-        for row in lost[:WORST]
+        for row in lost[:3]
     ]
     if not rows:
         return ["No band of sizes is worse than before."]

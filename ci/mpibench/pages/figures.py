@@ -249,7 +249,7 @@ _STEPS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _LEAST_RANGE = 1.2
 
 
-def _message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
+def message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
     """Make the axis one of message sizes, its ticks powers of two.
 
     :returns: where messages of no bytes stand, a size before the smallest.
@@ -308,7 +308,7 @@ def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure
         if over.height < 2:
             continue
         figure = go.Figure()
-        zero = _message_axis(figure, over["message_bytes"])
+        zero = message_axis(figure, over["message_bytes"])
         x = [size or zero for size in over["message_bytes"]]
         curves_of = part.partition_by("suite", "benchmark", "variant", "ranks", "quantity")
         for rows in curves_of:
@@ -380,7 +380,7 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         "benchmark", "quantity", maintain_order=True
     ):
         figure = go.Figure()
-        zero = _message_axis(figure, part["message_bytes"])
+        zero = message_axis(figure, part["message_bytes"])
         keys = list(dict.fromkeys([*CURVE, subject]))
         apart = ("stack", "fabric", "nodes", "ppn", "pinning", "suite", "ranks", "variant")
         labels = [name for name in apart if name != subject and part[name].n_unique() > 1]
@@ -485,7 +485,7 @@ def node_trend(trend: Trend) -> go.Figure:
     )
     figure.update_xaxes(title="night", type="date")
     figure.update_yaxes(title="% of what others reach", rangemode="tozero")
-    figure.update_layout(title=title, height=380, legend={"traceorder": "normal"})
+    figure.update_layout(title=title, height=380, legend={"traceorder": "normal", **BELOW})
     return figure
 
 
@@ -689,9 +689,7 @@ def _tree(answer: MapJudgement) -> go.Figure | None:
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, range=[-0.5, depth - 0.5])
     where = "guessed from the map" if answer.places.guessed else f"from {answer.places.origin}"
-    figure.update_layout(
-        title=f"switches, {where}", height=260 + 60 * depth, legend={"orientation": "h", "y": -0.1}
-    )
+    figure.update_layout(title=f"switches, {where}", height=260 + 60 * depth, legend=BELOW)
     return figure
 
 

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,6 @@ import pytest
 import chromium
 from reframe_tests.harness.vocabulary import ROOT
 
-pytestmark = pytest.mark.skipif(
-    chromium.find_browser() is None,
-    reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
-)
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
 
 #: What a person does who searches.
@@ -44,12 +39,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, *words.split()]
     subprocess.run(command, env=environ, check=True, capture_output=True)
     return folder
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[chromium.Page]:
-    with chromium.open_browser(tmp_path / "profile") as page:
-        yield page
 
 
 @pytest.mark.parametrize("window", WIDTHS)

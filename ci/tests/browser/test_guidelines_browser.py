@@ -4,26 +4,11 @@ and its text can be read in both colour schemes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import chromium
 from mpibench.pages import session as report
 from synthetic_tuning import recorded_session, samples, session_of
-
-pytestmark = [
-    pytest.mark.skipif(
-        chromium.find_browser() is None,
-        reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
-    with chromium.open_browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")

@@ -21,49 +21,45 @@ def session() -> sessions.Session:
     return published_session()
 
 
-@pytest.mark.skipif(
-    chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium"
-)
 def test_measured_and_published_curves_share_a_chart(
-    session: sessions.Session, tmp_path: Path
+    session: sessions.Session, tmp_path: Path, browser: chromium.Page
 ) -> None:
     url = report.write_report(
         report.View(session, tmp_path, (), chosen(session)), "report.html"
     ).as_uri()
-    with chromium.open_browser(tmp_path / "profile") as page:
-        page.open(url)
-        page.evaluate("document.getElementById('curves').scrollIntoView()")
-        page.wait("document.querySelector('#charts figure').dataset.drawn")
-        first = "document.querySelector('#charts figure')"
-        assert page.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
-        plot = "document.querySelector('#charts .js-plotly-plot')"
-        names = page.evaluate(
-            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, "
-            "one.line.dash])"
-        )
-        assert names == [[SOURCE, "dash"], ["intelmpi-wheels", "solid"], ["mpich-wheels", "solid"]]
-        assert page.evaluate(f"{plot}.data[0].y.length") == 24
-        assert "2.000 of openhpc-mini/eth1g" in page.evaluate(f"{plot}.data[2].text[0]")
-        page.evaluate(f"{first}.querySelector('figcaption button').click()")
-        cells = page.evaluate(
-            f"[...{first}.querySelectorAll('tbody tr')].map((row) => "
-            "[...row.children].map((cell) => cell.textContent))"
-        )
-        assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
-        page.evaluate(
-            """(() => {
-                const node = document.querySelector('#curve-controls select[aria-label="Show"]');
-                node.value = [...node.options].find((option) => option.textContent === "ratio to published figures").value;
-                node.dispatchEvent(new Event("change"));
-            })()"""
-        )
-        page.wait("document.querySelector('#charts figure').dataset.drawn")
-        ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
-        flat = page.evaluate(
-            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})"
-        )
-        assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
-        assert page.problems == []
+    browser.open(url)
+    browser.evaluate("document.getElementById('curves').scrollIntoView()")
+    browser.wait("document.querySelector('#charts figure').dataset.drawn")
+    first = "document.querySelector('#charts figure')"
+    assert browser.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
+    plot = "document.querySelector('#charts .js-plotly-plot')"
+    names = browser.evaluate(
+        f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, "
+        "one.line.dash])"
+    )
+    assert names == [[SOURCE, "dash"], ["intelmpi-wheels", "solid"], ["mpich-wheels", "solid"]]
+    assert browser.evaluate(f"{plot}.data[0].y.length") == 24
+    assert "2.000 of openhpc-mini/eth1g" in browser.evaluate(f"{plot}.data[2].text[0]")
+    browser.evaluate(f"{first}.querySelector('figcaption button').click()")
+    cells = browser.evaluate(
+        f"[...{first}.querySelectorAll('tbody tr')].map((row) => "
+        "[...row.children].map((cell) => cell.textContent))"
+    )
+    assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
+    browser.evaluate(
+        """(() => {
+            const node = document.querySelector('#curve-controls select[aria-label="Show"]');
+            node.value = [...node.options].find((option) => option.textContent === "ratio to published figures").value;
+            node.dispatchEvent(new Event("change"));
+        })()"""
+    )
+    browser.wait("document.querySelector('#charts figure').dataset.drawn")
+    ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
+    flat = browser.evaluate(
+        f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})"
+    )
+    assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
+    assert browser.problems == []
 
 
 def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
@@ -78,48 +74,44 @@ def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
     return {**case, "fabric": fabric, "condition": condition, "samples": samples}
 
 
-@pytest.mark.skipif(
-    chromium.find_browser() is None, reason="[browser] no Chromium on PATH: install chromium"
-)
-def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(tmp_path: Path) -> None:
+def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(
+    tmp_path: Path, browser: chromium.Page
+) -> None:
     session = session_of(
         of_memory("eth1g", 2.0),
         of_memory("eth1g_device", 1.0, memory="device"),
         of_memory("eth1g_managed", 0.5, memory="managed"),
     )
     url = report.write_report(report.View(session, tmp_path, ()), "report.html").as_uri()
-    with chromium.open_browser(tmp_path / "profile") as page:
-        page.open(url)
-        page.evaluate("document.getElementById('curves').scrollIntoView()")
-        page.evaluate(
-            """(() => {
-                for (const [label, text] of [["One chart per", "fabric"], ["Quantity", "bandwidth"]]) {
-                    const node = document.querySelector(`#curve-controls select[aria-label="${label}"]`);
-                    node.value = [...node.options].find((option) => option.textContent === text).value;
-                    node.dispatchEvent(new Event("change"));
-                }
-            })()"""
-        )
-        page.wait(
-            "[...document.querySelectorAll('#charts figure')].every((figure) => "
-            "figure.dataset.drawn)"
-        )
-        lines = (
-            "plot.data.filter((line) => line.mode === 'lines+markers').map((line) => "
-            "[line.name, line.line.dash])"
-        )
-        drawn = page.evaluate(
-            f"[...document.querySelectorAll('#charts .js-plotly-plot')].map((plot) => {lines})"
-        )
-        own = ["intelmpi-wheels", "solid"]
-        host = ["intelmpi-wheels, eth1g", "dash"]
-        assert drawn == [[["intelmpi-wheels, eth1g_device", "dash"], own], [host, own], [host, own]]
-        limits = page.evaluate(
-            "[...document.querySelectorAll('#charts figure')].map((figure) => "
-            "figure.dataset.limits)"
-        )
-        assert limits == ["125", "125", "125"], "MB/s of 1 Gbit/s"
-        assert "Dashed: eth1g, over the same links." in page.evaluate(
-            "document.getElementById('charts').textContent"
-        )
-        assert page.problems == []
+    browser.open(url)
+    browser.evaluate("document.getElementById('curves').scrollIntoView()")
+    browser.evaluate(
+        """(() => {
+            for (const [label, text] of [["One chart per", "fabric"], ["Quantity", "bandwidth"]]) {
+                const node = document.querySelector(`#curve-controls select[aria-label="${label}"]`);
+                node.value = [...node.options].find((option) => option.textContent === text).value;
+                node.dispatchEvent(new Event("change"));
+            }
+        })()"""
+    )
+    browser.wait(
+        "[...document.querySelectorAll('#charts figure')].every((figure) => figure.dataset.drawn)"
+    )
+    lines = (
+        "plot.data.filter((line) => line.mode === 'lines+markers').map((line) => "
+        "[line.name, line.line.dash])"
+    )
+    drawn = browser.evaluate(
+        f"[...document.querySelectorAll('#charts .js-plotly-plot')].map((plot) => {lines})"
+    )
+    own = ["intelmpi-wheels", "solid"]
+    host = ["intelmpi-wheels, eth1g", "dash"]
+    assert drawn == [[["intelmpi-wheels, eth1g_device", "dash"], own], [host, own], [host, own]]
+    limits = browser.evaluate(
+        "[...document.querySelectorAll('#charts figure')].map((figure) => figure.dataset.limits)"
+    )
+    assert limits == ["125", "125", "125"], "MB/s of 1 Gbit/s"
+    assert "Dashed: eth1g, over the same links." in browser.evaluate(
+        "document.getElementById('charts').textContent"
+    )
+    assert browser.problems == []

@@ -16,13 +16,6 @@ from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import sessions
 
-pytestmark = [
-    pytest.mark.skipif(
-        chromium.find_browser() is None,
-        reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
-    ),
-]
-
 
 def wider_plan() -> list[dict[str, object]]:
     """Four pinnings and two fabrics for point to point, beside one case of every kind of end."""
@@ -51,12 +44,6 @@ def session(folder: Path) -> sessions.Session:
 @pytest.fixture(scope="module")
 def url(folder: Path, session: sessions.Session) -> str:
     return report.write_report(report.View(session, folder), "report.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
-    with chromium.open_browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 @pytest.fixture

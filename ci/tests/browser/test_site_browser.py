@@ -4,7 +4,6 @@ a job's output, at a desk's and a phone's width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,6 @@ from synthetic_fabric import MAPS_BEGAN, export_map, pair_map, sends_slowly
 from synthetic_session import HOSTILE
 from synthetic_verdicts import FIRST, NIGHTS, RED, SLOWER_FROM, write_nights, write_session
 
-pytestmark = pytest.mark.skipif(
-    chromium.find_browser() is None,
-    reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium",
-)
 NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
 #: Texts with less contrast than 4.5 to what is behind them (WCAG 2.2,
@@ -71,12 +66,6 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Store(folder / "dataset").withdraw(ids[25], "maintenance of the switches")
     building.build(Store(folder / "dataset"), folder / "site", now=NOW)
     return folder
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[chromium.Page]:
-    with chromium.open_browser(tmp_path / "profile") as page:
-        yield page
 
 
 def follow(page: chromium.Page, link: str, **window: Any) -> str:

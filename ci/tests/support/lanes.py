@@ -27,14 +27,15 @@ from folders import LEFT_OUT, TESTS
 #: one.
 LANES = {
     "unit": "nothing but git and the style checkers",
+    "judge": "nothing either: verdicts, their histories and error rates",
     "cluster": "mini-clusters",
     "process": "ReFrame, the project's own scripts, a shell, a compiler",
     "mpi": "real MPI programs from the wheels stacks",
     "spack": "a real Spack",
     "browser": "a headless browser",
 }
-#: The one that must stay quick, and what its tests may start.
-PURE = "unit"
+#: Those that must stay quick, and what their tests may start.
+PURE = ("unit", "judge")
 PERMITTED = ("git", "mypy", "ruff", "shellcheck")
 #: The one with folders whose tests share a mini-cluster, so that one worker gets all of a folder.
 #: Two folders have two clusters, and a file beside them brings up its own: clusters do not see each
@@ -83,7 +84,7 @@ class Purity:
         program = Path(str(first)).name
         if program not in PERMITTED:
             raise RuntimeError(
-                f"a test of the lane {PURE!r} starts nothing, and this one starts {program}; "
+                f"a test of {' and '.join(PURE)} starts nothing, and this one starts {program}; "
                 "move it to another lane"
             )
 
@@ -93,7 +94,7 @@ PURITY = Purity()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Hold the quick lane to what it says. Not at the teardown: after the
+    """Hold the quick lanes to what they say. Not at the teardown: after the
     last test that ends what other lanes share, too.
     """
     with _held(item):
@@ -108,7 +109,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _held(item: pytest.Item) -> AbstractContextManager[None]:
-    return PURITY.on() if lane_of(item.path) == PURE else nullcontext()
+    return PURITY.on() if lane_of(item.path) in PURE else nullcontext()
 
 
 @cache

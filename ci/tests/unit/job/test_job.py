@@ -96,12 +96,12 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         "proof": entry["proof"],
     }
     report = {**SMALL_REPORT, "runs": [{"testcases": [{**entry, "rival_run": run}]}]}
-    own, other = sessions._cases(report, "here")
+    own, other = sessions._cases(report, "here", ())
     assert (other.uuid, other.stack) == (own.uuid + sessions.PAIRED, "other-stack")
     assert (other.samples, other.gates, other.job_id) == (own.samples, (), own.job_id)
     report["runs"][0]["testcases"][0]["rival_run"] = ["?"]
     with refused_as("file-damaged", match="rival_run"):
-        list(sessions._cases(report, "here"))
+        list(sessions._cases(report, "here", ()))
 
 
 @pytest.mark.parametrize(("jobs", "units"), [(3, comparison.PAIRS)])

@@ -97,7 +97,7 @@ def test_options_and_words() -> None:
     words = ["-t", "x", "--system=a:b", "-J", "qos=debug"]
     assert settings.places(words) == ["--system=a:b", "--job-option=qos=debug"]
     assert [preflight.choice(word) for word in preflight.CHOICES] == list(preflight.CHOICES)
-    with refused_as("bad-option", match=r"PREFLIGHT= is none of no, yes, exclude\."):
+    with refused_as("bad-option", match=r"PREFLIGHT= is not one of no, yes, exclude\."):
         preflight.choice("")
     assert preflight.choice(None) == preflight.choice(None, "acceptance") == preflight.DEFAULT
     assert preflight.choice(None, "smoke") == preflight.NO

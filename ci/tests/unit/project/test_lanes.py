@@ -19,5 +19,5 @@ import pytest
     ],
 )
 def test_this_lane_starts_nothing(start: Callable[[], object]) -> None:
-    with pytest.raises(RuntimeError, match="lane 'unit' starts nothing"):
+    with pytest.raises(RuntimeError, match="unit and judge starts nothing"):
         start()

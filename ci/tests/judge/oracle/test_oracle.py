@@ -3,7 +3,7 @@ of the code changes an answer on purpose only.
 
 ``ci/tests/data/oracle/README.md`` says what the sessions were. ``answers/NAME.json`` is a command
 of ``commands.yaml`` with its exit status, what it printed and the files it wrote.
-``MPIBENCH_FREEZE=yes pytest ci/tests/unit/oracle`` writes the answers anew: read their diff, and
+``MPIBENCH_FREEZE=yes pytest ci/tests/judge/oracle`` writes the answers anew: read their diff, and
 say in the commit which changed and why.
 """
 

@@ -1,0 +1,278 @@
+"""What grows with a machine, and how: ``python -m studies.scale QUESTION``.
+
+Each question prints a line of JSON for each size, with seconds and the peak of memory of a process
+that does nothing else. What no machine here has is simulated, and the page says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mpibench import cli
+from mpibench.locate import answers
+from mpibench.pages.map import page
+from mpibench.store.store import Store
+from reframe_tests.harness.evidence import rank_records
+from reframe_tests.harness.instruments.pairs.pair_values import (
+    BANDWIDTH,
+    QUANTITIES,
+    MapFile,
+    PairMap,
+    read_pair_map,
+)
+from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
+
+from . import simulated_map as simulated
+from .session_cost import TRIVIAL
+from .site_speed import write_night
+
+#: Of a healthy pair.
+MB_PER_S = 12000.0
+US = 1.5
+
+
+def _quantity(
+    fabric: simulated.Fabric, orders: int, faults: list[simulated.Fault], quantity: str, seed: int
+) -> pl.DataFrame:
+    """Columns of a map of all pairs, as its file has them."""
+    rng = np.random.default_rng(seed)
+    rounds = simulated.all_pairs(fabric.size) * orders
+    noise = simulated.NOISES["slow tail"]
+    late = quantity != BANDWIDTH
+    seen = simulated.observe(fabric, rounds, faults, noise, rng, latency=late)
+    moment = seen.moment.astype(np.uint32)
+    table = pl.DataFrame(
+        {
+            "order": (moment // (len(rounds) // orders) + 1).astype(np.uint16),
+            "round": moment + 1,
+            "phase": (seen.together % 2 + 1).astype(np.uint8),
+            "source": seen.source.astype(np.uint32),
+            "target": seen.target.astype(np.uint32),
+            "value": np.round(US * np.exp(seen.slowness), 3)
+            if late
+            else np.round(MB_PER_S * np.exp(-seen.slowness), 1),
+        }
+    )
+    del seen
+    if late:  # who began means nothing: both phases
+        back = pl.col("target").alias("source"), pl.col("source").alias("target")
+        table = pl.concat([table, table.with_columns(*back, phase=pl.lit(2, pl.UInt8))])
+    return table.sort("round", "phase").select(
+        "order",
+        "round",
+        "phase",
+        "source",
+        "target",
+        quantity=pl.lit(quantity).cast(pl.Enum(QUANTITIES)),
+        message_bytes=pl.lit(1 << 20 if quantity == BANDWIDTH else 8, pl.Int64),
+        repeat=pl.lit(1, pl.UInt16),
+        value="value",
+        counted=pl.lit(True),
+    )
+
+
+def draw_map(size: int, orders: int, folder: Path, seed: int = 1) -> dict[str, Any]:
+    """Write the map of all pairs of a fat tree with slow nodes and a slow uplink; its record."""
+    fabric = simulated.fat_tree(size)
+    rng = np.random.default_rng(seed)
+    faults = simulated.place_faults(fabric, ["sends", "receives", "uplink"], 0.5, rng)
+    late = simulated.place_faults(fabric, ["latency"], 0.5, rng)
+    switches = {"top": Switch()}
+    for leaf in range(int(fabric.leaf[-1]) + 1):
+        below = np.flatnonzero(fabric.leaf == leaf).tolist()
+        pod = f"pod{int(fabric.above[below[0]])}"
+        switches.setdefault(pod, Switch("top"))
+        switches[f"leaf{leaf}"] = Switch(pod, tuple(fabric.nodes[at] for at in below))
+    parts = [folder / f"{name}.parquet" for name in QUANTITIES]
+    for name, path in zip(QUANTITIES, parts, strict=True):
+        _quantity(fabric, orders, faults if name == BANDWIDTH else late, name, seed).write_parquet(
+            path, compression="zstd"
+        )
+    whole = folder / "whole.parquet"
+    pl.scan_parquet(parts).sink_parquet(whole, compression="zstd", maintain_order=True)
+    for path in parts:
+        path.unlink()
+    digest = subprocess.run(["sha256sum", whole], capture_output=True, text=True, check=True)
+    file = MapFile(digest.stdout.split()[0], (str(folder),))
+    whole.rename(folder / file.name)
+    rounds = orders * (size + size % 2 - 1)
+    tree = SwitchTree(YAML, switches)
+    measured = PairMap("all", seed, rounds, fabric.nodes, {}, file, tree)
+    truth = sorted(name for one in [*faults, *late] for name in next(iter(one.truth)).names)
+    return {**measured.keep(folder), "truth": truth}
+
+
+def judge_map(folder: Path) -> dict[str, Any]:
+    """Judge a map as ``locate`` does, and make its page."""
+    record = json.loads((folder / "record.json").read_text())
+    truth = record.pop("truth")
+    measured = read_pair_map(record, str(folder))
+    assert measured is not None
+    began, before = time.perf_counter(), peak_mb()
+    answer = answers.judge_map(measured)
+    seconds, peak = time.perf_counter() - began, peak_mb()
+    values = measured.table().select(pl.len()).collect().item()
+    assert isinstance(measured.values, MapFile)
+    named = sorted({name for finding in answer.findings for name in finding.names})
+    return {
+        "values": values,
+        "file_mb": round(measured.values.path().stat().st_size / 1e6, 2),
+        "seconds": round(seconds, 1),
+        "peak_mb": round(peak),
+        "bytes_a_value": round((peak - before) * 1e6 / values, 1),
+        "right": named == truth,
+        "page_mb": round(len(page([answer], "simulated")) / 1e6, 2),
+    }
+
+
+def draw_evidence(nodes: int, ranks: int, record: Path, folder: Path) -> None:
+    """A file for each node with so many ranks: what one rank left, with other numbers."""
+    lines = [json.loads(line) for line in record.read_text().splitlines() if line.strip()]
+    process = lines[0]["pid"]
+    own = [line for line in lines if line["pid"] == process]
+    for node in range(nodes):
+        with (folder / f"n{node}.0.jsonl").open("w") as file:
+            for rank in range(ranks):
+                number = str(node * ranks + rank)
+                for line in own:
+                    said = {**line, "host": f"n{node}", "pid": 1000 + rank}
+                    if line.get("rank"):
+                        said["rank"] = {**line["rank"], "value": number}
+                    file.write(json.dumps(said, separators=(",", ":")) + "\n")
+
+
+def read_evidence(folder: Path) -> dict[str, Any]:
+    """Read the records of all ranks, as a case does for each of its launches."""
+    files = list(folder.glob("*.jsonl"))
+    began, before = time.perf_counter(), peak_mb()
+    ranks = rank_records.read(folder)
+    return {
+        "ranks": len(ranks),
+        "files": len(files),
+        "mb": round(sum(path.stat().st_size for path in files) / 1e6, 1),
+        "seconds": round(time.perf_counter() - began, 1),
+        "peak_mb": round(peak_mb()),
+        "kb_a_rank_in_memory": round((peak_mb() - before) * 1e3 / len(ranks), 1),
+    }
+
+
+def judge_nights(folder: Path) -> dict[str, Any]:
+    """Gate and drift of the first of the systems of a dataset."""
+    found: dict[str, Any] = {}
+    system = Store(folder).systems[0]
+    newest = Store(folder).sessions_of(system)[-1]
+    for name, words in {
+        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json",
+        "drift": f"drift --system {system} --json",
+    }.items():
+        began = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            status = cli.main([*words.split(), "--dataset", str(folder), "--dataset-only"])
+        if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
+            raise SystemExit(f"{name} gave no answer: exit status {status}")
+        found |= {f"{name}_s": round(time.perf_counter() - began, 1), f"{name}_status": status}
+    size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+    return {**found, "mb": round(size / 1e6, 1), "peak_mb": round(peak_mb())}
+
+
+def list_cases(count: int, folder: Path) -> dict[str, Any]:
+    """ReFrame's own listing of so many cases that do nothing."""
+    tests = folder / "trivial.py"
+    tests.write_text(TRIVIAL.format(count=count))
+    command = [str(Path(sys.executable).parent / "reframe"), "-c", str(tests), "-l"]
+    began = time.perf_counter()
+    environ = {**os.environ, "RFM_CONFIG_FILES": ""}
+    subprocess.run(command, stdout=subprocess.DEVNULL, env=environ, cwd=folder, check=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    return {"seconds": round(time.perf_counter() - began, 1), "peak_mb": round(peak)}
+
+
+def peak_mb() -> float:
+    """Most memory this process had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def draw(question: str, size: int, asked: argparse.Namespace, folder: Path) -> None:
+    """Make what a question is about."""
+    if question == "map":
+        (folder / "record.json").write_text(json.dumps(draw_map(size, asked.orders, folder)))
+    elif question == "evidence":
+        draw_evidence(size, asked.ranks, asked.record, folder)
+    elif question == "nights":
+        for system in range(asked.systems):
+            for night in range(size):
+                write_night(folder, night, f"system{system}")
+
+
+ANSWERS = {"map": judge_map, "evidence": read_evidence, "nights": judge_nights}
+
+
+def measure(question: str, size: int, asked: argparse.Namespace) -> dict[str, Any]:
+    """One size, in processes of their own."""
+    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+        if question == "listing":
+            return list_cases(size, Path(name))
+        again = [sys.executable, "-m", "studies.scale", *sys.argv[1:], "--inside", name]
+        for step in ("draw", "answer"):
+            done = subprocess.run(
+                [*again, step, str(size)], stdout=subprocess.PIPE, text=True, check=True
+            )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Print a line for each size, and exponents from the first to the last."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("question", choices=[*ANSWERS, "listing"])
+    parser.add_argument("sizes", type=int, nargs="+", help="nodes, nights or cases")
+    parser.add_argument("--orders", type=int, default=1, help="passes over all pairs of a map")
+    parser.add_argument("--ranks", type=int, default=128, help="of a node, of evidence")
+    parser.add_argument("--record", type=Path, help="file that the recorder left on a node")
+    parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
+    parser.add_argument("--folder", type=Path, help="where there is room (default: TMPDIR)")
+    parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.question == "evidence" and not asked.record:
+        parser.error("evidence needs --record FILE, a .jsonl below evidence/ of a case's output")
+    if asked.inside:
+        name, step, size = asked.inside
+        if step == "draw":
+            draw(asked.question, int(size), asked, Path(name))
+        else:
+            print(json.dumps(ANSWERS[asked.question](Path(name))))
+        return
+    rows = []
+    for size in asked.sizes:
+        rows.append({"size": size, **measure(asked.question, size, asked)})
+        print(json.dumps(rows[-1]), flush=True)
+    first, last = rows[0], rows[-1]
+    if len(rows) > 1:
+        growth = math.log(last["size"] / first["size"])
+        exponents = {
+            key: round(math.log(last[key] / first[key]) / growth, 2)
+            for key in first
+            if key != "size" and isinstance(first[key], (int, float)) and first[key] and last[key]
+        }
+        print(json.dumps({"exponents": exponents}))
+
+
+if __name__ == "__main__":
+    main()
