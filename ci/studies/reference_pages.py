@@ -52,7 +52,7 @@ def commands() -> str:
     program = typer.main.get_command(cli.app)
     text = get_docs_for_click(
         obj=program,
-        ctx=typer.Context(program, info_name="mpibench"),
+        ctx=typer.Context(program, info_name="mpibench", **program.context_settings),
         name="mpibench",
         title="All commands",
     )
