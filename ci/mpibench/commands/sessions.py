@@ -274,11 +274,13 @@ def _lines(rows: list[dict[str, Any]]) -> list[str]:
 def _state(row: dict[str, Any]) -> str:
     if gone := row["withdrawn"]:
         return f"withdrawn {gone['when'][:10]} by {gone['who']}: {gone['why']}"
-    said = [
-        f"{who}: {', '.join(filter(None, ('pass' if answer['passed'] else '', answer['finding'])))}"
-        for who, answer in row["answers"].items()
-    ]
+    said = [f"{who}: {_word(answer)}" for who, answer in row["answers"].items()]
     return "; ".join(said) or "not judged"
+
+
+def _word(answer: dict[str, Any]) -> str:
+    word = "not judged" if answer["unjudged"] else "pass" if answer["passed"] else ""
+    return ", ".join(filter(None, (word, answer["finding"])))
 
 
 @app.command()

@@ -67,12 +67,17 @@ class Comparison:
     def finding(self) -> str:
         """Who is how many times faster on which fabric, by the bands of sizes."""
         bands = self.bands.filter(pl.col("verdict") != comparison.MISSING)
-        if self.subject == "fabric":
-            return self._faster(bands, "")
-        return "; ".join(
-            self._faster(rows, f" on {fabric}" if fabric else "")
-            for (fabric,), rows in bands.group_by("fabric", maintain_order=True)
+        busy = any(verdict_text.busy_text("", side) for side in self.sides)
+        by_fabric = (
+            [("", bands)]
+            if self.subject == "fabric"
+            else [
+                (f" on {fabric}" if fabric else "", rows)
+                for (fabric,), rows in bands.group_by("fabric", maintain_order=True)
+            ]
         )
+        found = "; ".join(self._faster(rows, where) for where, rows in by_fabric)
+        return f"on a busy machine, {found}" if busy else found
 
     def _faster(self, rows: pl.DataFrame, where: str) -> str:
         known = rows.filter(pl.col("winner") != UNKNOWN)

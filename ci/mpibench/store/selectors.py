@@ -379,5 +379,5 @@ def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
         return frame
     kept = matching(frame, where, "columns of a case")
     if not kept.height:
-        raise BadInput("file-unreadable", f"--where {where!r} keeps none of {frame.height} cases.")
+        raise BadInput("nothing-measured", f"--where {where!r} keeps none of {frame.height} cases.")
     return kept

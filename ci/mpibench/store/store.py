@@ -465,7 +465,11 @@ class Store:
                 "cases": row["cases"],
                 "proven": row["proven"],
                 "answers": {
-                    answer.source: {"passed": answer.passed, "finding": answer.finding}
+                    answer.source: {
+                        "passed": answer.passed and not answer.unjudged,
+                        "unjudged": answer.unjudged,
+                        "finding": answer.finding,
+                    }
                     for answer in self.answers.get(row["session"], [])
                 },
                 "withdrawn": msgspec.to_builtins(self.withdrawn[row["session"]])

@@ -9,6 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from mpibench import cli
+from mpibench.store import records
+from mpibench.store.store import Store
 from reframe_tests.harness.sites.site import ROOT
 from refusals import refused_as
 from synthetic_verdicts import BENCHMARKS, FIRST, SIZES, write_session
@@ -43,3 +45,11 @@ def test_proven_values_of_a_period_and_condition_become_csv(tmp_path: Path) -> N
     assert set(rows["fabric"]) == {"eth1g"}
     with refused_as("options-exclude"):
         cli.app(["export", "--where", "fabric == 'eth1g'"], standalone_mode=False)
+
+
+def test_a_night_of_which_not_all_was_judged_is_none_that_passed(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0)
+    records.answer(tmp_path, session, records.GATE, "nightly", [], finding="busy", unjudged=True)
+    [row] = Store(tmp_path).session_rows()
+    gate = row["answers"][records.GATE]
+    assert (gate["passed"], gate["unjudged"]) == (False, True)
