@@ -14,7 +14,9 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.printable import clause
@@ -33,12 +35,24 @@ SETS = Path("environments", "programs")
 SET = "set.json"
 #: Wrappers of the compilers that an MPI has for this ABI, and what they are for its own.
 _WRAPPERS = {"mpicc": "mpicc_abi", "mpicxx": "mpicxx_abi"}
+#: What the wrappers of MPICH and Intel MPI have the linker write into a program, a word a line.
+_PATHS = re.compile(
+    r"^(-Wl,|-Xlinker\n)(?:--?rpath(?:\n\1|[=,])[^,\n]*|--enable-new-dtags)$\n?", re.M
+)
 #: Prints the version of the ABI, which is -1 where a library has another one.
 _ABI_ANSWER = """
 major, minor = ctypes.c_int(), ctypes.c_int()
 library.MPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor))
 print("\\nABI %d" % major.value)
 """
+
+
+class _Set(msgspec.Struct):
+    """What :data:`SET` holds."""
+
+    facts: dict[str, str]
+    built_with: str
+    files: Annotated[dict[str, str], msgspec.Meta(min_length=1)]
 
 
 def find_fault(stack: Stack, environ: Mapping[str, str]) -> str:
@@ -105,7 +119,15 @@ def add(
         made = {
             tarball.suite: _build(tarball, makers, root, say, lock, clean) for tarball in tarballs
         }
-        programs = {**probe.search(binaries), **probe.search(path for path, _ in made.values())}
+        programs = probe.search(binaries)
+        for path in programs.values():
+            if (suite := probe.suite_of(path.name)) in made:
+                raise BadInput(
+                    "options-exclude",
+                    f"{path} is of {suite}, which --build brings, too; leave out one of them.",
+                )
+        for built, _ in made.values():
+            programs |= built
         facts = {suite: row for suite, (_, row) in made.items()}
         return [_register(stack, programs, facts, root, say, clean) for stack in able]
 
@@ -121,8 +143,8 @@ def _build(
     say: Echo,
     lock: int,
     clean: Mapping[str, str],
-) -> tuple[Path, dict[str, str]]:
-    """Folder of a suite's programs, built unless it is there, and how they were built.
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """A suite's programs, built unless they are there, and how they were built.
 
     The wrappers put the path of their MPI into each program (RUNPATH), where an MPI that the loader
     knows by itself would not be found; so their compilers are started without it.
@@ -145,7 +167,7 @@ def _build(
                 "build-failed",
                 f"{path} -show does not say which compiler it starts ({clause(shown.stderr)}).",
             )
-        compiler, *words = _without_paths(shlex.split(shown.stdout))
+        compiler, *words = _PATHS.sub("", "\n".join(shlex.split(shown.stdout))).splitlines()
         lines[name] = f'#!/bin/sh\nexec {compiler} "$@" {shlex.join(words)}\n'
     library = writer.digest_of(Path(maker.library).with_name(FORUM_SONAME))
     folder = root / SETS / writer.compute_hash([tarball.sha256, library, lines])[:12]
@@ -160,43 +182,35 @@ def _build(
         work = root / system.BUILDS / f"abi-{folder.name}"
         built = suite_builds.build(tarball, compilers, folder, work, say, lock)
         programs = probe.search([built.prefix])
-        made = {
-            "facts": dict(built.facts),
-            "built_with": f"{_WRAPPERS['mpicc']} of {maker.mpi} {maker.mpi_version}, for the MPI "
-            "Forum's ABI",
-            "files": {name: writer.digest_of(path) for name, path in programs.items()},
-        }
-        whole_file.write_text(record, json.dumps(made, indent=2))
-    kept = json.loads(record.read_text())
-    there = {
-        name: writer.digest_of(path)
-        for name, path in probe.search([record.parent], needed=False).items()
-    }
-    if changed := [name for name in kept["files"] if there.get(name) != kept["files"][name]]:
+        if fault := probe.find_built_in_path(programs.values(), environ):
+            raise BadInput(
+                "stack-unusable",
+                f"programs that {_WRAPPERS['mpicc']} of {maker.name} builds name one MPI: {fault}; "
+                "build them without, and name their folder with --binaries.",
+            )
+        made = _Set(
+            dict(built.facts),
+            f"{_WRAPPERS['mpicc']} of {maker.mpi} {maker.mpi_version}, for the MPI Forum's ABI",
+            {name: writer.digest_of(path) for name, path in programs.items()},
+        )
+        whole_file.write_text(record, json.dumps(msgspec.to_builtins(made), indent=2))
+    again = f"remove {folder}, and it is built again for all stacks that have it."
+    try:
+        kept = msgspec.json.decode(record.read_bytes(), type=_Set)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise BadInput(
+            "file-unreadable", f"{record} is damaged ({clause(error)}); {again}"
+        ) from error
+    programs = probe.search([record.parent], needed=False)
+    there = {name: writer.digest_of(path) for name, path in programs.items()}
+    if changed := [name for name, _ in there.items() ^ kept.files.items()]:
         raise BadInput(
             "changed-since",
-            f"{changed[0]} of the set {record.parent} is not what was built; remove {folder}, and "
-            "it is built again for all stacks that have it.",
+            f"{min(changed)} of the set {record.parent} is not what was built; {again}",
         )
-    digest = writer.compute_hash(kept["files"])
+    digest = writer.compute_hash(kept.files)
     say(f"{tarball.suite}: {len(there)} programs in {record.parent}, digest {digest[:12]}")
-    return record.parent, {
-        **kept["facts"],
-        "built_with": kept["built_with"],
-        "digest": digest,
-    }
-
-
-def _without_paths(words: Sequence[str]) -> list[str]:
-    """A compiler's command line without the folders that its linker writes into a program."""
-    kept = list[str]()
-    skip = False
-    for word in words:
-        rpath = word in ("-Wl,-rpath", "-Wl,-R", "-rpath")
-        if not (skip or rpath or word.startswith("-Wl,-rpath") or word.endswith("new-dtags")):
-            kept.append(word)
-        skip = rpath
-    return kept
+    return programs, {**kept.facts, "built_with": kept.built_with, "digest": digest}
 
 
 def _register(

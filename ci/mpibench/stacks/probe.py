@@ -637,6 +637,25 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
     return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
 
 
+def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
+    """A folder with parts of an MPI that is written into one of the programs (RPATH, RUNPATH), as
+    the end of a sentence; empty where there is none. A compiler's own folder is none.
+    """
+    try:
+        done = logged.ask(["readelf", "-dW", *programs], environ, ANSWER_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(
+            "tool-missing", f"readelf cannot be run ({error}); install binutils."
+        ) from error
+    if done.returncode:
+        return f"readelf does not say which ({clause(last_line(done.stderr))})"
+    for kind, folders in re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]$", done.stdout, re.M):
+        for folder in folders.split(":"):
+            if any(_MPI_PART.match(path.name) for path in Path(folder).glob("lib*")):
+                return f"{kind} has {folder}"
+    return ""
+
+
 def plan_links(
     programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]
 ) -> dict[str, Path]:

@@ -349,7 +349,8 @@ def build(
         )
     log = work.with_name(f"{work.name}.log")
     prefix = into / tarball.suite
-    for path in (prefix, work, compilers.cc, compilers.cxx):
+    # No --into helps where the checkout's own path has it.
+    for path in (work, compilers.cc, compilers.cxx, prefix):
         if odd := _UNSAFE.search(str(path)):
             raise BadInput(
                 "not-ours",

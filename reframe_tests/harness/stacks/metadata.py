@@ -69,21 +69,6 @@ def parse(document: Any, source: Path | str) -> Stack:
         raise StackError(
             "configuration-unusable", f"{source}: key '{fault.key}': {fault.message}; {remedy}."
         )
-    if (sealed := document["build"].get("seal")) and sealed != _seal_of(document):
-        again = remedy_of(document["origin"], source)
-        name = document["name"]
-        edited = (
-            f"{source} was edited after its stack was registered: register it again with {again}"
-        )
-        raise StackError("changed-since", f"stack '{name}' is left out: {edited}.")
-    try:
-        re.compile(document["library_version_pattern"])
-    except re.error as error:
-        message = (
-            f"{source}: key 'library_version_pattern' is not a regular expression ({error}); "
-            f"{REMEDY}."
-        )
-        raise StackError("configuration-unusable", message) from error
     mpi = document["mpi"]
     further = {
         "mpi": mpi["name"],
@@ -93,7 +78,22 @@ def parse(document: Any, source: Path | str) -> Stack:
         "modules": [asdict(modules.Module.of(module)) for module in document.get("modules", ())],
         "loaded": document["build"].get("modules") or {},
     }
-    return msgspec.convert({**document, **further}, Stack)
+    stack = msgspec.convert({**document, **further}, Stack)
+    if (sealed := document["build"].get("seal")) and sealed != _seal_of(document):
+        edited = (
+            f"{source} was edited after its stack was registered: register it again with "
+            f"{_builder(stack)}"
+        )
+        raise StackError("changed-since", f"stack '{stack.name}' is left out: {edited}.")
+    try:
+        re.compile(stack.library_version_pattern)
+    except re.error as error:
+        message = (
+            f"{source}: key 'library_version_pattern' is not a regular expression ({error}); "
+            f"{REMEDY}."
+        )
+        raise StackError("configuration-unusable", message) from error
+    return stack
 
 
 def read(path: Path) -> Stack:
@@ -239,18 +239,20 @@ def sentence_of_change(stack: Stack, path: str) -> str:
     return f"{path} changed after it was registered: register again with {_builder(stack)}"
 
 
-def remedy_of(origin: str, source: Path | str) -> str:
-    """The command that builds a stack of an origin."""
-    folder = Path(source).parent.name
-    return {"wheels": "'ci/setup'", "spack": f"'mpibench stacks build {folder}'"}.get(
-        origin, "'mpibench stacks remove' and 'add'"
-    )
-
-
 def _builder(stack: Stack) -> str:
+    """The command that builds a stack."""
     if stack.abi == FORUM_ABI:
-        return "'mpibench stacks abi'"
-    return remedy_of(stack.origin, stack.source)
+        options = {
+            "--build " + shlex.quote(f"{suite}={facts['source']}")
+            if "source" in facts
+            else "--binaries FOLDER"
+            for suite, facts in stack.suites.items()
+        }
+        return f"'mpibench stacks abi {' '.join(sorted(options))}'"
+    folder = Path(stack.source).parent.name
+    return {"wheels": "'ci/setup'", "spack": f"'mpibench stacks build {folder}'"}.get(
+        stack.origin, "'mpibench stacks remove' and 'add'"
+    )
 
 
 def _is_program(path: Path) -> bool:

@@ -212,13 +212,17 @@ class TwoMpis:
         ):
             make_abi(prefix, answer)
             system.add(str(prefix / "bin/mpirun"), root=self.root, say=self.said.append)
-        lib = self.mpich / "lib"
-        words = f"-Wl,-rpath -Wl,{lib} -Wl,--enable-new-dtags -L{lib} -l:libmpi_abi.so.1"
+        self.wrap(f"-Wl,-rpath -Wl,{self.mpich}/lib -Wl,--enable-new-dtags")
+        self.tarball = tarball(configure=CONFIGURE.replace("-L@LIB@ -l:libmpi.so.40", ""))
+
+    def wrap(self, words: str) -> None:
+        """Have MPICH's compilers start cc with these words, beside its library."""
         for name in ("mpicc_abi", "mpicxx_abi"):
             wrapper = self.mpich / "bin" / name
-            wrapper.write_text(f"#!/bin/sh\necho cc {words}\n")
+            wrapper.write_text(
+                f"#!/bin/sh\necho cc {words} -L{self.mpich}/lib -l:libmpi_abi.so.1\n"
+            )
             wrapper.chmod(0o755)
-        self.tarball = tarball(configure=CONFIGURE.replace("-L@LIB@ -l:libmpi.so.40", ""))
 
     def add(self, *names: str, **more: object) -> list[Stack]:
         words = {"builds": [f"osu={self.tarball}"], **more}
@@ -290,6 +294,50 @@ def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_
         "osu_bcast is left out: it needs MPI_Session_init",
     ):
         assert reason in said
+    with pytest.raises(BadInput, match="is of osu, which --build brings"):
+        two.add("openmpi-system", binaries=[tmp_path / "bench"])
+
+
+def test_no_program_of_a_set_has_the_path_of_an_mpi(two: TwoMpis) -> None:
+    lib = two.mpich / "lib"
+    for words in (
+        f"-Wl,-rpath -Wl,{lib} -Wl,--enable-new-dtags",  # MPICH
+        f"-Xlinker --enable-new-dtags -Xlinker -rpath -Xlinker {lib}",  # Intel MPI
+        f"-Wl,-rpath,{lib}",
+        f"-Wl,--rpath={lib}",
+        f"-Xlinker -rpath={lib}",
+        "-Wl,-R,/a/compilers/own",
+    ):
+        two.wrap(words)
+        program = Path(two.add("mpich-system")[0].binaries["osu_latency"])
+        assert str(lib).encode() not in program.read_bytes(), words
+    for words in (f"-Wl,-R,{lib}", f"-Wl,-z,origin,-rpath,/x:{lib}", f"-Wl,-rpath,{lib},-z,now"):
+        two.wrap(words)
+        with pytest.raises(BadInput, match=f"has {lib}"):
+            two.add("mpich-system")
+
+
+def test_a_set_is_what_its_record_says(two: TwoMpis) -> None:
+    program = Path(two.add("mpich-system")[0].binaries["osu_latency"])
+    more = program.with_name("osu_bw")
+    shutil.copy(program, more)
+    with pytest.raises(BadInput, match="osu_bw of the set"):
+        two.add("mpich-system")
+    more.unlink()
+    record = program.parents[2] / forum_abi.SET
+    whole = record.read_bytes()
+    none = json.dumps({**json.loads(whole), "files": {}}).encode()
+    for damaged in (b"", whole[:99], b"\xff\0" + whole, b"[]", b"{}", b"[" * 10**6, none):
+        record.write_bytes(damaged)
+        with pytest.raises(BadInput, match=f"is damaged .*remove {program.parents[3]}, "):
+            two.add("mpich-system")
+
+
+def test_a_checkout_that_nothing_can_be_built_in_is_refused(two: TwoMpis) -> None:
+    two.root = two.root.rename(two.root.with_name("a project"))
+    with pytest.raises(BadInput) as refused:
+        two.add()
+    assert "have it in a folder without" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +345,7 @@ def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_
     [
         (
             lambda path: path.write_bytes(path.read_bytes() + b"0"),
-            "changed after it was registered",
+            "changed after it was registered: register again with 'mpibench stacks abi --build osu=",
         ),
         (lambda path: path.unlink(), "is gone"),
         (lambda path: shutil.rmtree(path.parents[3]), "is gone"),
