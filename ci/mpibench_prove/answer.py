@@ -177,7 +177,10 @@ def prove(run: RecordedRun, expected: Sequence[str], bytes_from: int = BYTES_FRO
     :param expected: words of ``--expect``, checked by :func:`check_words`.
     :param bytes_from: fewer bytes between nodes are no traffic of the program.
     """
-    launches = [_launch(ranks, _beside(ranks, run.launches)) for ranks in run.launches]
+    launches = [
+        _launch(ranks, _beside(ranks, run.launches), _twins(ranks, run.launches))
+        for ranks in run.launches
+    ]
     problems = list(run.damaged)
     if not launches:
         problems.insert(0, f"No rank left a record: {why_none(run.words, run.status)}.")
@@ -203,8 +206,23 @@ def _beside(
     }
 
 
+def _twins(ranks: Sequence[RankEvidence], launches: Sequence[Sequence[RankEvidence]]) -> int:
+    """How many other processes of a program were a world of one rank each at the same time, as they
+    are where launcher and MPI do not know each other, and no number of the launcher's is read.
+    """
+    one = ranks[0]
+    return sum(
+        len(other) == 1 == other[0].size
+        and (other[0].host, other[0].executable) == (one.host, one.executable)
+        and one.loaded_ns <= other[0].last.monotonic_ns
+        and other[0].loaded_ns <= one.last.monotonic_ns
+        for other in launches
+        if other is not ranks and len(ranks) == 1 == one.size
+    )
+
+
 def _launch(
-    ranks: Sequence[RankEvidence], beside: Mapping[str, Sequence[RankEvidence]]
+    ranks: Sequence[RankEvidence], beside: Mapping[str, Sequence[RankEvidence]], twins: int
 ) -> LaunchProof:
     size = ranks[0].size
     hosts = by_host(ranks)
@@ -214,7 +232,13 @@ def _launch(
         key = (_banner(rank), rank.library or "an unknown file")
         libraries[key] = libraries.get(key, 0) + 1
     problems = [problem for node in nodes for problem in node.problems]
-    if size == 1 < len(ranks):
+    if twins:
+        problems.append(
+            f"{twins + 1} processes of this program ran beside one another, each an MPI world of "
+            "one rank: if they were to be one, launcher and MPI library do not speak the same "
+            f"PMI{_spoken(ranks[0])}."
+        )
+    elif size == 1 < len(ranks):
         problems.append(
             f"{len(ranks)} processes are MPI worlds of one rank each: launcher and MPI library do "
             f"not speak the same PMI{_spoken(ranks[0])}."

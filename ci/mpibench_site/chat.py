@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
+from html import escape  # as Slack asks: else < begins a link or a mention
 from typing import Annotated, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -40,7 +41,7 @@ app = typer.Typer()
 def send(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Send a text to each address; a sentence for each that did not take it.
 
-    :raises BadInput: the variable holds no address, or something that is none.
+    :raises BadInput: the variable holds no address.
     """
     addresses = environ.get(VARIABLE, "").split()
     if not addresses:
@@ -53,18 +54,30 @@ def send(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     sentences = []
     for number, address in enumerate(addresses, 1):
         url = address.removeprefix(TEAMS)
-        host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
+        host = _host(url)
         if not host:
-            raise BadInput(
-                "not-reached",
+            sentences.append(
                 f"address {number} of {VARIABLE} is none of a webhook: write https://..., of "
-                f"Teams {TEAMS}https://...",
+                f"Teams {TEAMS}https://..."
             )
-        body = json.dumps(_card(said) if address != url else {"text": said}).encode()
+            continue
+        body = json.dumps(
+            _card(said) if address != url else {"text": escape(said, quote=False)}
+        ).encode()
         headers = {"Content-Type": "application/json"}
         if why := metrics_push.failure(partial(_post, url, body, headers)):
             sentences.append(f"{host} did not take the message ({why})")
     return sentences
+
+
+def _host(url: str) -> str:
+    """The host of a webhook's address; empty where it is none."""
+    try:
+        address = urlsplit(url)
+        known = address.scheme in ("http", "https") and (address.port or True)
+    except ValueError:
+        return ""
+    return (address.hostname or "") if known and url.isprintable() else ""
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
@@ -73,6 +86,8 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
         metrics_push.request_once("POST", url, body, headers)
     except HTTPError as refused:
         raise OSError(f"HTTP status {refused.code}") from None
+    except ValueError:  # of http.client, which quotes the address
+        raise OSError("it is no address") from None
 
 
 def _card(text: str) -> dict[str, Any]:
@@ -95,7 +110,7 @@ def notify(
     that follows the line. Exit status: 0 all took it, 1 one did not, 2 bad input.
     """
     said = text or first_line(sys.stdin.read())
-    if not said.strip():
+    if not printable(said).strip():
         raise BadInput("bad-option", "there is nothing to say: give a text, or lines on stdin.")
     sentences = send(said)
     say(sentences)

@@ -72,11 +72,22 @@ def export(
     table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat.
     """
     if csv:
+        import polars as pl
+
+        from mpibench.store.session_values import VALUES
+
         expect_alone(context, "--csv", *_OF_CSV)
         store = open_store(db, out, dataset_only)
         selection = store.select(store.system_of(system), sessions, where=where)
         jobs = selection.cases.select("session", "case", "job_id", "nodelist")
-        rows = selection.measured.join(jobs, on=["session", "case"], maintain_order="left")
+        # No bytes have no bandwidth; a zero where bytes were sent is the worst value there is.
+        values = store.values(selection.system, selection.sessions).filter(
+            (pl.col("value") != 0) | (pl.col("message_bytes") > 0)
+        )
+        rows = values.select(VALUES).collect()
+        rows = rows.join(jobs, on=["session", "case"], maintain_order="left")
+        if not rows.height:
+            raise BadInput("nothing-measured", f"the cases of {sessions} hold no value: measure.")
         say(selection.notes, err=True)
         write(csv, rows.write_csv())
         return

@@ -15,7 +15,7 @@ from math import inf
 
 import polars as pl
 
-from reframe_tests.harness.printable import plural
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..store import session_values
@@ -66,11 +66,12 @@ class Comparison:
     @property
     def finding(self) -> str:
         """Who is how many times faster on which fabric, by the bands of sizes."""
+        bands = self.bands.filter(pl.col("verdict") != comparison.MISSING)
         if self.subject == "fabric":
-            return self._faster(self.bands, "")
+            return self._faster(bands, "")
         return "; ".join(
             self._faster(rows, f" on {fabric}" if fabric else "")
-            for (fabric,), rows in self.bands.group_by("fabric", maintain_order=True)
+            for (fabric,), rows in bands.group_by("fabric", maintain_order=True)
         )
 
     def _faster(self, rows: pl.DataFrame, where: str) -> str:
@@ -101,8 +102,23 @@ class Comparison:
 
     @property
     def troubles(self) -> list[str]:
-        """Of either side, a sentence each (:func:`.text.troubles`)."""
-        return verdict_text.troubles(dict(zip((self.first, self.second), self.sides, strict=True)))
+        """Of either side, a sentence each: :func:`.text.troubles`, what it alone has, and values
+        of zero.
+        """
+        metrics = self.judgement.metrics
+        zeros = self.judgement.zeros
+        alone = (metrics.filter(pl.col("verdict") == comparison.MISSING), self.judgement.new)
+        own = [
+            f"{plural(rows.height, 'metric')} only of {name} ({_names(rows)})"
+            for name, rows in zip((self.first, self.second), alone, strict=True)
+            if rows.height
+        ]
+        for name, column in ((self.first, "baseline_zeros"), (self.second, "candidate_zeros")):
+            rows = zeros.filter(pl.col(column) > 0) if zeros.height else zeros
+            if rows.height:
+                own.append(f"{plural(rows.height, 'metric')} of {name} are zero ({_names(rows)})")
+        sides = dict(zip((self.first, self.second), self.sides, strict=True))
+        return [*verdict_text.troubles(sides), *own]
 
     @property
     def things(self) -> dict[str, str] | None:
@@ -110,12 +126,16 @@ class Comparison:
         return verdict_text.differing(self.sides)
 
 
+def _names(metrics: pl.DataFrame) -> str:
+    return few(sorted(set(metrics["benchmark"])))
+
+
 def times_span(times: Sequence[float]) -> str:
     """How many times faster the least and the most are, as ``2.2 to 3.4``.
 
     :param times: sorted.
     """
-    digits = 1 if times[0] >= 2 else 2
+    digits = 1 if times[0] >= 2 else 2 if times[0] >= 1.01 else 4
     return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (times[0], times[-1])))
 
 

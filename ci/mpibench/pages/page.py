@@ -91,7 +91,7 @@ def write(path: Path, text: str) -> None:
         return
     name, source = plotly_script()
     beside = path.with_name(name)
-    if not beside.is_file() or beside.stat().st_size != len(source.encode()):
+    if not beside.is_file() or beside.read_bytes() != source.encode():
         whole_file.write_text(beside, source)
 
 

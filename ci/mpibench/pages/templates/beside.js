@@ -2,6 +2,6 @@
 const { nonce, dataset: { plotly: source } } = document.currentScript;
 const plotly = new Promise((there) => {
   const missing = () => { document.getElementById("no-plotly").hidden = false; document.documentElement.dataset.ready = "yes"; };
-  const script = Object.assign(document.createElement("script"), { nonce, src: source, onload: () => there(Plotly), onerror: missing });
+  const script = Object.assign(document.createElement("script"), { nonce, src: source, onload: () => (window.Plotly ? there(Plotly) : missing()), onerror: missing });
   document.head.append(script);
 });

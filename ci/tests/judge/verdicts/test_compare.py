@@ -187,20 +187,39 @@ def test_no_winner_without_the_failures_and_the_load_of_its_session(
     unproven = {"stack": "a", "pinning": "scatter", "result": "fail", "evidence": "missing"}
     write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b"}, unproven, broken("b")])
     lines = show(tmp_path, "a", "b", capsys=capsys)
-    troubles = lines[1:5]
+    troubles = lines[1:6]
     assert troubles[0].startswith("1 of 2 cases of a are not proven (")
     assert troubles[1] == "1 of 2 cases of b failed (OsuBandwidth [b]) and missed 1 reference"
     assert troubles[2].startswith("reference missed by b: b on eth1g: Uniband bandwidth at 4 MiB")
     assert troubles[3].startswith("b: in 1 of 2 cases ranks often lost their core")
-    assert lines.index("Summary") > 4
+    assert troubles[4].startswith("21 metrics only of b (")
+    assert lines.index("Summary") > 5
     page = (tmp_path / "compare.html").read_text()
     assert page.index("b failed (OsuBandwidth [b])") < page.index("geometric mean")
     answer = json.loads("\n".join(show(tmp_path, "a", "b", "--json", capsys=capsys)))
     assert answer["troubles"] == troubles
     assert answer["headline"] == "; ".join([lines[0], *troubles])
-    assert show(tmp_path, capsys=capsys)[:4] == troubles
+    assert show(tmp_path, capsys=capsys)[:5] == troubles
     lines = show(tmp_path, "a", "b", "--where", "pinning == 'bunch'", capsys=capsys)
     assert lines[1].startswith("judged is only a part, 1 of 2 cases of a and 1 of 2 cases of b")
+
+
+@pytest.mark.parametrize("gone", [None, 0.0])
+def test_who_is_faster_does_not_depend_on_who_is_named_first(
+    tmp_path: Path, gone: float | None
+) -> None:
+    """Whatever only one has, or what is zero on one side, is said with either order."""
+
+    def edit(row: dict[str, Any]) -> dict[str, Any] | None:
+        lost = row["stack"] == "a" and row["benchmark"] == "Uniband"
+        return {**row, "value": gone} if lost and gone is not None else None if lost else row
+
+    write_session(tmp_path, 0, stacks=("a", "b"), where=[{}], change=faster, edit=edit)
+    store = Store(tmp_path)
+    one, other = (pairing.pair(store, "latest", "stack", *pair) for pair in ("ab", "ba"))
+    assert one.finding == other.finding and sorted(one.troubles) == sorted(other.troubles)
+    said = "only of b (Uniband)" if gone is None else "of a are zero (Uniband)"
+    assert any(said in line for line in one.troubles)
 
 
 def faster(_: str, size: int, stack: str) -> float:

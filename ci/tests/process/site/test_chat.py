@@ -10,7 +10,8 @@ from mpibench_site import chat
 from reframe_tests.harness.vocabulary import BadInput
 from servers import serving
 
-LINE = "FAIL: daint: slower on c3 & <c4>"
+LINE = "FAIL: daint: slower on c3 & <!channel>"
+TOLD = "FAIL: daint: slower on c3 &amp; &lt;!channel&gt; https://results.example.org"
 SECRET = "T0/B1/s3cret"
 
 
@@ -22,10 +23,9 @@ def test_each_chat_gets_the_line_in_its_own_form() -> None:
         }
         assert chat.send(f"{LINE}\nsecond", environ) == []
     (path, _, text), (_, _, card) = kept.posts
-    said = f"{LINE} https://results.example.org"
-    assert path == f"/{SECRET}" and json.loads(text) == {"text": said}
+    assert path == f"/{SECRET}" and json.loads(text) == {"text": TOLD}
     [attached] = json.loads(card)["attachments"]
-    assert attached["content"]["body"][0]["text"] == said
+    assert attached["content"]["body"][0]["text"] == f"{LINE} https://results.example.org"
 
 
 @pytest.mark.parametrize(("status", "to"), [(500, ""), (302, f"/{SECRET}")])
@@ -45,8 +45,22 @@ def test_a_chat_that_is_not_there_is_said() -> None:
     assert "127.0.0.1" in sentence and SECRET not in sentence
 
 
-@pytest.mark.parametrize("addresses", ["", f"hooks.example.org/{SECRET}", f"ftp://a/{SECRET}"])
-def test_no_address_is_bad_input(addresses: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        chat.send(LINE, {"MPIBENCH_CHAT": addresses})
-    assert SECRET not in str(refused.value)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"hooks.example.org/{SECRET}",
+        f"ftp://a/{SECRET}",
+        f"https://[{SECRET}",
+        f"http://a:{SECRET}",
+        f"http://127.0.0.1:1/a\x01{SECRET}",
+    ],
+)
+def test_what_is_no_address_keeps_no_other_from_its_message(wrong: str) -> None:
+    with serving() as (url, kept):
+        [sentence] = chat.send(LINE, {"MPIBENCH_CHAT": f"{wrong} {url}/good"})
+    assert SECRET not in sentence and [path for path, _, _ in kept.posts] == ["/good"]
+
+
+def test_no_address_is_bad_input() -> None:
+    with pytest.raises(BadInput):
+        chat.send(LINE, {})

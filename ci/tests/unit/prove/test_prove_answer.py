@@ -320,6 +320,19 @@ def test_worlds_of_one_rank_are_said_to_be_that() -> None:
     assert [len(one) for one in launch.split([alone(0, "1", 1), alone(0, "1", 9)])] == [1, 1]
 
 
+@pytest.mark.parametrize(("second", "status"), [(0, answer.CONTRADICTED), (5, 0)])
+def test_worlds_of_one_rank_beside_one_another_are_not_known(second: int, status: int) -> None:
+    """MPICH's mpirun starts a program of Open MPI: no number of the launcher's is read."""
+    ranks = [
+        replace(alone(number, "1", number * second), loaded_ns=number * second * 10**9)
+        for number in range(2)
+    ]
+    launches = launch.split(ranks)
+    assert [len(one) for one in launches] == [1, 1]
+    run = RecordedRun(("mpirun",), 0, launches, (), Path("records"))
+    assert answer.prove(run, ["fabric=shm"]).status == status
+
+
 def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
     """Two nodes, then one of them, then both again; the other's clock is 100 s behind."""
 
