@@ -4,42 +4,26 @@ there before, or all of what is there now.
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from reframe_tests.harness.whole_file import PARTIAL
+from reframe_tests.harness.whole_file import replacing as replacing
 
 if TYPE_CHECKING:  # commands without tables do not wait for it
     import polars as pl
 
-_PARTIAL = ".{name}.{pid}.partial"
 _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, in the same folder; it takes the place of
-    ``path`` at the end, and is gone if anything fails.
-    """
-    partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
-    try:
-        yield partial
-        partial.replace(path)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def partials(path: Path) -> list[Path]:
     """What was left beside a file by writers that were killed half way, or is being written."""
-    return sorted(path.parent.glob(_PARTIAL.format(name=glob.escape(path.name), pid="[0-9]*")))
+    return sorted(path.parent.glob(PARTIAL.format(name=glob.escape(path.name), pid="[0-9]*")))
 
 
 def abandoned(folder: Path) -> list[Path]:

@@ -309,11 +309,11 @@ def prune(
 
     Orphans are Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing
     reads their results. Each names host and process of its ReFrame; only what this user started
-    from this host can be known to be one. Half-written files (.NAME.PID.partial) go once they are a
-    day old and their writer is gone. Files of old sessions are stage and output folders, logs and
-    reports; links from other reports to them are dead afterwards. The numbers stay: results
-    database, dataset, references and acceptance records are not touched. Exit status: 0 no orphan
-    is left, 1 there are some, 2 bad input.
+    from this host can be known to be one. Half-written files (.NAME.NUMBER.PID.partial) go once
+    they are a day old and their writer is gone. Files of old sessions are stage and output folders,
+    logs and reports; links from other reports to them are dead afterwards. The numbers stay:
+    results database, dataset, references and acceptance records are not touched. Exit status: 0 no
+    orphan is left, 1 there are some, 2 bad input.
     """
     from mpibench.commands.listings import orphans
     from mpibench.store import session_files

@@ -280,9 +280,15 @@ def gate(
 
         misses = any(kind in gates.OF_CURVES for kind, _ in answer.by_kind)
         began = datetime.fromisoformat(answer.started)
-        answer.notes[:0] = nights.suspects(
-            store, answer.system, [answer.session], began, accused_only=not misses
-        )
+        try:
+            suspects = nights.suspects(
+                store, answer.system, [answer.session], began, accused_only=not misses
+            )
+        except BadInput as error:
+            if answer.passed:  # and what the night's own map accuses is not known
+                raise
+            suspects = [f"suspects: not known: {error}"]
+        answer.notes[:0] = suspects
         lines = answer.lines
         data = answer.as_data()
         status = gates.STATUS[answer.decision]

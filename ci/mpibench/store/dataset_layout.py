@@ -174,10 +174,11 @@ OLD_SCHEMAS: dict[str, pl.Schema] = {
 #: Layouts that can be read.
 READ: dict[str, dict[str, pl.Schema]] = {LAYOUT: SCHEMAS, "1.6": OLD_SCHEMAS}
 #: An export writes both files of a pair: where one is gone, the other is no whole session.
+#: Beside ``reports`` there are ``pair_maps`` where the report has a map.
 PARTNERS = {
     "samples": "cases",
     "cases": "samples",
-    "pair_maps": "pairs",
+    "pair_maps": "reports",
     "pairs": "pairs",
     "reports": "cases",
 }

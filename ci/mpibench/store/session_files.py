@@ -19,6 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
+from reframe_tests.harness.instruments.pairs.pair_values import MAPS
 from reframe_tests.harness.printable import format_bytes
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
@@ -29,7 +30,7 @@ from .store import Store
 DAY_S = 86400.0
 #: Folders below the results with files that are written whole or not
 #: at all, beside the results themselves.
-_WRITTEN = ("dataset", "reports", "accept")
+_WRITTEN = ("dataset", "reports", "accept", MAPS)
 #: Where the files of a session are, below the results: folder, and what the names in it look like.
 _KINDS = {
     "stage": session_folder.NAME,

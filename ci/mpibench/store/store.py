@@ -129,6 +129,8 @@ class Store:
             {path.relative_to(partners) for path in partner_paths}
             - {path.relative_to(own) for path in paths}
         ):
+            if table == "pair_maps" and not _has_map(partners / gone):
+                continue
             found[own / gone] = (
                 f"{own / gone} is gone, and {partners / gone} is there: export that session "
                 "again, or remove it."
@@ -763,12 +765,15 @@ class Store:
         unreadable = {
             path.stem for table in SCHEMAS for path, why in self._look(table, None).items() if why
         }
+        maps = scan_files(self.files("pair_maps", unreadable_too=True), "pair_maps")
+        files = maps.select("session", "file").drop_nulls().collect().iter_rows()
+        unreadable |= {uuid for uuid, name in files if not (self.folder / MAPS / name).is_file()}
         lacking = [uuid for uuid in known if uuid not in self.session_systems or uuid in unreadable]
         try:
             if lacking:
                 self.export(db, lacking)
         except dataset.RefusedSessions as refused:
-            return [f"not in the dataset: {sentence}" for sentence in refused.summary.refused]
+            return [f"not exported: {sentence}" for sentence in refused.summary.refused]
         finally:
             self.reread()
         return []
@@ -810,6 +815,22 @@ def _fault(path: Path, table: str) -> str:
     if place != place_of(path):
         return f"{path} was written as {place}: remove it, and export the sessions again."
     return ""
+
+
+def _has_map(report: Path) -> bool:
+    """Whether a session measured a map on the system of a run report; also
+    where its report cannot be read.
+    """
+    try:
+        text = pl.read_parquet(
+            report, columns=["report"], hive_partitioning=False, glob=False
+        ).item()
+        return '"pair_map":{"' in text and any(
+            case.pair_map and report.parts[-3] == f"system={case.system}"
+            for case in decode(text, str(report)).cases
+        )
+    except (*_DAMAGED, OSError, ValueError, BadInput):
+        return True
 
 
 def _one_quantity_a_point(values: pl.DataFrame) -> pl.DataFrame:

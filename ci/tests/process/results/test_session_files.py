@@ -88,6 +88,7 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: 
     left = [
         f"dataset/cases/system=a/date=2026-01-01/.x.parquet.{gone.pid}.partial",
         f".session-id.{gone.pid}.partial",
+        f"maps/.x.parquet.7.{gone.pid}.partial",
     ]
     stays = [
         f"dataset/refused/.x.json.{os.getpid()}.partial",
@@ -100,7 +101,7 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: 
         path.write_bytes(b"half")
         if "new" not in name:
             os.utime(path, (time.time() - 2 * 86400,) * 2)
-    assert prune(results, 3000, remove=False)[-1].startswith("2 files and folders of sessions, ")
+    assert prune(results, 3000, remove=False)[-1].startswith("3 files and folders of sessions, ")
     before = set(_files(results))
     prune(results, 3000, remove=True)
     assert before - set(_files(results)) == set(left)

@@ -23,6 +23,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import MapFile, PairMap
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_fabric import across, names, pair_map, sends_slowly, session_of
+from synthetic_verdicts import by, unchanged, write_session
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -65,6 +66,51 @@ def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damag
         said(tmp_path, "aaaa0000-1")
     export(tmp_path, "aaaa0000-1", 0, pair_map(8))
     assert nights.stored(Store(tmp_path), "minicluster")
+
+
+def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(tmp_path: Path) -> None:
+    """Nor is a map lost where a session measured none, or on another system."""
+    session = session_of(pair_map(8), None)
+    other = replace(session.cases[1], entry={**session.cases[1].entry, "system": "other"})
+    dataset.export_session(replace(session, cases=(session.cases[0], other)), tmp_path)
+    assert not Store(tmp_path).pair_maps("other")
+    assert len(Store(tmp_path).pair_maps()) == 1
+    for row in tmp_path.glob("pair_maps/*/*/*.parquet"):
+        row.unlink()
+    with refused_as("file-unreadable", match="pair_maps"):
+        said(tmp_path, session.uuid)
+
+
+@pytest.mark.parametrize("lost", ["maps/*", "pair_maps/*/*/*"])
+def test_what_is_lost_of_a_map_and_the_database_has_is_exported_again(
+    tmp_path: Path, lost: str
+) -> None:
+    database = Path(__file__).parents[2] / "data" / "oracle" / "maps.db.gz"
+    (tmp_path / "maps.db").write_bytes(gzip.decompress(database.read_bytes()))
+    store = Store(tmp_path / "dataset")
+    store.export(tmp_path / "maps.db")
+    files = sorted(store.folder.glob(f"{lost}.parquet"))
+    for file in files:
+        file.unlink()
+    assert files and store.bring_up_to_date(tmp_path / "maps.db") == []
+    assert all(file.is_file() for file in files)
+
+
+def test_a_damaged_map_of_before_hides_no_failure(tmp_path: Path) -> None:
+    """And the failure does not hide the damage."""
+    export(tmp_path, "aaaa0000-1", 9, pair_map(8))
+    nights_of = [NOW - timedelta(days=day) for day in (8, 7, 6, 5, 4, 3, 0)]
+    for number, started in enumerate(nights_of):
+        how = by(1.3) if started == NOW else unchanged
+        last = write_session(tmp_path, number, started=started, system="minicluster", change=how)
+    [file] = tmp_path.glob("maps/*.parquet")
+    words = f"gate --json --max-age 1e6 --dataset-only --dataset {tmp_path} --session {last}"
+    before = CliRunner().invoke(app, words.split())
+    file.write_bytes(file.read_bytes()[:-9])
+    after = CliRunner().invoke(app, words.split())
+    assert before.exit_code == after.exit_code == 1
+    assert json.loads(before.output)["problems"] == json.loads(after.output)["problems"]
+    assert any(file.name in note for note in json.loads(after.output)["notes"])
 
 
 def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path) -> None:

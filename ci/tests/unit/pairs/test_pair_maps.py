@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import resource
 import runpy
 import shutil
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from mpibench import whole_file
 from reframe_tests.harness.instruments import FOLDER, schedule
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import (
@@ -244,6 +250,74 @@ def test_without_polars_the_record_has_the_values(
 ) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     assert read_pair_map(MAP.keep(tmp_path), "case 1") == MAP
+
+
+def written(folder: Path, *values: PairValue) -> PairMap:
+    found = read_pair_map(replace(MAP, values=values).keep(folder), "case 1")
+    assert found is not None
+    return found
+
+
+def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one may have its process id."""
+    first, second = (written(tmp_path / "maps", value) for value in VALUES[:2])
+    with monkeypatch.context() as killed, pytest.raises(ZeroDivisionError):
+        killed.setattr(Path, "replace", lambda *_: 1 / 0)
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        first.keep(tmp_path / "dataset")
+    [left] = (tmp_path / "dataset").iterdir()
+    second.keep(tmp_path / "dataset")
+    assert (*first.rows(), *second.rows()) == VALUES[:2]
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    assert whole_file.abandoned(tmp_path / "dataset") == [left]
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EIO], ids=errno.errorcode.get)
+def test_a_map_is_copied_only_where_it_cannot_be_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    found = written(tmp_path / "here", *VALUES)
+    monkeypatch.setattr(os, "link", fail)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            found.keep(tmp_path / "dataset")
+        assert not list((tmp_path / "dataset").iterdir())
+    else:
+        copied = read_pair_map(found.keep(tmp_path / "dataset"), "case 1")
+        assert copied is not None and tuple(copied.rows()) == VALUES
+
+
+def test_a_record_never_names_the_values_of_another_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who writes to the same file at the same time, as from another node."""
+    written(tmp_path / "theirs", VALUES[0])
+    [theirs] = (tmp_path / "theirs").iterdir()
+    write = pl.DataFrame.write_parquet
+
+    def beside(frame: pl.DataFrame, place: Any, **options: Any) -> None:
+        write(frame, place, **options)
+        if isinstance(place, Path):
+            shutil.copy(theirs, place)
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", beside)
+    assert tuple(written(tmp_path / "mine", *VALUES).rows()) == VALUES
+
+
+def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9, before[1]))
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+            MAP.keep(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "of another map"])

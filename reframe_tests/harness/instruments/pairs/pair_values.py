@@ -11,7 +11,9 @@ trip, in us: medians over the repetitions, and means, which also show who is sto
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -25,6 +27,7 @@ import msgspec
 from ...machine.switches import SwitchTree
 from ...samples import Count
 from ...vocabulary import BadInput
+from ...whole_file import replacing
 
 if TYPE_CHECKING:  # tests that measure no map do not wait for it
     import polars as pl
@@ -40,6 +43,8 @@ VERSION = 2
 #: Folder of the files with values, beside the results database and in a dataset.
 MAPS = "maps"
 _BLOCK = 1 << 20
+#: Why a file cannot have another name there: link(2).
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 
 
 class PairValue(NamedTuple):
@@ -103,7 +108,7 @@ class MapFile:
 
         :raises BadInput: it is nowhere, cannot be read, or is another file.
         """
-        again = "restore it from a copy, or measure the map again."
+        again = "export that session again, restore it from a copy, or measure the map again."
         there = [path for folder in self.folders if (path := Path(folder, self.name)).is_file()]
         if not there:
             where = " or ".join(dict.fromkeys(self.folders)) or "any folder that is known"
@@ -137,15 +142,13 @@ class MapFile:
             return linked
         source = self.path()
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{os.getpid()}.partial"
-        try:
+        with replacing(folder / self.name) as partial:
             try:
                 os.link(source, partial)
-            except OSError:  # another file system, or one without links
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
                 shutil.copyfile(source, partial)
-            partial.replace(folder / self.name)
-        finally:
-            partial.unlink(missing_ok=True)
         return linked
 
 
@@ -221,16 +224,15 @@ class PairMapRecord:
             table = self.table().collect().sort("quantity", "message_bytes", maintain_order=True)
         except ImportError:  # a centre's own ReFrame may not have Polars
             return self.as_dict()
+        content = io.BytesIO()  # not the file: the digest is of these values, whoever writes there
+        table.write_parquet(
+            content, compression="zstd", metadata={"mpibench_nodes": json.dumps(self.nodes)}
+        )
+        digest = hashlib.sha256(content.getbuffer()).hexdigest()
+        file = MapFile(digest, (str(folder.absolute()),))
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{os.getpid()}.partial"
-        try:
-            table.write_parquet(
-                partial, compression="zstd", metadata={"mpibench_nodes": json.dumps(self.nodes)}
-            )
-            file = MapFile(_digest_of(partial), (str(folder.absolute()),))
-            partial.replace(folder / file.name)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(folder / file.name) as partial:
+            partial.write_bytes(content.getbuffer())
         return self._with_file(file)
 
     def as_dict(self) -> dict[str, Any]:
