@@ -263,13 +263,6 @@ def eliminate(tables: Mapping[str, tuple[Times, Survivors]]) -> dict[str, Surviv
     return left
 
 
-def is_decided(survivors: Survivors) -> bool:
-    """Whether at each size only one algorithm is left beside the library's own choice."""
-    return all(
-        len([word for word in words if word != DEFAULT]) <= 1 for words in survivors.values()
-    )
-
-
 # What is better than the library's own choice.
 
 #: Share by which an algorithm must be faster than the library's own

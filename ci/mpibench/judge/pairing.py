@@ -77,6 +77,7 @@ class Comparison:
             ]
         )
         found = "; ".join(self._faster(rows, where) for where, rows in by_fabric)
+        found = found or f"{self.first} and {self.second} are {UNKNOWN}"
         return f"on a busy machine, {found}" if busy else found
 
     def _faster(self, rows: pl.DataFrame, where: str) -> str:
