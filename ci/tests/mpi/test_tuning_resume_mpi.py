@@ -4,8 +4,8 @@ as it is, and nothing of it runs on.
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -40,17 +40,14 @@ def wait_for(condition: Callable[[], object]) -> bool:
     return bool(condition())
 
 
-def started_below(folder: Path) -> list[str]:
-    """Processes that name something of the project, but for this one."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def is_free(lock: Path) -> bool:
+    """Whether nothing that the killed command started is left: each inherited its lock."""
+    with lock.open() as opened:
         try:
-            words = path.read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if str(folder) in words and path.parent.name != str(os.getpid()):
-            found.append(words.replace("\0", " "))
-    return found
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_a_killed_tuning_goes_on_after_its_last_whole_round(
@@ -65,7 +62,9 @@ def test_a_killed_tuning_goes_on_after_its_last_whole_round(
     first.kill()
     said, _ = first.communicate(timeout=60)
     assert (folder / "state.json").exists(), said
-    assert wait_for(lambda: not started_below(project.top)), started_below(project.top)
+    assert wait_for(lambda: is_free(folder.parent / f".{folder.name}.lock")), (
+        "something of it is still at work"
+    )
     kept = json.loads((folder / "state.json").read_text())["rounds"]
     reports = {each["report"]: (folder / each["report"]).read_bytes() for each in kept}
 
