@@ -25,8 +25,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..store import confirmations, session_values
 from ..store.confirmations import MissedReference
-from ..store.quantity_text import LESS_IS_BETTER
-from ..store.session_values import BAND, CONDITION, METRIC, Selection
+from ..store.quantity_text import slowness_of
+from ..store.session_values import BAND, CONDITION, METRIC, Selection, among, not_among
 from ..store.store import Store
 from . import comparison, switches
 from . import policy as verdict_policy
@@ -284,14 +284,14 @@ def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> c
     if not moves:
         return judgement
     explained = pl.concat([move.metrics for move in moves])
-    gone = judgement.metrics.join(explained, on=METRIC, how="semi", nulls_equal=True)
-    metrics = judgement.metrics.join(explained, on=METRIC, how="anti", nulls_equal=True)
+    gone = among(judgement.metrics, explained, METRIC)
+    metrics = not_among(judgement.metrics, explained, METRIC)
     called = metrics.filter(pl.col("verdict").is_in([REGRESSED, IMPROVED]))
-    bands = gone.select(BAND).unique().join(called, on=BAND, how="anti", nulls_equal=True)
+    bands = not_among(gone.select(BAND).unique(), called, BAND)
     return replace(
         judgement,
         metrics=metrics,
-        bands=judgement.bands.join(bands, on=BAND, how="anti", nulls_equal=True),
+        bands=not_among(judgement.bands, bands, BAND),
     )
 
 
@@ -362,26 +362,26 @@ def decide(
     both = [
         replace(
             side,
-            cases=side.cases.join(
-                other.cases, on=[*CONDITION, "group"], how="semi", nulls_equal=True
-            ),
+            cases=among(side.cases, other.cases, [*CONDITION, "group"]),
         )
         for side, other in ((before, after), (after, before))
     ]
     # What is called because a switch of protocol moved.
-    lower = pl.col("quantity").is_in(LESS_IS_BETTER)
-    share = pl.col("margin_percent") / 100
-    margin = (
-        pl.when(lower).then((1 + share).log()).otherwise(-(1 - share.clip(upper_bound=0.99)).log())
+    compared = judgement.metrics.drop_nulls(["slower", "margin_percent"])
+    margin = slowness_of(compared["margin_percent"].to_numpy() / 100, compared["quantity"])
+    called = pl.col("verdict").is_in([REGRESSED, IMPROVED])
+    beyond = (1 + pl.col("slower")).log().abs() >= pl.col("margin")
+    metrics = compared.with_columns(margin=margin).select(
+        *METRIC, "slower", "margin", called=called & beyond
     )
-    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & (
-        (1 + pl.col("slower")).log().abs() >= margin
-    )
-    compared = judgement.metrics.filter(
-        pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null()
-    )
-    metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
-    pairs = confirmations.confirmed(store.cases(name), after.sessions)
+    again = [
+        (first, second)
+        for first in after.sessions
+        for second in confirmations.confirming(store.cases(name), first)["session"].unique(
+            maintain_order=True
+        )
+        if second not in after.sessions
+    ]
     return Acceptance(
         baseline=before,
         candidate=after,
@@ -397,7 +397,7 @@ def decide(
         ),
         options=options,
         past=past,
-        measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
+        measured_again=tuple(again),
         references=tuple(_references(before.cases, after.cases, options.rename or {})),
     )
 

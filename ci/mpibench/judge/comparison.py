@@ -36,7 +36,17 @@ from reframe_tests.harness.vocabulary import LOWER
 
 from ..store import eligibility
 from ..store.quantity_text import LESS_IS_BETTER, change_text, own_loss, slowness_of
-from ..store.session_values import BAND, CONDITION, CURVE, METRIC, Selection, slowness
+from ..store.session_values import (
+    BAND,
+    CONDITION,
+    CURVE,
+    METRIC,
+    Selection,
+    among,
+    beside,
+    not_among,
+    slowness,
+)
 from ..store.sessions import PAIRED
 from . import engine
 from .engine import Array, RowOutcome, Rows, Verdicts
@@ -129,10 +139,8 @@ def called(judgement: Judgement) -> pl.DataFrame:
     A band that is called although none of its metrics is stands for all of them.
     """
     refused = judgement.metrics.filter(pl.col("verdict").is_in([REGRESSED, MISSING]))
-    lone = judgement.bands.filter(pl.col("verdict") == REGRESSED).join(
-        refused, on=BAND, how="anti", nulls_equal=True
-    )
-    within = judgement.metrics.join(lone, on=BAND, how="semi", nulls_equal=True)
+    lone = not_among(judgement.bands.filter(pl.col("verdict") == REGRESSED), refused, BAND)
+    within = among(judgement.metrics, lone, BAND)
     rows = pl.concat([refused.filter(pl.col("verdict") == REGRESSED), within])
     return rows.select(*METRIC, "band", "slower").sort(METRIC)
 
@@ -155,13 +163,13 @@ def judge(
     measured = [side.measured for side in (baseline, candidate)]
     # In one order, so that the same sessions give the same record to the letter.
     metrics = [side.select(METRIC).unique().sort(METRIC) for side in measured]
-    common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
+    common = among(metrics[0], metrics[1], METRIC)
     margined = common.filter(pl.Series(np.isfinite(policy.margins(common)), dtype=pl.Boolean))
     counted = _count_zeros(margined, measured)
     zeros = _judge_zeros(counted, policy)
-    both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True).sort(METRIC)
+    both = not_among(margined, zeros, METRIC).sort(METRIC)
     known = baseline.values.select(*METRIC, "direction").unique(subset=list(METRIC))
-    both = both.join(known, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    both = beside(both, known, METRIC)
     both = both.with_columns(policy.bands(both["message_bytes"]))
     rows = _rows(both, policy)
     used = [measured[0]]
@@ -176,12 +184,12 @@ def judge(
             own = pl.DataFrame(
                 list(mixed_strata(baseline)), schema=dict.fromkeys(SHARED, pl.String), orient="row"
             )
-            past = past.select(before.columns).join(own, on=SHARED, how="anti", nulls_equal=True)
+            past = not_among(past.select(before.columns), own, SHARED)
             unlike = _unlike_past(both, rows, past, before, policy)
             apart = pl.DataFrame(
                 list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row"
             )
-            past = past.join(apart, on=SHARED, how="anti", nulls_equal=True)
+            past = not_among(past, apart, SHARED)
             used.append(past)
             before = pl.concat([past, before])
         judged = _sessions(both, rows, before, candidate.values, policy, asked)
@@ -192,7 +200,7 @@ def judge(
         .group_by(METRIC)
         .agg(few=pl.col("len").min() < policy.minimum_repeats)
     )
-    table = table.join(few, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    table = beside(table, few, METRIC)
     open_ = pl.col("few").fill_null(False) & (asked is not Question.SIDES)
     table = table.with_columns(
         verdict=pl.when(open_).then(pl.lit(INCONCLUSIVE)).otherwise("verdict"),
@@ -204,13 +212,11 @@ def judge(
     ).drop("few")
     if asked is not Question.SIDES:  # a band rests on what its metrics rest on
         on_sessions = table.filter(pl.col("units") == SESSIONS).select(BAND).unique()
-        alone = bands.join(on_sessions, on=BAND, how="anti", nulls_equal=True).select(BAND)
+        alone = not_among(bands, on_sessions, BAND).select(BAND)
         alone = alone.with_columns(rests=pl.lit(REPEATS))
-        bands = bands.join(alone, on=BAND, how="left", nulls_equal=True, maintain_order="left")
+        bands = beside(bands, alone, BAND)
         bands = bands.with_columns(units=pl.coalesce("rests", "units")).drop("rests")
-    absent = missing_metrics(
-        metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1]
-    )
+    absent = missing_metrics(not_among(metrics[0], metrics[1], METRIC), metrics[1])
     absent = absent.with_columns(policy.bands(absent["message_bytes"]))
     table = _with_values(
         pl.concat([table, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]]
@@ -224,7 +230,7 @@ def judge(
         whole.append(INCONCLUSIVE)
     return Judgement(
         *_with_missing(table, bands, absent, baseline, candidate),
-        metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True),
+        not_among(metrics[1], metrics[0], METRIC),
         common.height - margined.height,
         unlike,
         tuple(whole),
@@ -280,44 +286,26 @@ def session_matrix(metrics: pl.DataFrame, values: pl.DataFrame) -> Array:
         .agg(pl.min("started"))
         .sort("started", "session")
     )
-    return _matrix(metrics, values, pl.col("session"), order["session"].to_list())
+    return matrix(metrics, values, pl.col("session"), order["session"])
 
 
-def _matrix(
-    metrics: pl.DataFrame, values: pl.DataFrame, unit: pl.Expr, units: Sequence[str]
+def matrix(
+    metrics: pl.DataFrame, values: pl.DataFrame, unit: pl.Expr, units: pl.Series | None = None
 ) -> Array:
-    """Slowness by unit: within a job the median, over jobs the mean; NaN where there is none."""
+    """Slowness by unit: within a job the median, over jobs the mean; NaN where there is none.
+
+    :param units: the columns; by default all, in the order in which they come.
+    """
     table = values.with_columns(slowness(values), unit=unit)
+    units = table["unit"].unique(maintain_order=True) if units is None else units
     table = table.group_by(*METRIC, "unit", "case").agg(pl.col("slowness").median())
     table = table.group_by(*METRIC, "unit").agg(pl.col("slowness").mean())
     numbered = metrics.select(METRIC).with_row_index("row")
     table = table.join(numbered, on=METRIC, nulls_equal=True)
-    table = table.join(
-        pl.DataFrame({"unit": units}, schema={"unit": pl.String}).with_row_index("column"),
-        on="unit",
-    )
+    table = table.join(units.to_frame("unit").with_row_index("column"), on="unit")
     found = np.full((metrics.height, len(units)), np.nan)
     found[table["row"].to_numpy(), table["column"].to_numpy()] = table["slowness"].to_numpy()
     return found
-
-
-def matrix(values: pl.DataFrame, sizes: Sequence[int | None], unit: pl.Expr) -> Array:
-    """Slowness of one curve, shape (sizes, units): median of what belongs
-    to one unit, in the order in which they come.
-
-    :param values: of the curve, with ``slowness``.
-    """
-    table = values.select("slowness", place=pl.col("message_bytes").fill_null(-1), unit=unit)
-    wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
-    order = pl.DataFrame(
-        {"place": [-1 if size is None else size for size in sizes]}, schema={"place": pl.Int64}
-    )
-    return (
-        order.join(wide, on="place", how="left", maintain_order="left")
-        .drop("place")
-        .to_numpy()
-        .astype(float)
-    )
 
 
 def _sessions(
@@ -341,9 +329,7 @@ def _sessions(
     own = (
         after.with_columns(slowness(after)).group_by(*METRIC, "case").agg(pl.col("slowness").std())
     )
-    own = metrics.join(
-        own.group_by(METRIC).agg(pl.col("slowness").mean()), on=METRIC, how="left", nulls_equal=True
-    )
+    own = beside(metrics, own.group_by(METRIC).agg(pl.col("slowness").mean()), METRIC)
     repeats = policy.between_jobs_times_repeats * own["slowness"].fill_null(0.0).to_numpy()
     least = np.maximum(repeats, policy.between_jobs_percent / 100)
     return engine.hold(*sides, rows, least, policy.confidence)
@@ -417,18 +403,15 @@ def _sides(
     }
     for kind in dict.fromkeys(of_curve.values()):
         own = np.array([of_curve[key] == kind for key in keys])
-        names = [
-            side.select(unit=_UNITS[kind])["unit"].unique(maintain_order=True).to_list()
-            for side in (one, two)
-        ]
+        units = None
         if kind in (PAIRS, _PAIRED_JOBS):
-            names = [[name for name in names[0] if name in set(names[1])]] * 2
+            units, others = (side.select(unit=_UNITS[kind])["unit"].unique() for side in (one, two))
+            units = units.filter(units.is_in(others.implode()))
         left, right = (
-            _grouped(_matrix(metrics, side, _UNITS[kind], of), rows, own)
-            for side, of in zip((one, two), names, strict=True)
+            _grouped(matrix(metrics, side, _UNITS[kind], units), rows, own) for side in (one, two)
         )
         places = np.array([row for row in range(len(rows.kinds)) if own[rows.members(row)].all()])
-        if kind in (PAIRS, _PAIRED_JOBS):
+        if units is not None:
             found = engine.compare_pairs((right - left)[places])
         else:
             shares = np.array(
@@ -613,7 +596,7 @@ def _count_zeros(metrics: pl.DataFrame, measured: Sequence[pl.DataFrame]) -> pl.
         counts = values.group_by(METRIC).agg(
             (pl.col("value") == 0).sum().alias(f"{side}_zeros"), pl.len().alias(f"{side}_all")
         )
-        counted = counted.join(counts, on=METRIC, how="left", nulls_equal=True)
+        counted = beside(counted, counts, METRIC)
     zero = pl.max_horizontal("baseline_zeros", "candidate_zeros") > 0
     return counted.filter(zero).sort(METRIC)
 
@@ -646,7 +629,7 @@ def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
             pl.len().alias(f"{name}_repeats"),
             pl.col("case").n_unique().alias(f"{name}_jobs"),
         )
-        rows = rows.join(summary, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+        rows = beside(rows, summary, METRIC)
     return rows.rename({"unit_baseline": "unit"}).drop("unit_candidate")
 
 
@@ -671,14 +654,8 @@ def _with_missing(
     groups = measured.join(baseline.cases.select("case", "group"), on="case", how="left").drop(
         "case"
     )
-    asked = absent.join(groups, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
-    asked = asked.join(
-        failed.select(*keys, "result", "reason"),
-        on=keys,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
+    asked = beside(absent, groups, METRIC)
+    asked = beside(asked, failed.select(*keys, "result", "reason"), keys)
     whys = []
     for result, reason in asked.select("result", "reason").iter_rows():
         why = (

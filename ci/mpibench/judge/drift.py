@@ -32,7 +32,7 @@ from ..store.quantity_text import (
     slowness_of,
     with_own_loss,
 )
-from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
+from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, among, not_among
 from ..store.store import Store, scan_files
 from . import engine, expected, switches
 from . import policy as verdict_policy
@@ -336,13 +336,11 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> tuple[pl.DataFrame, p
         .collect()
     )
     units = pl.DataFrame({"quantity": JUDGED, "unit": [QUANTITIES[name].unit for name in JUDGED]})
-    pairs = (
-        table.select("quantity", "unit").unique().join(units, on=["quantity", "unit"], how="anti")
-    )
+    pairs = not_among(table.select("quantity", "unit").unique(), units, ["quantity", "unit"])
     odd = pl.concat(
         [
             table.filter(~pl.col("value").is_finite()),
-            table.join(pairs, on=["quantity", "unit"], how="semi"),
+            among(table, pairs, ["quantity", "unit"]),
         ]
     )
     for row in odd[:1].to_dicts():
@@ -524,10 +522,8 @@ def _moves(
 
     :param points: all change points; ``metrics``: those of this night.
     """
-    curves = history.rows.join(metrics, on=CURVE, how="semi", nulls_equal=True).sort(
-        "message_bytes"
-    )
-    changes = points.select("row", "night").join(curves, on="row", how="semi")
+    curves = among(history.rows, metrics, CURVE).sort("message_bytes")
+    changes = among(points.select("row", "night"), curves, "row")
     near = (pl.col("night") - night).abs() <= 1
     others = changes.filter(~near)["night"].to_numpy()
     start = max([0, night - policy.drift_window_nights, *others[others < night]])
@@ -551,7 +547,7 @@ def _moves(
     # Of sizes that became better and worse each is reported once, where its own change is.
     moves = []
     for move in switches.explain(changed):
-        own = move.metrics.join(metrics, on=METRIC, how="semi", nulls_equal=True)
+        own = among(move.metrics, metrics, METRIC)
         moves += [replace(move, metrics=own)] if own.height else []
     return tuple(moves)
 
@@ -573,7 +569,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
         history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured
     )
     if not whole or history.planned:
-        gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
+        gone = among(gone, measured, [*CONDITION, "benchmark"])
     lines = []
     for (stack, fabric, benchmark), rows in gone.group_by(
         "stack", "fabric", "benchmark", maintain_order=True

@@ -50,6 +50,7 @@ from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from ..store import eligibility, selection_options, selectors
 from ..store.dataset_layout import read_labels
+from ..store.session_values import among, beside, not_among
 from ..store.sessions import PAIRED
 from ..store.store import Store, scan_files
 from .plan import record
@@ -258,9 +259,7 @@ class SessionPlan:
         """Proofs without those of earlier sessions that are excused."""
         names = [(case.partition, case.stack, case.name) for case in self.excused]
         excused = pl.DataFrame(names, schema=dict.fromkeys(CASE, pl.String), orient="row")
-        kept = proofs.filter(pl.col("session") != session).join(
-            excused, on=CASE, how="anti", maintain_order="left"
-        )
+        kept = not_among(proofs.filter(pl.col("session") != session), excused, CASE)
         return pl.concat([kept, proofs.filter(pl.col("session") == session)])
 
 
@@ -870,9 +869,7 @@ def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.
     asked = [selection_options.asks_for(options, *values) is True for values in cases.iter_rows()]
     cases = cases.filter(pl.Series(asked, dtype=pl.Boolean))
     earlier = proofs.filter(pl.col("session") != session)
-    chosen = earlier.join(
-        cases, on=cases.columns, how="semi", nulls_equal=True, maintain_order="left"
-    )
+    chosen = among(earlier, cases, cases.columns)
     return pl.concat([chosen, proofs.filter(pl.col("session") == session)])
 
 
@@ -953,16 +950,14 @@ def _lost(
             not file.retires(CoverageKey(*place), run, day) for *place, day in days.iter_rows()
         ]
         days = days.filter(pl.Series(wanted, dtype=pl.Boolean))
-        before = before.join(
-            days, on=days.columns, how="semi", nulls_equal=True, maintain_order="left"
-        )
+        before = among(before, days, days.columns)
     # As many as most sessions had: one that took more of them is no new normal.
     before = before.with_columns(usual=pl.col("repeats").mode().max().over(keys))
     fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (
         pl.col("repeats_now") < pl.col("usual")
     )
     gone = (
-        before.join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        beside(before, now, keys)
         .filter(pl.col("here").is_null() | fewer)
         .unique(keys, keep="last", maintain_order=True)
     )

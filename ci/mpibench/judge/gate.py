@@ -39,6 +39,7 @@ from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import answers
 from ..store import confirmations, eligibility, selectors, session_values
+from ..store.session_values import among, not_among
 from ..store.store import Store
 from . import drift, expected, nights, ticket
 from . import policy as verdict_policy
@@ -347,7 +348,7 @@ def _evidence(cases: pl.DataFrame, earlier: pl.DataFrame) -> Check:
     if not proven.height:
         text = "evidence: no case of this session is proven"
         problems.append(answers.EvidenceProblem(text=text, finding="no case is proven"))
-    unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
+    unproven = not_among(ran, proven.select("case"), "case")
     stopped, failed = (
         unproven.filter((pl.col("result") == eligibility.INTERRUPTED) == is_so)
         for is_so in (True, False)
@@ -509,10 +510,8 @@ def _gone_references(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
             *_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")
         ).unique(_REFERENCE)
         known.append(checks.filter(pl.col("outcome") != NO_REFERENCE))
-    gone = known[0].join(known[1], on=_REFERENCE, how="anti", nulls_equal=True)
-    lost = gone.join(
-        eligibility.split_cases(cases).eligible, on=_REFERENCE[:7], how="semi", nulls_equal=True
-    )
+    gone = not_among(known[0], known[1], _REFERENCE)
+    lost = among(gone, eligibility.split_cases(cases).eligible, _REFERENCE[:7])
     if not lost.height:
         return []
     return [

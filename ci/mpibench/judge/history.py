@@ -32,7 +32,15 @@ from reframe_tests.harness.vocabulary import ALL_NODES, BadInput
 from .. import answers
 from ..store import eligibility, selectors
 from ..store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, read_condition
-from ..store.session_values import BENCHMARK, CONDITION, RENAMED, VALUES, Selection
+from ..store.session_values import (
+    BENCHMARK,
+    CONDITION,
+    RENAMED,
+    VALUES,
+    Selection,
+    beside,
+    not_among,
+)
 from ..store.sessions import CONFIRMS
 from ..store.store import Store
 from .engine import ASKED, FEWEST, WINDOW
@@ -126,9 +134,7 @@ def describe_facts(cases: pl.DataFrame) -> pl.DataFrame:
     table = pl.DataFrame(
         versions, schema=dict.fromkeys(("group", "suites", "versions"), pl.String), orient="row"
     )
-    described = described.join(
-        table, on=["group", "suites"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    described = beside(described, table, ["group", "suites"])
     described = described.with_columns(suites="versions").drop("versions")
     return described.with_columns(pl.col([fact.column for fact in FACTS]).fill_null(""))
 
@@ -203,9 +209,7 @@ def missing_metrics(absent: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     :param absent: metrics that a side lacks, with the columns of :data:`~.session_values.METRIC`.
     """
     at_other_counts = there.filter(pl.col("nodes") == ALL_NODES)
-    return absent.join(
-        at_other_counts, on=_AT_ANY_COUNT, how="anti", nulls_equal=True, maintain_order="left"
-    )
+    return not_among(absent, at_other_counts, _AT_ANY_COUNT)
 
 
 def differing_node_counts(
@@ -438,7 +442,7 @@ def find_history(
         judged, like = (
             rows.with_columns(pl.col(list(SHARED)).replace(old, new)) for rows in (judged, like)
         )
-    several = wanted.join(single, on=MEASURED, how="anti", nulls_equal=True)
+    several = not_among(wanted, single, MEASURED)
     if count := several.select(MEASURED).unique().height:
         lost.append(
             f"{plural(count, 'condition')} measured in more than one way (several placements, "

@@ -10,7 +10,7 @@ against the night. Error rates: :mod:`mpibench.store.confirmations`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,7 +35,18 @@ from ..store.confirmations import (
     withdrawn_first,
 )
 from ..store.quantity_text import change_text, changes_text, own_loss, with_own_loss
-from ..store.session_values import BAND, CONDITION, CURVE, LOST_CORES, METRIC, STRETCH, Selection
+from ..store.session_values import (
+    BAND,
+    CONDITION,
+    CURVE,
+    LOST_CORES,
+    METRIC,
+    STRETCH,
+    Selection,
+    among,
+    beside,
+    not_among,
+)
 from ..store.store import Store
 from . import comparison
 from . import text as verdict_text
@@ -47,8 +58,6 @@ from .policy import Policy
 #: In what a case that was measured again must agree with the
 #: first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
-#: What names a row of each table of a judgement.
-_TABLES = {"metrics": METRIC, "bands": BAND}
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ class NightJudgement:
                 for table in (self.first.metrics, self.first.bands)
             ]
         )
-        return judged.select(keys).unique().join(called, on=keys, how="anti", nulls_equal=True)
+        return not_among(judged.select(keys).unique(), called, keys)
 
     def measured_again(self, store: Store, cases: pl.DataFrame) -> NightJudgement:
         """The same with what sessions that measured again say.
@@ -107,7 +116,7 @@ class NightJudgement:
         again, elsewhere = self._on_the_same(
             describe_facts(eligibility.split_cases(cases).eligible)
         )
-        again = cases.join(again, on="case", how="semi")
+        again = among(cases, again, "case")
         values = self.tonight.values.clear()
         damaged = ""
         try:
@@ -116,7 +125,7 @@ class NightJudgement:
             damaged = f"what was measured again is not used: {error}"
         # A zero is a repeat that failed, and its metric was not measured again.
         zeros = values.filter(pl.col("value") <= 0).select(METRIC).unique()
-        values = _of_curves(values.join(zeros, on=METRIC, how="anti", nulls_equal=True), called)
+        values = _of_curves(not_among(values, zeros, METRIC), called)
         side = replace(
             self.tonight, values=values, zeros=values.clear(), cases=again, planned=again
         )
@@ -174,35 +183,31 @@ class NightJudgement:
         What a busy machine slowed counts where it was slower again while ranks kept their cores,
         and where it is as busy as in most sessions before (:mod:`.confirmations`).
         """
-        tables = {}
         past = _busy(self.past.as_side(self.tonight.system)).filter(pl.col("usual"))
         more = pl.col("stretch") > MORE_LOAD * pl.col("stretch_before")
         busy = (
-            _busy(self.tonight)
-            .drop("usual")
-            .join(
+            beside(
+                _busy(self.tonight).drop("usual"),
                 past.select(*CURVE, "usual", stretch_before="stretch"),
-                on=CURVE,
-                how="left",
-                nulls_equal=True,
+                CURVE,
             )
             .filter(pl.col("usual").is_null() | more)
             .select(*CURVE, "busy")
         )
-        for name, keys in _TABLES.items():
-            called = getattr(self.first, name).filter(pl.col("verdict") == REGRESSED)
-            called = called.join(
-                busy, on=CURVE, how="left", nulls_equal=True, maintain_order="left"
-            )
+        again = self.again
+        busy_again = None
+        if again is not None and self.second is not None:
+            busy_again = _busy(self.second).select(*CURVE, busy_again="busy")
+
+        def with_outcome(table: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+            called = beside(table.filter(pl.col("verdict") == REGRESSED), busy, CURVE)
             # A value of nothing has no loss: other programs do not make it.
             called = called.with_columns(pl.col("busy") & pl.col("slower").is_not_null())
-            if self.again is None or self.second is None:
+            if again is None or busy_again is None:
                 unknown = pl.when(pl.col("busy")).then(pl.lit(BUSY)).otherwise(pl.lit(""))
-                tables[name] = called.with_columns(outcome=unknown).drop("busy")
-                continue
-            second = getattr(self.again, name).select(
-                *keys, second="verdict", rests="units", change="slower"
-            )
+                return called.with_columns(outcome=unknown).drop("busy")
+            second = again.metrics if "message_bytes" in keys else again.bands
+            second = second.select(*keys, second="verdict", rests="units", change="slower")
             # What rests on too few repeats is no measurement of a night; what could not be judged
             # is over where most of it is.
             known = pl.col("second").is_in([PASS, IMPROVED]) | (
@@ -217,24 +222,18 @@ class NightJudgement:
                 .then(pl.lit(BUSY))
                 .otherwise(pl.lit(NOT_MEASURED_AGAIN))
             )
-            joined = called.join(
-                second, on=keys, how="left", nulls_equal=True, maintain_order="left"
-            )
-            busy_again = _busy(self.second).select(*CURVE, busy_again="busy")
-            joined = joined.join(
-                busy_again, on=CURVE, how="left", nulls_equal=True, maintain_order="left"
-            )
+            joined = beside(beside(called, second, keys), busy_again, CURVE)
             flags = pl.col("busy", "busy_again").fill_null(False)
-            tables[name] = joined.with_columns(flags).with_columns(outcome=outcomes)
-            tables[name] = tables[name].drop("second", "rests", "change", "busy", "busy_again")
+            joined = joined.with_columns(flags).with_columns(outcome=outcomes)
+            return joined.drop("second", "rests", "change", "busy", "busy_again")
+
+        tables = [with_outcome(self.first.metrics, METRIC), with_outcome(self.first.bands, BAND)]
         found = {}
         for outcome in ("", *WORST_FIRST):
-            rows = {
-                name: table.filter(pl.col("outcome") == outcome).drop("outcome")
-                for name, table in tables.items()
-            }
-            if any(table.height for table in rows.values()):
-                found[outcome] = replace(self.first, **rows)
+            mine = pl.col("outcome") == outcome
+            metrics, bands = (table.filter(mine).drop("outcome") for table in tables)
+            if metrics.height or bands.height:
+                found[outcome] = replace(self.first, metrics=metrics, bands=bands)
         return found
 
     def counts(self) -> answers.HistoryCounts:
@@ -262,9 +261,7 @@ class NightJudgement:
         )
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
-        new = self.first.new.join(
-            self.first.metrics, on=METRIC, how="anti", nulls_equal=True
-        ).height
+        new = not_among(self.first.new, self.first.metrics, METRIC).height
         unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
         sight = verdict_text.sight(rows)
         return answers.HistoryCounts(
@@ -317,7 +314,7 @@ def _busy(side: Selection) -> pl.DataFrame:
 
 
 def _of_curves(values: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
-    return values.join(metrics, on=CURVE, how="semi", nulls_equal=True)
+    return among(values, metrics, CURVE)
 
 
 def _sessions_text(counts: tuple[int, int]) -> str:
@@ -347,9 +344,7 @@ def judge(
     judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Question.NIGHT)
     began = ""
     known = judgement.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
-    young = (
-        tonight.values.select(METRIC).unique().join(known, on=METRIC, how="anti", nulls_equal=True)
-    )
+    young = not_among(tonight.values.select(METRIC).unique(), known, METRIC)
     young = young.filter(pl.Series(np.isfinite(policy.margins(young)), dtype=pl.Boolean))
     if young.height:
         # A gross loss is none of what somebody accepted.
@@ -358,7 +353,7 @@ def judge(
         older = find_history(
             store, system, eligible, every, selector=selector, counted=False, facts=ASKED_FACTS
         )
-        values = tonight.values.join(young, on=METRIC, how="semi", nulls_equal=True)
+        values = among(tonight.values, young, METRIC)
         judgement, began = _with_older(judgement, older, replace(tonight, values=values), policy)
     return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
 
@@ -383,7 +378,7 @@ def _with_older(
     rows = second.metrics.filter(pl.col("ratio").is_not_null())
     # No more than those before it that measured as tonight.
     own = first.metrics.filter(pl.col("sessions") < FEWEST).select(*METRIC, own="sessions")
-    rows = rows.join(own, on=METRIC, how="left", nulls_equal=True, maintain_order="left")
+    rows = beside(rows, own, METRIC)
     rows = rows.filter(pl.col("sessions") > pl.col("own").fill_null(0)).drop("own")
     if not rows.height:
         return first, ""
@@ -392,7 +387,7 @@ def _with_older(
         verdict=pl.when(gross).then(pl.lit(REGRESSED)).otherwise(pl.lit(INCONCLUSIVE)),
         why=pl.when(gross).then(pl.lit("")).otherwise(pl.lit(RowOutcome.TOO_FEW.value)),
     )
-    others = first.metrics.join(rows, on=METRIC, how="anti", nulls_equal=True)
+    others = not_among(first.metrics, rows, METRIC)
     sessions = _sessions_text(
         (int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item()))
     )
@@ -423,11 +418,9 @@ def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
             .select(keys)
         )
         for row in order.iter_slices(1):
-            tables = {
-                name: getattr(called, name).join(row, on=keys, how="semi", nulls_equal=True)
-                for name in _TABLES
-            }
-            found.append(_finding(judged, outcome, replace(called, **tables)))
+            metrics, bands = (among(table, row, keys) for table in (called.metrics, called.bands))
+            part = replace(called, metrics=metrics, bands=bands)
+            found.append(_finding(judged, outcome, part))
     return found
 
 
@@ -437,13 +430,10 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
     middle = rows.select(pl.median("slower")).item()
     second = None
     if judged.again is not None and outcome != NOT_MEASURED_AGAIN:
-        measured = [
-            getattr(judged.again, name)
-            .join(getattr(called, name), on=keys, how="semi", nulls_equal=True)
-            .drop_nulls("slower")["slower"]
-            for name, keys in _TABLES.items()
-        ]
-        second = (measured[0] if len(measured[0]) else measured[1]).median()
+        of_metrics = among(judged.again.metrics, called.metrics, METRIC).drop_nulls("slower")
+        of_bands = among(judged.again.bands, called.bands, BAND).drop_nulls("slower")
+        known = of_metrics if of_metrics.height else of_bands
+        second = known.select(pl.median("slower")).item()
     counts = judged.session_counts(
         pl.concat([called.metrics.select(CURVE), called.bands.select(CURVE)])
     )
@@ -457,9 +447,9 @@ def _finding(judged: NightJudgement, outcome: Any, called: Judgement) -> answers
         if outcome == NOT_MEASURED_AGAIN
         else ""
     )
-    known = "" if second is None else f"measured again {change_text(second, first['quantity'])}"
+    measured = "" if second is None else f"measured again {change_text(second, first['quantity'])}"
     again = ", ".join(
-        filter(None, [outcome, "machine busy" if outcome == BUSY else "", known, elsewhere])
+        filter(None, [outcome, "machine busy" if outcome == BUSY else "", measured, elsewhere])
     )
     bands = [band for band in judged.policy.bands_bytes if band in set(rows["band"])]
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)

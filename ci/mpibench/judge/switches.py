@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from ..store.session_values import CURVE, METRIC, slowness
+from ..store.session_values import CURVE, METRIC, among
 from . import engine
 from .comparison import REPEAT, matrix
 from .engine import Array
@@ -240,14 +240,12 @@ def changed_curves(
         ``direction``, ``value``; so ``candidate``.
     """
     touched = metrics.filter(pl.col("called")).select(CURVE).unique()
-    chosen = metrics.join(touched, on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+    chosen = among(metrics, touched, CURVE).sort("message_bytes")
     sides = []
     for side in (baseline, candidate):
-        values = side.join(touched, on=CURVE, how="semi", nulls_equal=True)
-        sides.append(values.with_columns(slowness(values)).partition_by(CURVE, as_dict=True))
+        values = among(side, touched, CURVE)
+        sides.append(values.partition_by(CURVE, as_dict=True))
     for key, rows in chosen.partition_by(CURVE, as_dict=True, maintain_order=True).items():
         if all(key in side for side in sides):
-            before, after = (
-                matrix(side[key], rows["message_bytes"].to_list(), REPEAT) for side in sides
-            )
+            before, after = (matrix(rows, side[key], REPEAT) for side in sides)
             yield rows, before, after

@@ -26,7 +26,7 @@ from ..store import confirmations, eligibility, selection_options, session_value
 from ..store.confirmations import MissedReference
 from ..store.dataset_layout import read_condition, read_labels
 from ..store.quantity_text import LESS_IS_BETTER, change_text, changes_text, percent_text, size_text
-from ..store.session_values import CONDITION, Selection, describe_condition
+from ..store.session_values import CONDITION, Selection, describe_condition, not_among
 from .comparison import (
     IMPROVED,
     INCONCLUSIVE,
@@ -192,7 +192,7 @@ def failed_text(name: str, selection: Selection) -> str:
     references they missed; empty for none.
     """
     owed = eligibility.owed_proof(selection.planned).filter(eligibility.OUTCOME == "failed")
-    failed = owed.join(selection.unproven, on="case", how="anti", maintain_order="left")
+    failed = not_among(owed, selection.unproven, "case")
     if not failed.height:
         return ""
     missed = int(failed.select(eligibility.checks(FAIL).sum()).item())
@@ -536,9 +536,7 @@ def sentences(judgement: Judgement) -> list[VerdictSentence]:
     lines = because(unmeasured, REGRESSED)
     lines += [text for _, text in sorted(slower, reverse=True)]
     regressed = metrics.filter(pl.col("verdict") == REGRESSED)
-    lone = bands.filter(pl.col("verdict") == REGRESSED).join(
-        regressed, on=_SENTENCE, how="anti", nulls_equal=True
-    )
+    lone = not_among(bands.filter(pl.col("verdict") == REGRESSED), regressed, _SENTENCE)
     for row in lone.to_dicts():
         what = f"{describe_condition(row)}: {row['benchmark']}, {row['band']} messages"
         lines.append(VerdictSentence(REGRESSED, f"{what}: {_with_interval(row)}"))

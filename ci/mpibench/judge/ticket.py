@@ -27,7 +27,7 @@ from .. import answers
 from ..store import eligibility
 from ..store.confirmations import MeasuredOn, named
 from ..store.dataset_layout import read_condition
-from ..store.session_values import CONDITION, LOST_CORES, METRIC, slowness
+from ..store.session_values import CONDITION, LOST_CORES, METRIC, among, not_among, slowness
 from ..store.store import Store
 from .history import OLDEST
 
@@ -135,14 +135,14 @@ def _ticket(
     held = pl.concat([_held_beside(night, here, problem) for problem in problems]).unique(
         "case", maintain_order=True
     )
-    held = held.join(red, on="case", how="anti")
+    held = not_among(held, red, "case")
     slow, well = (list(dict.fromkeys(rows["stack"])) for rows in (red, held))
     others = [stack for stack in well if stack not in slow]
     nodes, cleared = _suspects(red, held)
     ran = eligibility.owed_proof(night.cases).filter(
         pl.col("partition").eq_missing(partition), pl.col("fabric").eq_missing(fabric)
     )
-    asked = ran.join(red, on=_ALIKE, how="semi", nulls_equal=True)
+    asked = among(ran, red, _ALIKE)
     alike = _is_alike([loss for problem in problems for loss in _losses(problem)])
     suspect, said = _suspected(red, held.filter(pl.col("stack").is_in(others)), asked, alike)
     first = conditions(worst).row(0, named=True)
@@ -196,9 +196,7 @@ def _cases_of(night: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.Data
     """
     rows = conditions(problem)
     if isinstance(problem, answers.ReferenceProblem):
-        return here.join(rows, on=rows.columns, how="semi", nulls_equal=True).filter(
-            _checked(problem, FAIL)
-        )
+        return among(here, rows, rows.columns).filter(_checked(problem, FAIL))
     return _measured(night, here, rows, rows)
 
 
@@ -209,11 +207,9 @@ def _held_beside(night: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.D
     rows = conditions(problem)
     places = [name for name in rows.columns if name not in ("name", "stack")]
     if isinstance(problem, answers.ReferenceProblem):
-        kept = here.join(rows, on=places, how="semi", nulls_equal=True)
+        kept = among(here, rows, places)
         return kept.filter(_checked(problem, PASS), ~_checked(problem, FAIL))
-    return _measured(
-        night, here, night.held.join(rows, on=places, how="semi", nulls_equal=True), rows
-    )
+    return _measured(night, here, among(night.held, rows, places), rows)
 
 
 def _checked(problem: answers.ReferenceProblem, outcome: str) -> pl.Expr:
@@ -231,9 +227,7 @@ def _measured(
         .select(*like.columns, "case")
         .unique()
     )
-    return here.join(
-        values.join(curves, on=like.columns, how="semi", nulls_equal=True), on="case", how="semi"
-    )
+    return among(here, among(values, curves, like.columns), "case")
 
 
 def _nodes_of(rows: pl.DataFrame) -> list[set[str]]:
@@ -322,7 +316,7 @@ def _suspected(
     unknown = [stack for stack in every if stack not in (*slow, *others)]
     not_judged = f" ({named(unknown)} not judged there)" if unknown else ""
     each, stacks = (rows.select(*_ALIKE, "stack").unique() for rows in (red, asked))
-    unlike = stacks.join(each, on=stacks.columns, how="anti", nulls_equal=True).height
+    unlike = not_among(stacks, each, stacks.columns).height
     if alike and not unlike and each.group_by(_ALIKE).len().filter(pl.col("len") > 1).height:
         return FABRIC, f"all {len(slow)} stacks alike, so {FABRIC}"
     if len(slow) == 1 and others:
@@ -368,16 +362,14 @@ def _began(night: TicketSource, worst: Slow) -> Began:
         wanted = pl.DataFrame(
             [{name: getattr(worst, name) for name in _CHECK}], schema=checks.select(_CHECK).schema
         )
-        rows = checks.join(wanted, on=_CHECK, how="semi", nulls_equal=True)
+        rows = among(checks, wanted, _CHECK)
         by_night = rows.group_by("session").agg(
             pl.col("started").first(), bad=(pl.col("outcome") == FAIL).any()
         )
         by_night = by_night.filter(pl.col("session") != night.session)
     else:
         rows = night.values.filter(pl.col("quantity") == worst.quantity)
-        rows = rows.join(
-            conditions(worst), on=[*CONDITION, "benchmark"], how="semi", nulls_equal=True
-        )
+        rows = among(rows, conditions(worst), [*CONDITION, "benchmark"])
         rows = rows.with_columns(slower=slowness(rows))
         level = (
             rows.filter(pl.col("session") != night.session)
@@ -389,7 +381,7 @@ def _began(night: TicketSource, worst: Slow) -> Began:
         )
         # Only the sizes that lost: the others have nothing to say, and their noise would.
         lost = (pl.col("session") == night.session) & (pl.col("slower") >= _least_loss(worst))
-        beyond = beyond.join(beyond.filter(lost), on=METRIC, how="semi", nulls_equal=True)
+        beyond = among(beyond, beyond.filter(lost), METRIC)
         by_night = beyond.group_by("session").agg(
             pl.col("started").first(), pl.col("slower").median()
         )

@@ -31,7 +31,7 @@ from ..store.confirmations import (
     MissedReference,
 )
 from ..store.quantity_text import metric_text
-from ..store.session_values import CURVE
+from ..store.session_values import CURVE, among
 from ..store.sessions import PAIRED, Session
 from ..store.store import Store
 from . import remeasuring, supervision
@@ -216,9 +216,7 @@ def _cases_of(judged: NightJudgement) -> list[CalledCase]:
     held = [part for outcome, part in judged.outcomes().items() if outcome != NOT_SEEN_AGAIN]
     tables = [table.select(CURVE) for part in held for table in (part.metrics, part.bands)]
     curves = pl.concat([judged.called().select(CURVE).clear(), *tables]).unique()
-    return of_metrics(
-        judged.tonight, judged.called().join(curves, on=CURVE, how="semi", nulls_equal=True)
-    )
+    return of_metrics(judged.tonight, among(judged.called(), curves, CURVE))
 
 
 def stored_answers(

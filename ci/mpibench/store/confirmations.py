@@ -244,26 +244,6 @@ def certainly_first(
     ]
 
 
-def confirmed(cases: pl.LazyFrame, sessions: Sequence[str]) -> list[tuple[str, str]]:
-    """Each of some sessions that another one measured again in
-    time, with that one, oldest first.
-    """
-    first = (
-        cases.filter(pl.col("session").is_in(sessions))
-        .group_by("session")
-        .agg(first=pl.max("started"))
-    )
-    label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").alias("confirms")
-    again = (
-        cases.select("session", "started", label)
-        .filter(pl.col("confirms").is_in(sessions))
-        .unique("session")
-    )
-    pairs = again.join(first.rename({"session": "confirms"}), on="confirms")
-    near = pairs.filter(pl.col("started").is_between(pl.col("first"), pl.col("first") + WITHIN))
-    return near.sort("started", "session").select("confirms", "session").collect().rows()
-
-
 def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime | None]:
     """Rows of the sessions that say they confirm this one, oldest first,
     whenever they started; and when this one started.

@@ -8,7 +8,7 @@ each case, value or metric that is not used ends in :attr:`Selection.notes` or i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +89,21 @@ def describe_condition(row: Mapping[str, object]) -> str:
         f"{row['stack']} on {row['partition']}, {row['fabric']}, {row['nodes']} x {row['ppn']}, "
         f"{row['pinning']}"
     )
+
+
+def among(rows: pl.DataFrame, others: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
+    """The rows that are alike some of the others in some columns; null is like null."""
+    return rows.join(others, on=on, how="semi", nulls_equal=True, maintain_order="left")
+
+
+def not_among(rows: pl.DataFrame, others: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
+    """The rest of them."""
+    return rows.join(others, on=on, how="anti", nulls_equal=True, maintain_order="left")
+
+
+def beside(rows: pl.DataFrame, more: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
+    """All rows, each with what those have that are alike it in some columns."""
+    return rows.join(more, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
 def slowness(values: pl.DataFrame) -> pl.Series:

@@ -47,7 +47,15 @@ from .dataset_layout import (
     read_labels,
 )
 from .records import StoredAnswer, UnreadableSession, Withdrawal, inside
-from .session_values import METRIC, OVERSUBSCRIBED, RENAMED, SHARED_CORES, VALUES, Selection
+from .session_values import (
+    METRIC,
+    OVERSUBSCRIBED,
+    RENAMED,
+    SHARED_CORES,
+    VALUES,
+    Selection,
+    not_among,
+)
 from .sessions import CONFIRMS, Session, decode, session_starts
 
 #: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
@@ -529,7 +537,7 @@ class Store:
         sessions = selectors.select(selector, known, unreadable=lost)
         whole = self.cases_of(system, sessions)
         cases = selectors.filter_cases(whole, where)
-        outside = eligibility.owed_proof(whole).join(cases, on="case", how="anti")
+        outside = not_among(eligibility.owed_proof(whole), cases, "case")
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
@@ -550,7 +558,7 @@ class Store:
                 "bad-option", f"selector {selector!r} gives no case that may be used ({why})."
             )
         measured, more = self.values_of(system, split.eligible)
-        unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
+        unproven = not_among(eligibility.owed_proof(cases), split.proven, "case")
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
         for old, new in (rename or {}).items():
             if not any(measured[name].eq(old).any() for name in RENAMED):
@@ -634,9 +642,7 @@ class Store:
         kept = samples.filter((pl.col("value") > 0) | zero)
         judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
-        left = samples.filter(pl.col("value") == 0).join(
-            judged.select(point).unique(), on=point, how="anti", nulls_equal=True
-        )
+        left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
         notes = (
             [f"{left.height} values of zero not used: a ratio to nothing says nothing"]
             if left.height
