@@ -127,6 +127,11 @@ class Comparison:
         return [*verdict_text.troubles(sides), *own]
 
     @property
+    def compares(self) -> bool:
+        """At least one band of sizes has a winner or a tie."""
+        return bool((self.bands["winner"] != UNKNOWN).any())
+
+    @property
     def things(self) -> dict[str, str] | None:
         """What the sides' locks differ in (:func:`.text.differing`)."""
         return verdict_text.differing(self.sides)
