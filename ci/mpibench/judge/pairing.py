@@ -172,7 +172,10 @@ def pair(
         differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput("unknown-name", f"--by {subject!r} is not one of {', '.join(SUBJECTS)}.")
+        raise BadInput(
+            "unknown-name",
+            f"--by {subject!r} is not one of {', '.join(SUBJECTS)}{meant(subject, SUBJECTS)}.",
+        )
     check_allowed(allow)
     if first == second:
         raise BadInput(
@@ -265,7 +268,9 @@ def check_allowed(allow: Sequence[str]) -> None:
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
         raise BadInput(
-            "unknown-name", f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}."
+            "unknown-name",
+            f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}"
+            f"{meant(unknown[0], MAY_DIFFER)}.",
         )
 
 
