@@ -108,7 +108,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(
 def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     three: LiveCluster, tmp_path: Path, mpich: Stack
 ) -> None:
-    """Beside other programs a map may leave something undecided; it accuses nobody."""
+    """Beside other programs a map may leave something undecided; it flags nothing."""
     answer = vet(
         three, tmp_path / "seen", "--check", "facts", "--check", "pairs", "--check", "memory"
     )
