@@ -525,9 +525,9 @@ SUMMARY = (
 )
 PAGE = """# Error rates
 
-A verdict can be wrong in two ways: something is called slower although nothing changed (a false
-positive), or a loss is not found. This page says how often each happens, by simulation. The rules
-are those of [how a verdict is made](verdicts.md).
+A verdict can be wrong in two ways: something is called slower although nothing changed (a
+[false positive](../reference/words.md)), or a loss is not found. This page says how often each
+happens, by simulation. The rules are those of [how a verdict is made](verdicts.md).
 
 ## In a minute
 
