@@ -144,7 +144,7 @@ def _with_maps(result: Acceptance, store: Store) -> Acceptance:
 
     sides = (result.baseline, result.candidate)
     before, after = (nights.stored(store, side.system, side.sessions) for side in sides)
-    new, notes = nights.newly_accused(before, after)
+    new, notes = nights.newly_flagged(before, after)
     return replace(result, suspects=tuple(new), map_notes=tuple(notes))
 
 
@@ -284,10 +284,10 @@ def gate(
         began = datetime.fromisoformat(answer.started)
         try:
             suspects = nights.suspects(
-                store, answer.system, [answer.session], began, accused_only=not misses
+                store, answer.system, [answer.session], began, flagged_only=not misses
             )
         except BadInput as error:
-            if answer.passed:  # and what the night's own map accuses is not known
+            if answer.passed:  # and what the night's own map flags is not known
                 raise
             suspects = [f"suspects: not known: {error}"]
         answer.notes[:0] = suspects
