@@ -24,12 +24,8 @@ ONE = "point_to_point.py"
     [
         ("-l -n PointToPoit", "-n PointToPoit fits no test: there are ImbMessageSources, "),
         ("-r -S levl=smoke", "-S levl=smoke sets nothing: no test has a variable 'levl'"),
-        ("-l -S repeats=many", "-S repeats=many: a value has not the type of its variable (inv"),
         ("-r -S repeats=0", "-S repeats=0 would measure nothing; give 1 or more."),
-        ("-r -n ImbPointToPoint -P ppn=4000", "can run it here: ppn=4000 is 4000 processes and"),
         ("-r -n ImbMessageSources --mode=smoke", "-t smoke of --mode=smoke leaves none of the "),
-        ("--dry-run -p builtin", "nothing is measured, because no test case fits all"),
-        ("-l --mode=fast", "there are smoke, nightly, wide, acceptance."),
         ("-l -p nosuch-stack", "-p nosuch-stack fits no stack"),
     ],
 )

@@ -333,13 +333,6 @@ def test_a_set_is_what_its_record_says(two: TwoMpis) -> None:
             two.add("mpich-system")
 
 
-def test_a_checkout_that_nothing_can_be_built_in_is_refused(two: TwoMpis) -> None:
-    two.root = two.root.rename(two.root.with_name("a project"))
-    with pytest.raises(BadInput) as refused:
-        two.add()
-    assert "have it in a folder without" in str(refused.value)
-
-
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
