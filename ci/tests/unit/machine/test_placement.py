@@ -55,11 +55,6 @@ def cpus(placed: RankPlacement | Unplaceable) -> tuple[int, ...]:
     return tuple(rank[0] for rank in placed.ranks)
 
 
-def reason(placed: RankPlacement | Unplaceable) -> str:
-    assert isinstance(placed, Unplaceable), placed
-    return placed.reason
-
-
 # ---- what the Cambridge paper says ----
 
 
