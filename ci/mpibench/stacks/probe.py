@@ -438,7 +438,8 @@ def ask_version(
         status = 0
         output = Path(path).read_bytes().decode("latin-1")
     else:
-        words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
+        words = [*starting(stack, programs.ranks), *more, *stack.enter, path]
+        words += filter(None, [programs.option])
         with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
             folder = Path(name) if programs.files else None
             for file, content in programs.files.items():
@@ -812,7 +813,15 @@ def _try(
     )
     if version or (programs.refusal and re.search(programs.refusal, output)):
         return "", version
-    # What a launcher says afterwards is longer and says less.
+    return (
+        f"it does not start as a program of {suite} (exit status {status}): {first_error(output)}",
+        "",
+    )
+
+
+def first_error(output: str) -> str:
+    """Why a program did not start, as the end of a sentence: what a launcher says afterwards is
+    longer and says less.
+    """
     errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
-    reason = clause(errors[0] if errors else last_line(output))
-    return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""
+    return clause(errors[0] if errors else last_line(output))

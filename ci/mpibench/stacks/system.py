@@ -92,7 +92,7 @@ def add(
     into = into.resolve() if into else None
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
-    _expect_free(title, path, root)
+    expect_free(title, path, root)
     tarballs = {}
     for tarball in [suite_builds.find(word, say=say) for word in builds]:
         if tarball.suite in tarballs:
@@ -125,7 +125,7 @@ def add(
     with only_one(
         root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'"
     ) as lock:
-        _expect_free(title, path, root)
+        expect_free(title, path, root)
         begun = folder / UNFINISHED
         if (
             into
@@ -214,7 +214,7 @@ def add(
     return stack
 
 
-def _expect_free(title: str, path: Path, root: Path) -> None:
+def expect_free(title: str, path: Path, root: Path) -> None:
     """Make sure that nothing has the name yet; ``path`` is the
     metadata file that is to be written.
     """
