@@ -184,8 +184,10 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
 
 
 def test_options_that_fit_tests_together_are_no_fault() -> None:
-    assert not selected_tests.find_fault("-l -n Imb -t shm -E fabric=='shm'".split(), TESTS)
-    fault = selected_tests.find_fault("-l -t shm -E fabric=='eth1g'".split(), TESTS)
+    assert not selected_tests.find_fault(
+        ["-l", "-n", "Imb", "-t", "shm", "-E", "fabric=='shm'"], TESTS
+    )
+    fault = selected_tests.find_fault(["-l", "-t", "shm", "-E", "fabric=='eth1g'"], TESTS)
     assert fault.startswith("-E fabric=='eth1g' fits no test that the options before it leave: ")
 
 
