@@ -527,7 +527,7 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
     return PastNights(tuple(days), earlier, cases, known, find_owed(store, system, frame))
 
 
-class _Try(NamedTuple):
+class _Attempt(NamedTuple):
     """A case in one session.
 
     :param state: what it was; empty: right.
@@ -548,7 +548,7 @@ class _Try(NamedTuple):
     metrics: frozenset[str] = frozenset()
     judged: bool = True
 
-    def lacks(self, owed: _Try) -> str:
+    def lacks(self, owed: _Attempt) -> str:
         """In what this is no repetition of an earlier one; empty: in
         nothing. What never ran is repeated anywhere.
         """
@@ -596,7 +596,7 @@ def find_owed(
         for answer in said
         if answer.slower is not None
     }
-    tried: dict[ListedCase, list[_Try]] = {}
+    tried: dict[ListedCase, list[_Attempt]] = {}
     days: dict[ListedCase, date] = {}
     columns = (
         *CASE,
@@ -637,7 +637,7 @@ def find_owed(
             for key in own.filter(pl.col("session") == session).select(CASE).iter_rows()
         }
         for case in planned - there:
-            tried.setdefault(case, []).append(_Try(started, session, NOT_RUN))
+            tried.setdefault(case, []).append(_Attempt(started, session, NOT_RUN))
     left = {case: _debts(tries, case in days) for case, tries in tried.items()}
     # Of a session's missed references those that were reached when it was measured again are none.
     missed: dict[str, set[ListedCase]] = {}
@@ -687,7 +687,7 @@ def _read_try(
     proven: bool,
     slower: set[tuple[str, str, str]] | None,
     tonight: bool,
-) -> _Try:
+) -> _Attempt:
     """What became of a case.
 
     :param slower: cases of its session that were slower than the nights
@@ -706,7 +706,7 @@ def _read_try(
     on = confirmations.MeasuredOn.of_row(row)
     condition = read_condition(row["condition"])
     facts = _ALIKE[:1] if state == FAILED else _ALIKE
-    return _Try(
+    return _Attempt(
         row["started"],
         row["session"],
         state,
@@ -718,12 +718,12 @@ def _read_try(
     )
 
 
-def _debts(tries: Sequence[_Try], was_proven: bool) -> list[_Try]:
+def _debts(tries: Sequence[_Attempt], was_proven: bool) -> list[_Attempt]:
     """What of a case is still to be right: of each set of nodes the newest time it was not.
 
     :param was_proven: ever: what never was and is skipped owes nothing.
     """
-    debts: dict[frozenset[str], _Try] = {}
+    debts: dict[frozenset[str], _Attempt] = {}
     for _, together in itertools.groupby(
         sorted(tries, key=lambda one: one[:2]), key=lambda one: one[:2]
     ):
