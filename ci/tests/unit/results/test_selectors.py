@@ -42,10 +42,13 @@ def numbers(selector: str) -> str:
         ("", "not a selector"),
         ("aaaa", "beginning of 2 sessions"),
         ("20261301:now", "not a period"),
+        ("now:now-1d", "ends before it begins"),
         ("latest~9", "selects none"),
+        ("?run == ", "not an expression"),
         ("?nonsuch == 1", "'nonsuch'"),
         ("?__import__('os').system('true')", "not an expression"),
         ("?run < 3", "quote texts"),
+        ("now-99999999999d:now", "not a period"),
         ("?" + "(" * 300 + "run" + ")" * 300, "not an expression"),
     ],
 )
