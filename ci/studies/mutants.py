@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "sites": (
         ("reframe_tests/harness/sites", "reframe_tests/harness/machine"),
-        ("sites", "machine", "session"),
+        ("sites", "machine", "session", "switches"),
     ),
     "cases": (
         ("reframe_tests/harness/cases",),

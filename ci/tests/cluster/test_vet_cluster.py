@@ -24,6 +24,8 @@ from reframe_tests.harness.stacks.stack import Stack
 #: The command, whether its entry point is installed or not.
 VET = "import sys; from mpibench.cli import main; from mpibench_vet.commands import app; sys.exit(main(run=app))"
 NODES = ("c1", "c2", "c3")
+#: What nodes that pass show, beside the database.
+LEARNED = "learned/minicluster-eth100m.json"
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,12 @@ def states(cluster: LiveCluster) -> str:
     return asked()
 
 
+def jobs(cluster: LiveCluster) -> dict[str, str]:
+    """Names of all jobs that Slurm has accounted for, by their numbers."""
+    rows = cluster.ask("sacct", "-nXP", "-o", "JobID,JobName").splitlines()
+    return dict(row.split("|", 1) for row in rows)
+
+
 def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, seen: Path) -> None:
     folder = seen
     facts = ("--check", "facts", "--apply")
@@ -116,6 +124,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, s
     assert verdicts(vet(three, folder, *facts, "resume")) == [PASS, PASS, PASS]
     assert states(three) == "c1=idle c2=idle c3=idle"
     assert "No reservations" in three.ask("scontrol", "show", "reservation")
+    assert (folder / LEARNED).exists()
     stored = sessions.read_session(folder / "results.db")
     assert stored.labels["run"] == stored.labels["kind"] == "vet"
 
@@ -130,7 +139,7 @@ def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     cases = sessions.read_session(seen / "results.db").cases
     assert {case.group for case in cases} == {"preflight", "pair_map", "memory"}
     assert len({case.job_id.partition("-")[0] for case in cases}) == 1
-    assert (seen / "learned" / "minicluster-eth100m.json").exists()
+    assert (seen / LEARNED).exists() == (PASS in verdicts(answer))
 
 
 def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
@@ -140,6 +149,7 @@ def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
     allocation = ("salloc", "-Q", "-p", "eth100m", "--nodes=3", "--exclusive", "-J", "mine")
     left = seen / "left"
     inside = (*allocation, "sh", "-c", step, str(left))
+    before = jobs(three)
     answer = vet(three, seen, "--check", "facts", inside=inside)
     # Somebody's step runs there: the nodes beside it are measured.
     assert verdicts(answer) == [UNDECIDED, PASS, PASS]
@@ -147,4 +157,4 @@ def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
     [case] = sessions.read_session(seen / "results.db").cases
     assert case.nodelist == "c2,c3"
     assert "sleep" in left.read_text()
-    assert set(three.ask("sacct", "-nX", "-o", "JobName%30").split()) == {"mine"}
+    assert {name for job, name in jobs(three).items() if job not in before} == {"mine"}

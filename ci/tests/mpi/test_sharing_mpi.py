@@ -121,27 +121,6 @@ def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
     assert len({row["cpus_allowed"] for row in case["proof"]["ranks"]}) == 1
 
 
-def test_two_programs_that_were_told_the_same_core_fail(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
-    require_stack("mpich-wheels")
-    add_to_leaf(
-        sandbox,
-        "_deal = shared_node.deal\nshared_node.deal = lambda *words: (_deal(*words)[0],) * "
-        "words[1]",
-    )
-    result = run_case(run_here, "bunch", "mpich-wheels")
-    assert result.returncode == 1
-    case = stored_case(sandbox)
-    assert case["proof"]["verdict"] == "contradicted"
-    [sentence] = case["proof"]["sentences"]
-    assert sentence.endswith(": the programs are not pinned apart.")
-    assert sentence.rstrip(".") in result.stdout
-    assert case["samples"] and {row[0] for row in case["perfvalues"].values()} == {None}, (
-        "kept, and no performance values"
-    )
-
-
 def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require_stack) -> None:
     """The places where they meet say that everybody is there, and
     the second is started after the first.

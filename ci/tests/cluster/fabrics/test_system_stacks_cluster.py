@@ -61,13 +61,9 @@ def run_there(cluster: LiveCluster, root: Path, *options: str) -> subprocess.Com
 PAIR = "%nodes=2%ppn=1%pinning=default"
 
 
-def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root: Path) -> None:
-    """Between nodes over each network, by srun and over one also
-    by their own mpirun; inside a node.
-    """
-    pattern = (
-        f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
-    )
+def test_both_are_measured_with_proof(there: LiveCluster, root: Path) -> None:
+    """Between nodes, by srun and by their own mpirun; inside a node."""
+    pattern = f"Mpi4pyPingPong(%fabric=eth1g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
     words = ("--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
     for _ in range(synthetic_stack.MOST_STARTS):
         done = run_there(there, root, *words)
@@ -77,5 +73,5 @@ def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root
     # What a link reaches while others use the cores is not a test; whatever else may fail here is.
     rates = said.count("test failed during 'performance'")
     assert said.count("test failed during") == rates, said
-    assert outcome(done) == {"ran": 2 * 5, "failed": rates, "aborted": 0}, said
+    assert outcome(done) == {"ran": 2 * 3, "failed": rates, "aborted": 0}, said
     assert done.returncode == int(rates > 0), said

@@ -20,10 +20,8 @@ from reframe_tests.harness.vocabulary import ROOT
 SHOWN = {
     "-n ImbCollectives -P nodes=1 -P ppn=8 -P pinning=bunch,scatter": "cambridge-westmere",
     "-n ImbCollectives -P nodes=8 -P ppn=12": "cambridge-westmere",
-    "-n ImbCollectives -P nodes=8 -P ppn=8": "cambridge-westmere",
     "-n ImbParallelTransfer -P nodes=2 -P ppn=1,2 -P pinning=bunch,nic_local": "opa-dual-rail",
     "-n ImbParallelTransfer -P nodes=2 -P ppn=1,2,4,8": "ibm-p5-575",
-    "-n ImbPointToPoint -P nodes=2 -P ppn=1": "ibm-p5-575",
     "-n ImbPointToPoint -P nodes=2 -P ppn=2,4,8 -S suite_options=multi:0": "ibm-p5-575",
     "-n NodePreflight": "openhpc-mini",
     "-n Placement -P nodes=1 -P ppn=1,2,3,4,5,6,7,8,9,10,11,12 -P pinning=default": "cambridge-westmere",

@@ -38,13 +38,6 @@ def test_a_chat_that_refuses_is_said_without_its_address(status: int, to: str) -
     assert str(status) in sentence and SECRET not in sentence
 
 
-def test_a_chat_that_is_not_there_is_said() -> None:
-    with serving() as (url, _):
-        pass
-    [sentence] = chat.send(LINE, {"MPIBENCH_CHAT": f"{url}/{SECRET}"})
-    assert "127.0.0.1" in sentence and SECRET not in sentence
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

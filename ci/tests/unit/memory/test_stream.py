@@ -18,7 +18,7 @@ from reframe_tests.harness.vocabulary import BadInput
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
 REPETITIONS = 10
-MUTATIONS = 100_000
+MUTATIONS = 20_000
 #: Pages that a part of the recorded arrays has.
 PAGES = 737280
 
