@@ -33,6 +33,10 @@ from .logged import Echo
 SETS = Path("environments", "programs")
 #: File in the folder of a suite: how it was built, and SHA-256 of its programs by name.
 SET = "set.json"
+#: Compares what a library has to translate for programs of this ABI, and the end of each rank.
+CHECK = Path(__file__).with_suffix(".c")
+_COMPARED = re.compile(r"^forum abi: rank ([01]) of 2: [1-9]\d* compared, 0 wrong$", re.M)
+_WRONG = re.compile(r"^forum abi: wrong: (.*)$", re.M)
 #: Wrappers of the compilers that an MPI has for this ABI, and what they are for its own.
 _WRAPPERS = {"mpicc": "mpicc_abi", "mpicxx": "mpicxx_abi"}
 #: What the wrappers of MPICH and Intel MPI have the linker write into a program, a word a line.
@@ -72,6 +76,21 @@ def find_fault(stack: Stack, environ: Mapping[str, str]) -> str:
     if not re.search(stack.library_version_pattern, said):
         return f"{library} is another MPI than {stack.library}: {clause(said.splitlines()[0])}"
     return ""
+
+
+def find_wrong(stack: Stack, check: Path, environ: Mapping[str, str]) -> str:
+    """What a stack's library translates wrongly for a program of :data:`CHECK` on two ranks, as one
+    sentence; empty where nothing is wrong.
+    """
+    words = [*probe.starting(stack, 2), *probe.oversubscribe(stack), str(check)]
+    status, said = probe.run_inside(stack, words, environ)
+    if status == 0 and sorted(_COMPARED.findall(said)) == ["0", "1"]:
+        return ""
+    wrong = _WRONG.search(said)
+    return (
+        f"{stack.library} is not right for programs of the MPI Forum's ABI (exit status {status}): "
+        f"{clause(wrong[1]) if wrong else probe.first_error(said)}."
+    )
 
 
 def add(
@@ -126,10 +145,13 @@ def add(
                     "options-exclude",
                     f"{path} is of {suite}, which --build brings, too; leave out one of them.",
                 )
-        for built, _ in made.values():
+        for built, _, _ in made.values():
             programs |= built
-        facts = {suite: row for suite, (_, row) in made.items()}
-        return [_register(stack, programs, facts, root, say, clean) for stack in able]
+        facts = {suite: row for suite, (_, row, _) in made.items()}
+        checks = [check for _, _, check in made.values() if check]
+        if not checks:
+            say("callbacks, data types and handles are not compared: no check of them was built.")
+        return [_register(stack, programs, facts, root, say, clean, checks[:1]) for stack in able]
 
 
 def _wrapper(stack: Stack, name: str) -> tuple[Path, str]:
@@ -143,8 +165,8 @@ def _build(
     say: Echo,
     lock: int,
     clean: Mapping[str, str],
-) -> tuple[dict[str, Path], dict[str, str]]:
-    """A suite's programs, built unless they are there, and how they were built.
+) -> tuple[dict[str, Path], dict[str, str], Path | None]:
+    """A suite's programs, built unless they are there, how they were built, and the check that was.
 
     The wrappers put the path of their MPI into each program (RUNPATH), where an MPI that the loader
     knows by itself would not be found; so their compilers are started without it.
@@ -210,7 +232,13 @@ def _build(
         )
     digest = writer.compute_hash(kept.files)
     say(f"{tarball.suite}: {len(there)} programs in {record.parent}, digest {digest[:12]}")
-    return programs, {**kept.facts, "built_with": kept.built_with, "digest": digest}
+    check = folder / f"check-{writer.digest_of(CHECK)[:12]}"
+    if not check.is_file():
+        done = logged.ask([folder / "mpicc", "-o", check, CHECK], environ, probe.ANSWER_S)
+        if done.returncode:
+            say(f"{CHECK} does not compile ({probe.first_error(done.stderr)}).")
+    facts = {**kept.facts, "built_with": kept.built_with, "digest": digest}
+    return programs, facts, check if check.is_file() else None
 
 
 def _register(
@@ -220,6 +248,7 @@ def _register(
     root: Path,
     say: Echo,
     clean: Mapping[str, str],
+    checks: Sequence[Path],
 ) -> Stack:
     """The stack of a registered one's MPI that runs a set."""
     own: dict[str, Any] = json.loads(Path(stack.source).read_text())
@@ -271,7 +300,10 @@ def _register(
         document,
         path,
         root=root,
-        contradict=lambda each, _: probe.find_launch_fault(each, environ=clean),
+        contradict=lambda each, _: (
+            probe.find_launch_fault(each, environ=clean)
+            or "".join(find_wrong(each, check, clean) for check in checks)
+        ),
     )
     say(f"{name}: {compilation.sentence(made)}")
     say(f"{name}: registered in {path}; it runs {len(made.binaries)} programs")
