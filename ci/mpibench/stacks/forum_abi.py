@@ -7,6 +7,7 @@ the same files: what two of them measure differs in the MPI alone.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shlex
@@ -22,6 +23,8 @@ from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites.mpi4py import NAME as INSTRUMENT_SUITE
+from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -98,6 +101,7 @@ def add(
     builds: Sequence[str],
     *,
     binaries: Sequence[Path] = (),
+    mpi4py: Path | None = None,
     root: Path = metadata.ROOT,
     say: Echo = print,
 ) -> list[Stack]:
@@ -106,6 +110,7 @@ def add(
     :param names: registered stacks; empty: all whose MPI has the ABI.
     :param builds: suites to build, unless they are there (:func:`suite_builds.find`).
     :param binaries: folders with programs that were built elsewhere.
+    :param mpi4py: folder with an mpi4py that was built for the ABI.
     """
     clean = probe.clean_environment()
     known = {row.name: row for row in metadata.discover(root)[0] if row.abi != FORUM_ABI}
@@ -131,6 +136,8 @@ def add(
             "no stack has the ABI of the MPI Forum: install one that has it, e.g. 'python -m "
             "mpibench.stacks.wheels mpich5'.",
         )
+    if mpi4py:
+        _version_of(mpi4py)
     tarballs = [suite_builds.find(word, say=say) for word in builds]
     with only_one(root / system.BUILDS, "mpibench stacks abi", ".abi.lock", "on sets") as lock:
         # Whoever of all stacks, asked for or not, brings the compilers: a set has one maker.
@@ -151,7 +158,10 @@ def add(
         checks = [check for _, _, check in made.values() if check]
         if not checks:
             say("callbacks, data types and handles are not compared: no check of them was built.")
-        return [_register(stack, programs, facts, root, say, clean, checks[:1]) for stack in able]
+        return [
+            _register(stack, programs, facts, root, say, clean, checks[:1], mpi4py)
+            for stack in able
+        ]
 
 
 def _wrapper(stack: Stack, name: str) -> tuple[Path, str]:
@@ -241,6 +251,17 @@ def _build(
     return programs, facts, check if check.is_file() else None
 
 
+def _version_of(mpi4py: Path) -> str:
+    there = importlib.metadata.distributions(path=[str(mpi4py)])
+    versions = {row.name: row.version for row in there}
+    if "mpi4py" not in versions:
+        raise BadInput(
+            "file-missing",
+            f"{mpi4py} has no mpi4py: name the folder that 'pip install --target' made.",
+        )
+    return versions["mpi4py"]
+
+
 def _register(
     stack: Stack,
     programs: Mapping[str, Path],
@@ -249,6 +270,7 @@ def _register(
     say: Echo,
     clean: Mapping[str, str],
     checks: Sequence[Path],
+    mpi4py: Path | None,
 ) -> Stack:
     """The stack of a registered one's MPI that runs a set."""
     own: dict[str, Any] = json.loads(Path(stack.source).read_text())
@@ -271,7 +293,7 @@ def _register(
         "binaries": {},
         "commands": {"mpirun": list(stack.mpirun)},
         "suites": {},
-        # mpi4py was built for the MPI's own ABI
+        # of the mpi4py for the MPI's own ABI
         "env_vars": {
             key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY_")
         },
@@ -282,12 +304,24 @@ def _register(
             if key in ("lock_hash", "machine", "modules")
         },
     }
+    python = {}
+    if mpi4py and INSTRUMENT not in stack.commands:
+        say(f"{name}: mpi4py is left out: {stack.name} has no Python that would start it.")
+    elif mpi4py:
+        document["commands"][INSTRUMENT] = list(stack.commands[INSTRUMENT])
+        folders["PYTHONPATH"] = [str(mpi4py)]
+        if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
+            raise BadInput("stack-unusable", f"mpi4py in {mpi4py}: {clause(fault)}.")
+        python[INSTRUMENT_SUITE] = {
+            "version": _version_of(mpi4py),
+            "built_with": f"found in {mpi4py}, for the MPI Forum's ABI",
+        }
     # Its modules are there as the stack has them, and nothing else of the shell.
     found = probe.prove(programs, metadata.parse(document, path), clean)
     for program, reason in found.left_out.items():
         say(f"{name}: {program} is left out: {reason}.")
     document["binaries"] = dict(found.binaries)
-    document["suites"] = {
+    document["suites"] = python | {
         suite: {"built_with": "found, for the MPI Forum's ABI", "version": version}
         | dict(facts.get(suite, {}))
         for suite, version in found.suites.items()
