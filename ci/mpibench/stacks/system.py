@@ -24,7 +24,7 @@ from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.mpi4py import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..only_one import only_one
 from . import compilation, modules, probe, suite_builds, writer
@@ -436,10 +436,11 @@ def remove(name: str, root: Path = metadata.ROOT) -> Path:
     """
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
+        there = [path.parent.name for path in folder.parent.glob(f"*/{writer.METADATA}")]
         raise BadInput(
             "unknown-name",
-            f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what "
-            "there is.",
+            f"no stack '{name}'{meant(name, there)} was registered in {folder.parent}; 'mpibench "
+            "stacks' lists what there is.",
         )
     if folder.is_symlink():
         raise BadInput(

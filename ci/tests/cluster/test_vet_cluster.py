@@ -123,7 +123,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, s
 def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     three: LiveCluster, seen: Path, mpich: Stack
 ) -> None:
-    """Beside other programs a map may leave something undecided; it accuses nobody."""
+    """Beside other programs a map may leave something undecided; it flags nothing."""
     answer = vet(three, seen, "--check", "facts", "--check", "pairs", "--check", "memory")
     assert FAIL not in verdicts(answer), answer["nodes"]
     assert answer["commands"] == answer["applied"] == []

@@ -14,10 +14,7 @@ from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.launchers import registry
-from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 from synthetic_extensions import write_launchers
-
-[PARTITION] = SYSTEM["partitions"]
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,11 @@ from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.vocabulary import ROOT
-from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 SCATTER = place("scatter", 4, WESTMERE, 1)
 NONE = place("none", 2, WESTMERE, 1)
 WIDE = RankPlacement("scatter", 2, ((0, 2), (1, 3)), WESTMERE)
-[PARTITION] = SYSTEM["partitions"]
 RESOURCES = "resources.erf"
 
 
