@@ -190,6 +190,10 @@ def abi(
         list[Path] | None,
         typer.Option(help="Folder with programs that were built for the ABI; repeatable."),
     ] = None,
+    mpi4py: Annotated[
+        Path | None,
+        typer.Option(help="Folder with an mpi4py that was built for the ABI (pip --target)."),
+    ] = None,
 ) -> None:
     """Register stacks, <stack>-abi, that run the same programs through the MPI Forum's ABI.
 
@@ -203,6 +207,7 @@ def abi(
         stacks or (),
         build or (),
         binaries=[folder.absolute() for folder in binaries or ()],
+        mpi4py=mpi4py.absolute() if mpi4py else None,
         say=typer.echo,
     )
 

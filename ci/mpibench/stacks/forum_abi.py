@@ -7,6 +7,7 @@ the same files: what two of them measure differs in the MPI alone.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shlex
@@ -22,6 +23,8 @@ from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites.mpi4py import NAME as INSTRUMENT_SUITE
+from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput, meant
 
 from .. import whole_file
@@ -33,6 +36,10 @@ from .logged import Echo
 SETS = Path("environments", "programs")
 #: File in the folder of a suite: how it was built, and SHA-256 of its programs by name.
 SET = "set.json"
+#: Compares what a library has to translate for programs of this ABI, and the end of each rank.
+CHECK = Path(__file__).with_suffix(".c")
+_COMPARED = re.compile(r"^forum abi: rank ([01]) of 2: [1-9]\d* compared, 0 wrong$", re.M)
+_WRONG = re.compile(r"^forum abi: wrong: (.*)$", re.M)
 #: Wrappers of the compilers that an MPI has for this ABI, and what they are for its own.
 _WRAPPERS = {"mpicc": "mpicc_abi", "mpicxx": "mpicxx_abi"}
 #: What the wrappers of MPICH and Intel MPI have the linker write into a program, a word a line.
@@ -74,11 +81,27 @@ def find_fault(stack: Stack, environ: Mapping[str, str]) -> str:
     return ""
 
 
+def find_wrong(stack: Stack, check: Path, environ: Mapping[str, str]) -> str:
+    """What a stack's library translates wrongly for a program of :data:`CHECK` on two ranks, as one
+    sentence; empty where nothing is wrong.
+    """
+    words = [*probe.starting(stack, 2), *probe.oversubscribe(stack), str(check)]
+    status, said = probe.run_inside(stack, words, environ)
+    if status == 0 and sorted(_COMPARED.findall(said)) == ["0", "1"]:
+        return ""
+    wrong = _WRONG.search(said)
+    return (
+        f"{stack.library} is not right for programs of the MPI Forum's ABI (exit status {status}): "
+        f"{clause(wrong[1]) if wrong else probe.first_error(said)}."
+    )
+
+
 def add(
     names: Sequence[str],
     builds: Sequence[str],
     *,
     binaries: Sequence[Path] = (),
+    mpi4py: Path | None = None,
     root: Path = metadata.ROOT,
     say: Echo = print,
 ) -> list[Stack]:
@@ -87,6 +110,7 @@ def add(
     :param names: registered stacks; empty: all whose MPI has the ABI.
     :param builds: suites to build, unless they are there (:func:`suite_builds.find`).
     :param binaries: folders with programs that were built elsewhere.
+    :param mpi4py: folder with an mpi4py that was built for the ABI.
     """
     clean = probe.clean_environment()
     known = {row.name: row for row in metadata.discover(root)[0] if row.abi != FORUM_ABI}
@@ -112,6 +136,8 @@ def add(
             "no stack has the ABI of the MPI Forum: install one that has it, e.g. 'python -m "
             "mpibench.stacks.wheels mpich5'.",
         )
+    if mpi4py:
+        _version_of(mpi4py)
     tarballs = [suite_builds.find(word, say=say) for word in builds]
     with only_one(root / system.BUILDS, "mpibench stacks abi", ".abi.lock", "on sets") as lock:
         # Whoever of all stacks, asked for or not, brings the compilers: a set has one maker.
@@ -126,10 +152,16 @@ def add(
                     "options-exclude",
                     f"{path} is of {suite}, which --build brings, too; leave out one of them.",
                 )
-        for built, _ in made.values():
+        for built, _, _ in made.values():
             programs |= built
-        facts = {suite: row for suite, (_, row) in made.items()}
-        return [_register(stack, programs, facts, root, say, clean) for stack in able]
+        facts = {suite: row for suite, (_, row, _) in made.items()}
+        checks = [check for _, _, check in made.values() if check]
+        if not checks:
+            say("callbacks, data types and handles are not compared: no check of them was built.")
+        return [
+            _register(stack, programs, facts, root, say, clean, checks[:1], mpi4py)
+            for stack in able
+        ]
 
 
 def _wrapper(stack: Stack, name: str) -> tuple[Path, str]:
@@ -143,8 +175,8 @@ def _build(
     say: Echo,
     lock: int,
     clean: Mapping[str, str],
-) -> tuple[dict[str, Path], dict[str, str]]:
-    """A suite's programs, built unless they are there, and how they were built.
+) -> tuple[dict[str, Path], dict[str, str], Path | None]:
+    """A suite's programs, built unless they are there, how they were built, and the check that was.
 
     The wrappers put the path of their MPI into each program (RUNPATH), where an MPI that the loader
     knows by itself would not be found; so their compilers are started without it.
@@ -210,7 +242,24 @@ def _build(
         )
     digest = writer.compute_hash(kept.files)
     say(f"{tarball.suite}: {len(there)} programs in {record.parent}, digest {digest[:12]}")
-    return programs, {**kept.facts, "built_with": kept.built_with, "digest": digest}
+    check = folder / f"check-{writer.digest_of(CHECK)[:12]}"
+    if not check.is_file():
+        done = logged.ask([folder / "mpicc", "-o", check, CHECK], environ, probe.ANSWER_S)
+        if done.returncode:
+            say(f"{CHECK} does not compile ({probe.first_error(done.stderr)}).")
+    facts = {**kept.facts, "built_with": kept.built_with, "digest": digest}
+    return programs, facts, check if check.is_file() else None
+
+
+def _version_of(mpi4py: Path) -> str:
+    there = importlib.metadata.distributions(path=[str(mpi4py)])
+    versions = {row.name: row.version for row in there}
+    if "mpi4py" not in versions:
+        raise BadInput(
+            "file-missing",
+            f"{mpi4py} has no mpi4py: name the folder that 'pip install --target' made.",
+        )
+    return versions["mpi4py"]
 
 
 def _register(
@@ -220,6 +269,8 @@ def _register(
     root: Path,
     say: Echo,
     clean: Mapping[str, str],
+    checks: Sequence[Path],
+    mpi4py: Path | None,
 ) -> Stack:
     """The stack of a registered one's MPI that runs a set."""
     own: dict[str, Any] = json.loads(Path(stack.source).read_text())
@@ -242,7 +293,7 @@ def _register(
         "binaries": {},
         "commands": {"mpirun": list(stack.mpirun)},
         "suites": {},
-        # mpi4py was built for the MPI's own ABI
+        # of the mpi4py for the MPI's own ABI
         "env_vars": {
             key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY_")
         },
@@ -253,12 +304,24 @@ def _register(
             if key in ("lock_hash", "machine", "modules")
         },
     }
+    python = {}
+    if mpi4py and INSTRUMENT not in stack.commands:
+        say(f"{name}: mpi4py is left out: {stack.name} has no Python that would start it.")
+    elif mpi4py:
+        document["commands"][INSTRUMENT] = list(stack.commands[INSTRUMENT])
+        folders["PYTHONPATH"] = [str(mpi4py)]
+        if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
+            raise BadInput("stack-unusable", f"mpi4py in {mpi4py}: {clause(fault)}.")
+        python[INSTRUMENT_SUITE] = {
+            "version": _version_of(mpi4py),
+            "built_with": f"found in {mpi4py}, for the MPI Forum's ABI",
+        }
     # Its modules are there as the stack has them, and nothing else of the shell.
     found = probe.prove(programs, metadata.parse(document, path), clean)
     for program, reason in found.left_out.items():
         say(f"{name}: {program} is left out: {reason}.")
     document["binaries"] = dict(found.binaries)
-    document["suites"] = {
+    document["suites"] = python | {
         suite: {"built_with": "found, for the MPI Forum's ABI", "version": version}
         | dict(facts.get(suite, {}))
         for suite, version in found.suites.items()
@@ -271,7 +334,10 @@ def _register(
         document,
         path,
         root=root,
-        contradict=lambda each, _: probe.find_launch_fault(each, environ=clean),
+        contradict=lambda each, _: (
+            probe.find_launch_fault(each, environ=clean)
+            or "".join(find_wrong(each, check, clean) for check in checks)
+        ),
     )
     say(f"{name}: {compilation.sentence(made)}")
     say(f"{name}: registered in {path}; it runs {len(made.binaries)} programs")

@@ -36,7 +36,7 @@ _HIDDEN = (
 
 
 @dataclass(frozen=True)
-class _Try:
+class _ImageStart:
     """What one program of an image did.
 
     :param ranks: what the recorder has of it.
@@ -118,7 +118,7 @@ class _Image:
             for path, size in zip(named, sizes, strict=True)
         }
 
-    def start(self, name: str, path: str) -> _Try:
+    def start(self, name: str, path: str) -> _ImageStart:
         """A program on two ranks, under the recorder."""
         evidence = Path(tempfile.mkdtemp(dir=self.scratch))
         told = {
@@ -137,7 +137,7 @@ class _Image:
             probe.clean_environment(),
             probe.oversubscribe(self.base),
         )
-        return _Try(version, said, rank_records.read(evidence))
+        return _ImageStart(version, said, rank_records.read(evidence))
 
 
 def add(
@@ -232,7 +232,7 @@ def _of_host(base: Stack) -> list[str]:
     return ["LD_LIBRARY_PATH", *(key for key in base.variables if not key.startswith("MPI4PY_"))]
 
 
-def _find_fault(tried: _Try, program: str) -> str:
+def _find_fault(tried: _ImageStart, program: str) -> str:
     """Why a program cannot be measured, as the end of a sentence; empty where it can."""
     if not tried.ranks:
         return f"it does not start ({probe.first_error(tried.said)})"

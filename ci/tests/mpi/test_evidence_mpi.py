@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mpibench.stacks import forum_abi, probe
 from reframe_tests.harness.evidence import checks, rank_records, recorder, traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
@@ -253,6 +255,51 @@ def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
             assert checks.check_library(ranks, stack)
             for path in tmp_path.glob("*.json*"):
                 path.unlink()
+
+
+#: Libraries that, preloaded, do something otherwise: calls nobody back, counts one more.
+WRONG = {
+    "sum|MPI_Op_create": """
+        static void nothing(void) {}
+        int PMPI_Op_create(void *function, int commute, void *made);
+        int MPI_Op_create(void *function, int commute, void *made)
+        { (void)function; return PMPI_Op_create(nothing, commute, made); }
+    """,
+    "error handler": "int MPI_Comm_call_errhandler(void *comm, int code) { return 0; }",
+    "MPI_Get_count": """
+        int PMPI_Get_count(const void *status, void *type, int *count);
+        int MPI_Get_count(const void *status, void *type, int *count)
+        { int code = PMPI_Get_count(status, type, count); ++*count; return code; }
+    """,
+}
+
+
+def test_what_the_forums_abi_translates_is_compared(
+    stacks: dict[str, Stack], require_stack: Callable[[str], Stack], tmp_path: Path
+) -> None:
+    if "mpich5-wheels" not in stacks:
+        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
+    mpich = stacks["mpich5-wheels"]
+    check = tmp_path / "check"
+    compiler = str(Path(mpich.prefix, "bin", "mpicc_abi"))
+    subprocess.run([compiler, "-o", check, forum_abi.CHECK], check=True, timeout=120)
+    clean = probe.clean_environment()
+    for stack in (mpich, require_stack("intelmpi-wheels")):
+        library = Path(stack.library).with_name(FORUM_SONAME)
+        forum = dataclasses.replace(
+            stack,
+            library=str(library),
+            prepend_path={"LD_LIBRARY_PATH": (str(library.parent),)},
+        )
+        assert forum_abi.find_wrong(forum, check, clean) == ""
+    assert forum_abi.find_wrong(forum, Path("/bin/true"), clean)
+    for number, (said, source) in enumerate(WRONG.items()):
+        (tmp_path / f"{number}.c").write_text(source)
+        built = tmp_path / f"{number}.so"
+        words = ["-shared", "-fPIC", "-o", str(built), str(tmp_path / f"{number}.c")]
+        subprocess.run([*recorder.compilers()[0], *words], check=True, timeout=120)
+        wrong = forum_abi.find_wrong(forum, check, {**clean, "LD_PRELOAD": str(built)})
+        assert re.search(said, wrong)
 
 
 def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):

@@ -275,6 +275,17 @@ def test_an_mpi_without_the_forums_abi_is_refused(
     assert any("openmpi-system is left out" in line and said in line for line in two.said)
 
 
+def test_an_mpi4py_needs_its_folder_and_a_python(two: TwoMpis, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as error:
+        two.add(mpi4py=tmp_path)
+    assert error.value.code == "file-missing"
+    (tmp_path / "mpi4py-4.1.2.dist-info").mkdir()
+    (tmp_path / "mpi4py-4.1.2.dist-info/METADATA").write_text("Name: mpi4py\nVersion: 4.1.2\n")
+    (stack, _) = two.add(mpi4py=tmp_path)
+    assert "mpi4py" not in stack.suites
+    assert sum("mpi4py is left out" in line for line in two.said) == 2
+
+
 def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_path: Path) -> None:
     for name, soname, call in (
         ("osu_bw", "libmpi_abi.so.1", ""),
