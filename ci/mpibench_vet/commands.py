@@ -102,9 +102,9 @@ def vet(
     """Say whether nodes may go back into service: facts unlike the others', links, all pairs over
     the wire and by MPI, memory, in one job on just these nodes, or inside the job this runs in.
 
-    Nodes are judged by `locate` at its stated rate of innocents, and against what the partition
-    reached in earlier maps (the line rate where there are none). The session has the label run=vet
-    and is part of no night. Nothing is drained without --apply.
+    `locate` judges the nodes at its stated rate of false positives. They must also reach what the
+    partition reached in earlier maps, or the line rate if there are none. The session has the
+    label run=vet and is part of no night. Nothing is drained without --apply.
     Exit status: 0 all pass, 1 a node fails, 2 bad input, 3 none fails, and not all could be
     decided.
     """

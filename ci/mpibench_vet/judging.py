@@ -1,6 +1,6 @@
 """What a session says of each node: reasons, from the answers of the core.
 
-Accusations are those of :mod:`mpibench.locate`, at its rate of innocents accused for each map; a
+Detections are those of :mod:`mpibench.locate`, at its rate of false positives for each map; a
 node's memory is held against the others' by an exact test (:func:`of_memory`). Bandwidth is held
 against what earlier maps of the partition reached, or, where there are none, against the least that
 the site's description wants of the line rate; that has no rate of its own.
@@ -28,8 +28,8 @@ from .reasons import FACTS, MEMORY, NodeReason, Why
 
 #: Share of the bandwidth of earlier maps below which a node is too slow.
 LEAST_OF_LEARNED = 0.85
-#: Loss of memory bandwidth from which on a node is called slow, as a share; and innocents that the
-#: test may accuse a run.
+#: Loss of memory bandwidth from which on a node is called slow, as a share; and false
+#: positives that the test may give in a run.
 MEMORY_LOSS = 0.15
 MEMORY_RATE = 0.05
 
@@ -112,7 +112,7 @@ def of_map(
     for finding in answer.findings:
         said = answer.say(finding)
         for node in finding.nodes:
-            add(node, Why.MAP_ACCUSES, said=said)
+            add(node, Why.MAP_FLAGS, said=said)
         alike = [other for one in finding.directions for other in one.alike]
         for kind, names in [
             (finding.kind, finding.names),
@@ -124,7 +124,7 @@ def of_map(
                 if node in names or (kind != NODE and answer.places.leaf(node) in names)
             ]
             for node in below:
-                add(node, Why.PATH_ACCUSED, said=said)
+                add(node, Why.PATH_FLAGGED, said=said)
     rates = bandwidths(pair_map)
     slow = {
         node: (way, value)
@@ -183,10 +183,10 @@ def of_memory(
     went wrong.
 
     A node is slow where its best run is :data:`MEMORY_LOSS` below the median of the nodes that are
-    not, and below each of their runs. Of innocent nodes with ``R`` runs each that is so by chance
+    not, and below each of their runs. Of healthy nodes with ``R`` runs each that is so by chance
     once in ``comb((n + 1) R, R)`` draws for each node, with ``n`` nodes that are not slow (all
-    orders of runs are equally likely); where that makes more than :data:`MEMORY_RATE` innocents a
-    run, the node is undecided.
+    orders of runs are equally likely); where that makes more than :data:`MEMORY_RATE` false
+    positives a run, the node is undecided.
     """
     wanted = max(map(len, rates.values()), default=1)
     found = [

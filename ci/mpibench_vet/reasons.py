@@ -45,7 +45,7 @@ class Why(str, enum.Enum):
         return member
 
     ODD_FACT = ("odd-fact", "{said}")
-    MAP_ACCUSES = ("map-accuses", "{said}")
+    MAP_FLAGS = ("map-flags", "{said}")
     BELOW_LEVEL = (
         "below-level",
         "{way} at {value:.0f} MB/s, {percent:.0f} % of {what}; at least {least:.0f} % are wanted",
@@ -105,8 +105,8 @@ class Why(str, enum.Enum):
         "{said}",
         "see 'ip neigh' on a third node for the one that answers",
     )
-    PATH_ACCUSED = (
-        "path-accused",
+    PATH_FLAGGED = (
+        "path-flagged",
         "something on the way to it is slow: {said}",
         "see that way first, then vet the nodes beside it again",
     )

@@ -42,7 +42,7 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of ``mpibench vet``, as ``--json`` writes it.
 
     :param session: empty: nothing was measured.
-    :param innocents_per_run_at_most: expected among the nodes that fail by their times.
+    :param false_positives_per_run_at_most: expected among the nodes that fail by their times.
     :param commands: for Slurm, whether they were run or not; ``applied``: what was done of them.
     """
 
@@ -53,7 +53,7 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     seconds: float
     status: int
-    innocents_per_run_at_most: float
+    false_positives_per_run_at_most: float
     nodes: list[NodeVerdict]
     notes: list[str]
     commands: list[str]
@@ -67,8 +67,8 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
         how = f", {self.stack}, session {self.session[:8]}" if self.session else ""
         yield (
             f"{where}{how}: {counts[0]} of {plural(sum(counts), 'node')} pass, {counts[1]} fail, "
-            f"{counts[2]} undecided (innocents expected per run: at most "
-            f"{self.innocents_per_run_at_most:.2g}; {self.seconds:.0f} s)"
+            f"{counts[2]} undecided (false positives expected per run: at most "
+            f"{self.false_positives_per_run_at_most:.2g}; {self.seconds:.0f} s)"
         )
         said: dict[tuple[str, str], list[str]] = {}
         for word in (reasons.FAIL, reasons.UNDECIDED):
@@ -226,7 +226,7 @@ def judge(
     there: Sequence[SlurmNode],
     checks: Sequence[str],
 ) -> tuple[list[NodeReason], float, list[str]]:
-    """What a session says of its nodes, innocents expected, and notes."""
+    """What a session says of its nodes, false positives expected, and notes."""
     nodes = [node.name for node in there]
     cases = {_check_of(case): case for case in session.cases}
     found: list[NodeReason] = []
@@ -421,7 +421,7 @@ def _answer(
         session=uuid,
         seconds=monotonic() - began,
         status=reasons.status(verdicts),
-        innocents_per_run_at_most=rate,
+        false_positives_per_run_at_most=rate,
         nodes=verdicts,
         notes=list(dict.fromkeys(notes)),
         commands=[shlex.join(line) for line in slurm.drain_lines(verdicts, uuid)],

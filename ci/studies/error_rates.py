@@ -432,51 +432,141 @@ def doubled_times(noise: Noise, number: int, rng: Generator, _: Search | None) -
 # -- tables --------------------------------------------------------------------------------------
 
 ASKED = (nights_called, levels_called, sessions_judged, losses_found, doubled_times)
-#: Of each table: question, title, and what stands in a cell.
+#: Of each table: question, title, what stands in a cell, and what that counts.
 TABLES = (
-    ("nights_called", "A night like those before it", "called / called twice"),
-    ("nights_called", "Not judged", "night not judged / metrics not judged"),
-    ("nights_called", "The same night by other rules", "fixed 10 % / Student's t / Apache Otava"),
-    ("levels_called", "The level of the last of some nights that are alike", "called"),
-    ("sessions_judged", "A candidate like its baseline", "refused / accepted"),
-    ("sessions_judged", "95 % intervals of its metrics", "intervals hold"),
-    ("sessions_judged", "The same candidate refused by other rules", "fixed 10 % / Welch's t"),
-    ("sessions_judged", "A candidate that lost 2.5 margins", "refused, worse / accepted, worse"),
-    ("losses_found", "A loss that lasts is called", "first night / within five / median night"),
-    ("losses_found", "Within five by other rules", "fixed 10 % / Student's t / Apache Otava"),
-    ("doubled_times", "A night that is much slower reads held", "all twice / one curve ten times"),
-    ("doubled_times", "It is called", "all twice, called / one curve ten times, called"),
+    (
+        "nights_called",
+        "False positives of a night",
+        "called / called twice",
+        "Nothing changed. *Called*: a metric is called slower. *Called twice*: it is called slower "
+        "again when it is measured again, and the night is red.",
+    ),
+    (
+        "losses_found",
+        "Power: how soon a lasting loss is found",
+        "first night / within five / median night",
+        "A loss begins after 30 nights and lasts. In how many draws is it found in its first "
+        "night, and within five nights; and in which night is it found in the median draw?",
+    ),
+    (
+        "nights_called",
+        "Nights and metrics that are not judged",
+        "night not judged / metrics not judged",
+        "Nothing changed. A night is not judged if no metric would be called slower even if it "
+        "took 1.9 times as long.",
+    ),
+    (
+        "levels_called",
+        "False positives of drift",
+        "called",
+        "Nothing changed in so many nights. How often does `drift` report a lasting loss? (The "
+        "noise *drifting* does get slower, so there it is right.)",
+    ),
+    (
+        "sessions_judged",
+        "Acceptance: nothing changed",
+        "refused / accepted",
+        "The columns are sessions of the baseline, sessions of the candidate. What is neither "
+        "accepted nor refused is inconclusive.",
+    ),
+    (
+        "sessions_judged",
+        "Acceptance: the candidate lost 2.5 margins",
+        "refused, worse / accepted, worse",
+        "The same with a loss in all metrics. It should be refused, and must not be accepted.",
+    ),
+    (
+        "sessions_judged",
+        "Acceptance: how often the 95 % intervals are right",
+        "intervals hold",
+        "Nothing changed. How many of the metrics' intervals contain zero?",
+    ),
+    (
+        "doubled_times",
+        "A much slower night that nothing reports",
+        "all twice / one curve ten times",
+        "The last night takes twice as long in everything, or ten times as long on one curve, "
+        "after nights that could hide that. How often is no metric called slower, and at least "
+        "one withheld as if it were as usual? This must never happen.",
+    ),
+    (
+        "doubled_times",
+        "A much slower night that is called slower",
+        "all twice, called / one curve ten times, called",
+        "The same nights. What is neither called slower nor withheld is not judged.",
+    ),
+    (
+        "nights_called",
+        "False positives of other rules",
+        "fixed 10 % / Student's t / Apache Otava",
+        "The nights of the first table: nothing changed.",
+    ),
+    (
+        "losses_found",
+        "Power of other rules",
+        "fixed 10 % / Student's t / Apache Otava",
+        "The losses of the second table, found within five nights.",
+    ),
+    (
+        "sessions_judged",
+        "Acceptance by other rules: nothing changed, and refused",
+        "fixed 10 % / Welch's t",
+        "The candidates of the fifth table.",
+    ),
+)
+#: Columns of the summary: title, question, case, and what is asked.
+SUMMARY = (
+    ("called slower", "nights_called", f"{BEFORE} nights before", "called"),
+    ("called twice: red", "nights_called", f"{BEFORE} nights before", "called twice"),
+    ("not judged", "nights_called", f"{BEFORE} nights before", "night not judged"),
+    ("5 % of everything", "losses_found", "everything: 5 %", "within five"),
+    ("10 % of one curve", "losses_found", "one curve: 10 %", "within five"),
+    ("25 % of one node in eight", "losses_found", "one node of eight: 25 %", "within five"),
 )
 PAGE = """# Error rates
 
-How often a verdict is wrong where nothing changed, and how soon it finds what did. Made by
-`PYTHONPATH=ci python -m studies.error_rates --page docs/background/error-rates.md`; the rules are
-those of [how a verdict is made](verdicts.md). {draws} draws, seed {seed}. Apache Otava:
-{otava}.
+A verdict can be wrong in two ways: something is called slower although nothing changed (a
+[false positive](../reference/words.md)), or a loss is not found. This page says how often each
+happens, by simulation. The rules are those of [how a verdict is made](verdicts.md).
 
-- A cell is a percentage of the draws with its 95 % interval (Clopper and Pearson; of shares of
-  metrics Student's, over draws). The last column is the fewest draws of its row.
-- Made-up nights have 4 curves of 6 sizes. What a night does to all, to a curve and to a metric is
-  as wide each; the typical metric has a spread of 1 %. The margin is twice the spread everywhere.
-- Recorded jobs come at random, also again; or in order, once from each job that has enough after
-  it: such draws overlap, and their intervals are too short. An empty cell: too few were recorded.
-- A night is *not judged* where no metric would be called if it were 1.9 times slower.
-- *Called twice*: a metric is slower, and is so again where the night is measured again. That is
-  drawn anew; where nights resemble the ones before, and in order, it is the next one.
-- Sessions are those of the baseline, then of the candidate. *Accepted*: nothing is slower, and for
-  all metrics and each band of sizes a loss as large as the margin is ruled out. What is neither
-  accepted nor refused is inconclusive.
-- A loss begins after 30 nights and is of everything, of a band of sizes, of a curve, or of each
-  eighth metric, as if a node had them. It is found where a metric that has it is called, by the
-  check of the night or by that of levels.
-- *Reads held*: a metric that is slow is held, and none is called. It must never happen.
-- Other rules: 10 % above the median of the nights before; one-sided t of a metric with Benjamini
-  and Hochberg's rule at 1 %; Apache Otava with its defaults, a change for the worse in the last
-  five nights. They call a night where they call a metric.
+## In a minute
 
-| noise | |
-|---|---|
-{noises}
+A night is compared with 30 nights before it. **Nothing changed** in the columns *called slower* to
+*not judged*: small numbers are good. In the last three columns **a loss of that size begins and
+lasts**: they say how often it is found within five nights, and large numbers are good.
+
+{summary}
+
+- A cell is the percentage of {draws} draws (simulated histories), with its 95 % interval.
+  `0 [0, {zero:g}]` means: in no draw, so the true rate is below {zero:g} %.
+- *Called slower* counts nights, not metrics: one metric of all is enough. `ci/nightly` measures it
+  again, and only what is called twice makes the night red.
+- A night that is *not judged* is neither green nor red (exit status 3). On such a machine no loss
+  of usual size is found; it must become quieter first.
+
+## What was simulated
+
+- **Made-up noise** has 4 curves of 6 sizes. A night affects everything, each curve and each metric,
+  all three to the same extent; the typical metric has a spread of 1 %.
+- **Recorded noise** is drawn from jobs of a real machine: *at random*, where a job may be drawn
+  again, or *in order*, beginning at each job with enough jobs after it. Draws in order overlap, so
+  their intervals are too short. A cell is empty if too few jobs were recorded.
+- The **margin** is twice the spread of the noise.
+- **Measured again** means drawn anew. Where nights resemble the ones before them, and in order, it
+  is the next night.
+- A **loss** affects everything, a band of sizes, one curve, or every eighth metric, as if one node
+  of eight had them. It is found if a metric that has it is called slower, by the comparison with
+  the nights before or with the baseline.
+- **Accepted** means that nothing is slower, and that for all metrics and each band of sizes a loss
+  as large as the margin is ruled out.
+- **Other rules** call a night slower if they call a metric slower: 10 % above the median of the
+  nights before; a one-sided t-test of each metric with Benjamini and Hochberg's rule at 1 %; Apache
+  Otava with its defaults, a change for the worse in the last five nights ({otava}).
+- **Intervals** are those of Clopper and Pearson, or Student's over the draws for shares of metrics.
+  The last column of a table is the smallest number of draws in its row.
+
+Made by `PYTHONPATH=ci python -m studies.error_rates --page docs/background/error-rates.md`, with
+{draws} draws and seed {seed}.
 """
 
 
@@ -541,17 +631,36 @@ def _text(row: dict[str, Any]) -> str:
     return "{} [{}, {}]".format(*words)
 
 
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown: a row for each noise, with false positives and power beside one another."""
+    about = {row["noise"]: row["about"] for row in rows}
+    known = {(row["noise"], row["question"], row["case"], row["asked"]): row for row in rows}
+    titles = (title for title, *_ in SUMMARY)
+    lines = [f"| noise | what it is | {' | '.join(titles)} |", "|---" * (len(SUMMARY) + 2) + "|"]
+    for name, text in about.items():
+        found = (known.get((name, *asked)) for _, *asked in SUMMARY)
+        cells = (_text(row) if row else "" for row in found)
+        lines.append(f"| {name} | {text} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def page(rows: Sequence[dict[str, Any]], draws: int, seed: int) -> str:
     """The page of documentation."""
-    about = {row["noise"]: row["about"] for row in rows}
-    noises = "\n".join(f"| {name} | {text} |" for name, text in about.items())
     most = max((row["draws"] for row in rows if row["asked"] == "Apache Otava"), default=0)
-    asked_otava = f"one draw of {OTAVA_EACH}, as it is slow" if most else "not installed"
-    parts = [PAGE.format(draws=draws, seed=seed, otava=asked_otava, noises=noises)]
-    for question, title, cell in TABLES:
+    head = PAGE.format(
+        draws=draws,
+        seed=seed,
+        otava=f"one draw of {OTAVA_EACH}, as it is slow" if most else "not installed",
+        summary=summary(rows),
+        zero=round(100 * interval([0.0] * draws, median=False)[2], 1),
+    )
+    parts = [head]
+    for question, title, cell, says in TABLES:
         asked = cell.split(" / ")
         own = [row for row in rows if row["question"] == question and row["asked"] in asked]
-        parts += [f"## {title}\n\n{cell}\n\n{table(own, asked)}"] if own else []
+        parts += (
+            [f"## {title}\n\n{says}\n\nIn a cell: {cell}.\n\n{table(own, asked)}"] if own else []
+        )
     return "\n".join(parts)
 
 

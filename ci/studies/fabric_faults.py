@@ -6,12 +6,12 @@ random perfect matchings), ``adaptive`` (some matchings, then suspects alone, wi
 partners). Noise, fabrics and faults are those of :mod:`.simulated_map`; ``mpibench locate``
 analyses them.
 
-    --design    rounds needed for 99 % of faults at 0.1 innocents a run, for 1, 3
+    --design    rounds needed for 99 % of faults at 0.1 false positives a run, for 1, 3
                 and 10 faults (the table of the docs)
-    --noise     found and innocents on noise that nothing was tuned to, and
-                healthy runs that accuse somebody
+    --noise     found and false positives on noise that nothing was tuned to, and
+                healthy runs that flag something
     --hiding    several faults at any places, so that one may hide another: found,
-                innocents, and runs in which all is decided
+                false positives, and runs in which all is decided
     --peers     beside ClusterKit's and LinkTest's rule, on the same data
     --cost      seconds and memory of the analysis
 """
@@ -65,7 +65,7 @@ MIX = (
 )
 ROUNDS = (4, 6, 8, 10, 12, 16, 20, 24, 32)
 WANTED = 0.99
-INNOCENTS = 0.1
+FALSE_POSITIVES = 0.1
 #: Nodes that are measured along with each suspect of an adaptive
 #: design: slow ones must be rare among them.
 _CONTROLS = 9
@@ -76,7 +76,7 @@ class Tally:
     """Runs of one setting.
 
     :param found: faults that were named rightly, of ``faults``; ``wrong``:
-        suspects that were accused and are innocent.
+        suspects that were flagged and are healthy.
     """
 
     runs: int = 0
@@ -85,15 +85,15 @@ class Tally:
     wrong: int = 0
     runs_with_wrong: int = 0
 
-    def add(self, faults: Sequence[Fault], accused: Sequence[tuple[Suspect, ...]]) -> None:
+    def add(self, faults: Sequence[Fault], flagged: Sequence[tuple[Suspect, ...]]) -> None:
         """Count one run; directions of one thing count once."""
         true = [
             fault
             for fault in faults
-            if any(one in fault.truth for names in accused for one in names)
+            if any(one in fault.truth for names in flagged for one in names)
         ]
         every = frozenset().union(*(fault.truth for fault in faults))
-        wrong = {(names[0].kind, names[0].names) for names in accused if not set(names) & every}
+        wrong = {(names[0].kind, names[0].names) for names in flagged if not set(names) & every}
         self.runs += 1
         self.faults += len(faults)
         self.found += len(true)
@@ -101,26 +101,26 @@ class Tally:
         self.runs_with_wrong += bool(wrong)
 
     def text(self) -> str:
-        """Found, and innocents per run."""
+        """Found, and false positives per run."""
         share = f"{100 * self.found / self.faults:.1f} % found, " if self.faults else ""
         return (
-            f"{share}{self.wrong / self.runs:.3f} innocents per run ({self.runs} runs, "
+            f"{share}{self.wrong / self.runs:.3f} false positives per run ({self.runs} runs, "
             f"{self.runs_with_wrong} with any)"
         )
 
     @property
     def is_good(self) -> bool:
         """Whether it is what the docs promise."""
-        return self.found >= WANTED * self.faults and self.wrong <= INNOCENTS * self.runs
+        return self.found >= WANTED * self.faults and self.wrong <= FALSE_POSITIVES * self.runs
 
 
-def accuse(
+def flag(
     seen: Observations,
     places: Places,
     rate: float = search.RATE,
     oversubscribed: bool | None = None,
 ) -> list[tuple[Suspect, ...]]:
-    """Suspects that are accused, each with those that cannot be distinguished from it.
+    """Suspects that are flagged, each with those that cannot be distinguished from it.
 
     :param oversubscribed: whether links between switches are meant
         to be slower; ``None``: nobody says.
@@ -143,10 +143,10 @@ def adaptive(
     """Half of the rounds for all, the other half for suspects alone:
     nodes a third of whose observations were slow.
 
-    What accuses is all rounds together, so that the choice of who is measured again does not bias
+    What flags is all rounds together, so that the choice of who is measured again does not bias
     the error rate: the second half is judged on its own.
 
-    :returns: rounds that some node took part in, and who is accused.
+    :returns: rounds that some node took part in, and what is flagged.
     """
     first = observe(fabric, matchings(fabric.size, rounds // 2, rng), faults, noise, rng)
     found = search.residuals(first, fabric.places(), {})
@@ -162,7 +162,7 @@ def adaptive(
     again = observe(
         fabric, _with_partners(chosen, size, rounds - rounds // 2, rng), faults, noise, rng
     )
-    return rounds, accuse(again, fabric.places())
+    return rounds, flag(again, fabric.places())
 
 
 def _with_partners(chosen: Integers, size: int, rounds: int, rng: Rng) -> list[Matching]:
@@ -195,7 +195,7 @@ def run(
     fraction: float,
     rng: Rng,
 ) -> tuple[list[Fault], list[tuple[Suspect, ...]]]:
-    """One run: faults, and who is accused."""
+    """One run: faults, and what is flagged."""
     faults = place_faults(fabric, kinds, fraction, rng)
     if design == "adaptive":
         return faults, adaptive(fabric, rounds, faults, noise, rng)[1]
@@ -205,7 +205,7 @@ def run(
         if design == "all pairs"
         else matchings(fabric.size, rounds, rng)
     )
-    return faults, accuse(observe(fabric, order, faults, noise, rng), fabric.places())
+    return faults, flag(observe(fabric, order, faults, noise, rng), fabric.places())
 
 
 def needed(
@@ -221,7 +221,7 @@ def needed(
             tally.add(*run(fabric, design, rounds, MIX[:faults], noise, fraction, rng))
             missed = tally.faults - tally.found
             wrong = tally.wrong
-            if missed > (1 - WANTED) * runs * faults + 0.5 or wrong > INNOCENTS * runs + 0.5:
+            if missed > (1 - WANTED) * runs * faults + 0.5 or wrong > FALSE_POSITIVES * runs + 0.5:
                 break  # not to be reached any more
         else:
             if tally.is_good:
@@ -251,7 +251,7 @@ def show_designs(sizes: Sequence[int], fraction: float, runs: int, seed: int) ->
 
 
 def show_noises(size: int, rounds: int, fraction: float, runs: int, seed: int) -> None:
-    """Found and innocents on each kind of noise, with faults and without."""
+    """Found and false positives on each kind of noise, with faults and without."""
     for noise in NOISES.values():
         for count in (0, 1, 3):
             rng = np.random.default_rng(seed)
@@ -288,7 +288,7 @@ HIDING_NOISES = (
 
 
 def show_hiding(size: int, fraction: float, runs: int, seed: int) -> None:
-    """Found, innocents and what is inconclusive, of uplinks whose rate the
+    """Found, false positives and what is inconclusive, of uplinks whose rate the
     site says, and of those of which nobody does.
     """
     fabric = fat_tree(size, leaf=4)
@@ -348,7 +348,7 @@ def show_peers(size: int, fraction: float, runs: int, seed: int) -> None:
             ) -> Floats:
                 return slowness_again(fabric, seen, which, faults, noise, rng)  # noqa: B023
 
-            ours.add(faults, accuse(seen, fabric.places()))
+            ours.add(faults, flag(seen, fabric.places()))
             for tally, rule in ((kit, peer_rules.clusterkit), (link, peer_rules.linktest)):
                 tally.add(
                     faults, [(Suspect("node", (name,), "both"),) for name in rule(seen, again)]
@@ -368,12 +368,12 @@ def show_cost(sizes: Sequence[int], rounds: Sequence[int], seed: int) -> None:
             seen = observe(fabric, matchings(size, count, rng), faults, NOISES["slow tail"], rng)
             places = fabric.places()
             began = time.perf_counter()
-            accused = judgement.judge([seen], places, {}).findings
+            flagged = judgement.judge([seen], places, {}).findings
             seconds = time.perf_counter() - began
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             print(
                 f"{size} nodes x {count} rounds, {len(seen)} values: {seconds:.1f} s, {most:.2f} "
-                f"GiB, {len(accused)} accused",
+                f"GiB, {len(flagged)} flagged",
                 flush=True,
             )
 

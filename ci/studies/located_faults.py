@@ -9,9 +9,9 @@ Runs of all faults take turns, so that a part of a series has as many of each. T
 is kept beside the file (``FILE.maps/``), and ``--peers`` applies the rules of two other programs
 (:mod:`.peer_rules`) to these.
 
-found       anything that is accused is the faulty thing
-named       it is accused in the direction and by the quantity it is bad in (:data:`FAULTS`)
-innocents   other things that are accused
+found       anything that is flagged is the faulty thing
+named       it is flagged in the direction and by the quantity it is bad in (:data:`FAULTS`)
+wrong       other things that are flagged: false positives
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 
 from mpibench import whole_file
 from mpibench.locate import answers, judgement, maps
-from mpibench.locate.findings import Accused, MapJudgement
+from mpibench.locate.findings import Flagged, MapJudgement
 from mpibench.locate.maps import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK, Places
 from mpibench.store.sessions import read_session
 from mpibench_cluster import faults, lifecycle, state
@@ -72,7 +72,7 @@ class Made:
     thing: str
     is_named: Callable[[MapJudgement], bool]
 
-    def is_found(self, finding: Accused) -> bool:
+    def is_found(self, finding: Flagged) -> bool:
         """Whether a finding is of the faulty thing."""
         kinds = (LINK, UPLINK) if "leaf" in self.what else (NODE,)
         return finding.kind in kinds and self.thing in finding.names
@@ -162,7 +162,7 @@ def draw(kind: str, run: int, seed: int, plan: ClusterPlan) -> list[Made]:
 
 
 def score(answer: MapJudgement, made: Sequence[Made]) -> dict[str, Any]:
-    """Which faults were found and rightly named, and who else is accused."""
+    """Which faults were found and rightly named, and what else is flagged."""
     found = [
         any(map(one.is_found, answer.findings))
         or ("node" in one.what and one.thing in answer.evident)
@@ -180,7 +180,7 @@ def score(answer: MapJudgement, made: Sequence[Made]) -> dict[str, Any]:
         "faults": len(made),
         "found": sum(found),
         "named": sum(one.is_named(answer) for one in made),
-        "innocents": sorted(set(wrong)),
+        "false_positives": sorted(set(wrong)),
         "inconclusive": list(answer.inconclusive),
     }
 
@@ -232,18 +232,18 @@ def peers(path: Path) -> Iterator[str]:
                 if count
                 else ""
             )
-            wrong = [one["innocents"] for one in scores]
+            wrong = [one["false_positives"] for one in scores]
             yield (
                 f"{nodes:3} nodes, {kind:13} {rule:10} {len(scores):3} runs: {found}{sum(wrong)} "
-                f"innocent nodes named in {sum(map(bool, wrong))} runs"
+                f"healthy nodes named in {sum(map(bool, wrong))} runs"
             )
 
 
 def nodes_named(measured: PairMap) -> set[str]:
-    """Nodes that ``locate`` accuses by their times alone, as the other rules know nothing else."""
+    """Nodes that ``locate`` flags by their times alone, as the other rules know nothing else."""
     places, _ = maps.places_of(measured.tree, measured.nodes)
     meant = None if measured.oversubscription is None else measured.oversubscription > 1
-    return set(judgement.judge(maps.prepare(measured)[0], places, {}, oversubscribed=meant).accused)
+    return set(judgement.judge(maps.prepare(measured)[0], places, {}, oversubscribed=meant).flagged)
 
 
 def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
@@ -251,7 +251,11 @@ def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
     A switch is no node, nor are those below it.
     """
     faulty = {one.thing for one in made if "node" in one.what}
-    return {"faults": len(faulty), "found": len(named & faulty), "innocents": len(named - faulty)}
+    return {
+        "faults": len(faulty),
+        "found": len(named & faulty),
+        "false_positives": len(named - faulty),
+    }
 
 
 class Series:
@@ -448,7 +452,7 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"{sum(row['found'] for row in rows)} found, {sum(row['named'] for row in rows)} "
                 f"named of {count}, "
             )
-            wrong = sum(len(row["innocents"]) for row in rows)
+            wrong = sum(len(row["false_positives"]) for row in rows)
             took = [row["seconds"] for row in rows if "seconds" in row]
             unclear = sum(bool(row["inconclusive"]) for row in rows)
             load = statistics.median(row["load"] for row in rows)
@@ -460,8 +464,9 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             failed = sum("error" in row for row in rows)
             yield (
                 f"{nodes:3} nodes, {kind:13} {len(rows):3} runs: "
-                f"{of_faults if count else ''}{wrong} innocents accused in "
-                f"{sum(bool(row['innocents']) for row in rows)} runs, {unclear} not all decided, "
+                f"{of_faults if count else ''}{wrong} false positives in "
+                f"{sum(bool(row['false_positives']) for row in rows)} runs, "
+                f"{unclear} not all decided, "
                 f"{failed} not measured; {seconds}; load {load:.1f}"
             )
 
@@ -532,7 +537,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 json.dumps(
                     {
                         name: record.get(name)
-                        for name in ("fault", "where", "named", "innocents", "said", "error")
+                        for name in ("fault", "where", "named", "false_positives", "said", "error")
                     }
                 ),
                 flush=True,

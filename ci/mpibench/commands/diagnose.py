@@ -44,9 +44,7 @@ def locate(
     ] = None,
     system: System = None,
     where: Where = None,
-    rate: Annotated[
-        float, typer.Option(help="Innocents accused per run, expected at most.")
-    ] = 0.05,
+    rate: Annotated[float, typer.Option(help="False positives per run, expected at most.")] = 0.05,
     bandwidth_margin: Annotated[
         float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")
     ] = 7.0,
@@ -82,14 +80,14 @@ def locate(
         typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps."),
     ] = 90,
 ) -> None:
-    """Say which node, cable or switch is slow, with the rate at which innocents are accused.
+    """Say which node, cable or switch is slow, with a stated rate of false positives.
 
     Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log
     scale: node that sends, node that receives, switches and links between them, pairs. Commands for
     Slurm are printed and never run.
-    Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody
-    is accused, 2 bad input, also a session without a map, 3 nobody is accused, but not all could be
-    decided.
+    Exit status: 0 nothing is flagged, and everything that should have been measured was; 1
+    something is flagged; 2 bad input, also a session without a map; 3 nothing is flagged, but the
+    result is inconclusive.
     """
     from mpibench.locate import answers, findings
 

@@ -90,7 +90,7 @@ class Acceptance:
     :param absence: what that says of the metrics the candidate lacks.
     :param measured_again: sessions of the candidate that were measured again before, as nights,
         each with the session that did.
-    :param suspects: what maps of pairs of the candidate accuse and
+    :param suspects: what maps of pairs of the candidate flag and
         those of the baseline do not: they refuse.
     :param references: those that the baseline reached and the candidate missed: they refuse.
     """

@@ -33,7 +33,7 @@ from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
 from . import judgement, maps, search
-from .findings import NODE_NAME, Accused, MapJudgement, QuantityFindings
+from .findings import NODE_NAME, Flagged, MapJudgement, QuantityFindings
 from .maps import BOTH, NODE, PAIR, Observations, Places, Suspect, listed
 
 #: Share of the line rate that is not worth a note.
@@ -58,7 +58,7 @@ _HOW_TO_MEASURE = "measure a map: reframe -c reframe_tests -r -n PairMap"
 class MapOptions:
     """How a map is to be judged.
 
-    :param rate: innocents accused per run, expected at most.
+    :param rate: false positives per run, expected at most.
     :param kinds: ``NAME=PATTERN`` of nodes of another kind.
     :param oversubscribed: whether links between switches are meant to be slower
         than those below; ``None``: as the site says.
@@ -155,7 +155,7 @@ def answer_of(
         evident={**answer.evident, **_odd_links(case)},
         inconclusive=(*unproven, *answer.inconclusive),
     )
-    hosts = {name: node_of(name) for name in answer.accused}
+    hosts = {name: node_of(name) for name in answer.flagged}
     facts = {
         name: [*_unlike_others(known, node), *_link_errors(seen, node)]
         for name, node in hosts.items()
@@ -178,8 +178,8 @@ def answer_of(
 
 
 def _wires(answer: MapJudgement, case: Case) -> list[str]:
-    """A command for each accused node and pair that measures, without MPI,
-    what its link carries to a node nobody accuses.
+    """A command for each flagged node and pair that measures, without MPI,
+    what its link carries to a node nobody flags.
     """
     tests = [
         test
@@ -189,8 +189,8 @@ def _wires(answer: MapJudgement, case: Case) -> list[str]:
     # What was measured without MPI already need not be.
     if case.group in WIRES or not tests:
         return []
-    accused = {name for finding in answer.findings for name in finding.names} | set(answer.evident)
-    healthy = [node for node in answer.nodes if node not in accused]
+    flagged = {name for finding in answer.findings for name in finding.names} | set(answer.evident)
+    healthy = [node for node in answer.nodes if node not in flagged]
     found: dict[tuple[str, ...], None] = {}
     for finding in answer.findings:
         if finding.kind == PAIR:
@@ -307,7 +307,7 @@ def _short(host: str) -> str:
 def of_ordinary_sessions(
     selection: Selection, rate: float, margins_percent: Mapping[str, float]
 ) -> MapJudgement:
-    """Accuse nodes whose jobs are slow, of jobs on two nodes and more.
+    """Flag nodes whose jobs are slow, of jobs on two nodes and more.
 
     :raises BadInput: no job says its nodes, or too few can be compared.
     """
@@ -346,7 +346,7 @@ def of_ordinary_sessions(
         node for node in measured if all(count[node] < search.LEAST_MOMENTS for count in counts)
     )
     doubts = [
-        f"{part.seen.quantity}: {len(part.seen)} jobs are too few to accuse a node of: measure a "
+        f"{part.seen.quantity}: {len(part.seen)} jobs are too few to flag a node of: measure a "
         "map (-n PairMap)"
         for part in parts
         if part.floor is None
@@ -422,14 +422,12 @@ def _judge_jobs(
     suspects = search.Suspects([group], moment)
     verdict = search.Search(suspects, excess, found.stratum, moment, margin=margin, rate=rate).run()
     findings = []
-    for accusation in verdict.accusations:
-        direction = judgement.direction_of(seen, excess, accusation)
-        mine = accusation.observations
+    for detection in verdict.detections:
+        direction = judgement.direction_of(seen, excess, detection)
+        mine = detection.observations
         times = np.exp(
             excess[
-                mine
-                if accusation.extent == search.ALL
-                else mine[excess[mine] > accusation.threshold]
+                mine if detection.extent == search.ALL else mine[excess[mine] > detection.threshold]
             ]
         )
         low, high = np.quantile(times, [0.025, 0.975]).tolist()
@@ -442,7 +440,7 @@ def _judge_jobs(
             added_us=None,
             value=math.nan,
             partners=partners,
-            pairs=accusation.count,
+            pairs=detection.count,
         )
         which = " or ".join(
             [*direction.suspect.names, *(other.names[0] for other in direction.alike[:3])]
@@ -450,6 +448,6 @@ def _judge_jobs(
         together = ", which had all these jobs together" if direction.alike else ""
         said = f"take {direction.times:.2g} times as long as the same on other nodes ({quantity})"
         text = f"{which}{together}: {direction.slow} of {direction.count} jobs are slow, and {said}"
-        findings.append(Accused(quantity, NODE, direction.suspect.names, 0, (direction,), text))
+        findings.append(Flagged(quantity, NODE, direction.suspect.names, 0, (direction,), text))
     floor = None if verdict.floor is None else float(np.exp(verdict.floor))
     return QuantityFindings(seen, found, Places({}), tuple(findings), verdict.tests, rate, floor)

@@ -1,4 +1,4 @@
-"""The answer for a map or for ordinary sessions: who is accused, in
+"""The answer for a map or for ordinary sessions: what is flagged, in
 sentences, JSON, JUnit and commands for Slurm.
 """
 
@@ -71,10 +71,10 @@ _LONGEST = 160
 
 @dataclass(frozen=True)
 class Direction:
-    """One accusation in words of the machine.
+    """One detection in words of the machine.
 
     :param times: how many times as long it takes as others of its class, or by how much its
-        bandwidth is divided; median of what it is accused by. ``low``, ``high``: its interval.
+        bandwidth is divided; median of what it is flagged by. ``low``, ``high``: its interval.
     :param added_us: of a latency, what it takes longer, in microseconds.
     :param value: median of the values themselves, in the quantity's unit.
     :param slow: observations beyond the threshold, of ``count``;
@@ -103,8 +103,8 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Accused:
-    """One thing that is accused by one quantity, in all its directions.
+class Flagged:
+    """One thing that is flagged by one quantity, in all its directions.
 
     :param directions: sending before receiving.
     :param said: its sentence, where it is not the usual one.
@@ -128,7 +128,7 @@ class Accused:
 
     @property
     def is_two_way(self) -> bool:
-        """Whether both directions of a link or pair are accused."""
+        """Whether both directions of a link or pair are flagged."""
         return self.kind in FLIPPED and len(self.directions) > 1
 
     @property
@@ -153,7 +153,7 @@ class Accused:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are accused: itself if it is one and nothing
+        """The nodes that are flagged: itself if it is one and nothing
         else shows in the same observations.
         """
         return (
@@ -285,13 +285,13 @@ class QuantityFindings:
     """What one quantity shows.
 
     :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of
-        time) that would have been accused; ``None``: none would have been.
+        time) that would have been flagged; ``None``: none would have been.
     """
 
     seen: Observations
     residuals: Residuals
     places: Places
-    findings: tuple[Accused, ...]
+    findings: tuple[Flagged, ...]
     tests: int
     rate: float
     floor: float | None
@@ -303,9 +303,9 @@ class QuantityFindings:
             "observations": len(self.seen),
             "rounds": len(np.unique(self.seen.moment)),
             "tests": self.tests,
-            "innocents_per_run_at_most": self.rate,
+            "false_positives_per_run_at_most": self.rate,
             "noise_percent": 100 * math.expm1(self.residuals.spread),
-            "smallest_loss_accused_times": self.floor,
+            "smallest_loss_flagged_times": self.floor,
             "levels": [
                 {**asdict(level), "value": math.exp(sign * level.slowness)}
                 for level in self.residuals.levels
@@ -317,22 +317,22 @@ class QuantityFindings:
 class MapJudgement:
     """The whole answer for one map.
 
-    :param findings: who is accused, the worst first.
+    :param findings: what is flagged, the worst first.
     :param inconclusive: sentences on what could not be decided: with
         these nobody can be called healthy.
     :param notes: sentences for the reader.
     :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped
         answering, its link is set otherwise than all others.
-    :param facts: of accused nodes, sentences on what else is unlike others.
+    :param facts: of flagged nodes, sentences on what else is unlike others.
     :param title: condition it was measured under.
     :param line_rate_mb_per_s: of a node's link; ``None``: not known.
-    :param wires: commands that measure the links of the accused without MPI.
+    :param wires: commands that measure the links of the flagged without MPI.
     :param session: of a stored map the session that measured it; ``started``: when that began.
     """
 
     parts: tuple[QuantityFindings, ...]
     places: Places
-    findings: tuple[Accused, ...]
+    findings: tuple[Flagged, ...]
     inconclusive: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     evident: Mapping[str, str] = field(default_factory=dict)
@@ -351,8 +351,8 @@ class MapJudgement:
         return tuple(dict.fromkeys(node for part in self.parts for node in part.seen.nodes))
 
     @property
-    def accused(self) -> tuple[str, ...]:
-        """Nodes that are accused, the worst first."""
+    def flagged(self) -> tuple[str, ...]:
+        """Nodes that are flagged, the worst first."""
         return tuple(
             dict.fromkeys(
                 [*self.evident, *(node for finding in self.findings for node in finding.nodes)]
@@ -361,7 +361,7 @@ class MapJudgement:
 
     @property
     def status(self) -> int:
-        """Exit status: 1 somebody or something is accused; 3 nobody is,
+        """Exit status: 1 something is flagged; 3 nothing is,
         and not all could be decided; else 0.
         """
         return 1 if self.findings or self.evident else 3 if self.inconclusive else 0
@@ -369,32 +369,32 @@ class MapJudgement:
     @property
     def headline(self) -> str:
         """In one line."""
-        # A node that two quantities accuse is one.
+        # A node that two quantities flag counts once.
         count = len(
             {(NODE, (node,)) for node in self.evident}
             | {(finding.kind, finding.names) for finding in self.findings}
         )
-        accused = {0: "nobody is", 1: "1 suspect is"}.get(count, f"{count} suspects are")
+        flagged = {0: "nothing", 1: "1 suspect"}.get(count, f"{count} suspects")
         but = ", and not all could be decided" if self.inconclusive and not count else ""
         among = f"{len(self.nodes)} {kind_of(self.nodes)}"
         return (
-            f"{accused} accused among {among}{but} (innocents expected per run: at most "
+            f"{flagged} flagged among {among}{but} (false positives expected per run: at most "
             f"{self.rate:g})"
         )
 
     @property
     def rate(self) -> float:
-        """Innocents accused per run, expected at most."""
+        """False positives per run, expected at most."""
         return sum(part.rate for part in self.parts)
 
-    def say(self, finding: Accused) -> str:
+    def say(self, finding: Flagged) -> str:
         """A finding as a sentence, with what is known of its nodes beside."""
         facts = [fact for node in finding.nodes for fact in self.facts.get(node, ())]
         return "; ".join([finding.text(self.line_rate_mb_per_s), *facts])
 
     @property
     def remarks(self) -> list[str]:
-        """How slow a node had to be to be accused, a sentence for each quantity; then the notes."""
+        """How slow a node had to be to be flagged, a sentence for each quantity; then the notes."""
         rows = []
         for part in self.parts:
             if part.floor is not None:
@@ -407,18 +407,18 @@ class MapJudgement:
                 noise = 100 * math.expm1(part.residuals.spread)
                 shown = f"(noise here: {noise:{'.0f' if noise >= 10 else '.2g'}} %)"
                 rows.append(
-                    f"a node with {loss} {part.seen.title} in every measurement would be accused "
+                    f"a node with {loss} {part.seen.title} in every measurement would be flagged "
                     f"{shown}"
                 )
         return [*rows, *self.notes]
 
     def drain(self, session: str) -> list[str]:
-        """A command for each node that is accused, to print and never run; a
+        """A command for each node that is flagged, to print and never run; a
         switch or cable is none that Slurm could drain.
         """
         reasons: dict[str, str] = {}
-        accused = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)
-        for name, why in (*self.evident.items(), *accused):
+        flagged = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)
+        for name, why in (*self.evident.items(), *flagged):
             reasons.setdefault(node_of(name), why)
         rows = []
         for node, why in reasons.items():
@@ -457,9 +457,9 @@ class MapJudgement:
                 "system": system,
                 "status": self.status,
                 "nodes": list(self.nodes),
-                "innocents_per_run_at_most": self.rate,
+                "false_positives_per_run_at_most": self.rate,
                 "switches": {"origin": self.places.origin or None, "guessed": self.places.guessed},
-                "accused_nodes": list(self.accused),
+                "flagged_nodes": list(self.flagged),
                 "evident": dict(self.evident),
                 "findings": [
                     {
@@ -470,7 +470,7 @@ class MapJudgement:
                         "way": finding.way,
                         "switch_level": finding.level,
                         "extent": finding.extent,
-                        "accused_nodes": list(finding.nodes),
+                        "flagged_nodes": list(finding.nodes),
                         "facts": [
                             sentence
                             for node in finding.nodes
@@ -498,17 +498,17 @@ class MapJudgement:
 
 def junit(answers: Sequence[MapJudgement], system: str) -> str:
     """A test suite for each map: a test case for each node, each other
-    suspect that is accused, and what is inconclusive.
+    suspect that is flagged, and what is inconclusive.
     """
     root = ElementTree.Element("testsuites")
     for answer in answers:
-        accused = {node: [text] for node, text in answer.evident.items()}
+        flagged = {node: [text] for node, text in answer.evident.items()}
         for finding in answer.findings:
             for name in finding.nodes or (" and ".join(finding.names),):
-                accused.setdefault(name, []).append(answer.say(finding))
+                flagged.setdefault(name, []).append(answer.say(finding))
         cases: list[tuple[str, str, str, Sequence[str]]] = [
-            (name, "failure", "accused", accused.get(name, ()))
-            for name in dict.fromkeys([*answer.nodes, *accused])
+            (name, "failure", "flagged", flagged.get(name, ()))
+            for name in dict.fromkeys([*answer.nodes, *flagged])
         ]
         cases.append(("everything could be decided", "error", "inconclusive", answer.inconclusive))
         suite = ElementTree.SubElement(

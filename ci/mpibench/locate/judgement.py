@@ -1,4 +1,4 @@
-"""The answer for one map: who is accused and how slow that is, what could
+"""The answer for one map: what is flagged and how slow that is, what could
 not be decided, what of the machine was guessed.
 """
 
@@ -18,7 +18,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import LATENCY, MEAN
 from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
 
 from . import search
-from .findings import FLIPPED, Accused, Direction, MapJudgement, QuantityFindings
+from .findings import FLIPPED, Direction, Flagged, MapJudgement, QuantityFindings
 from .maps import (
     BOTH,
     LINK,
@@ -37,7 +37,7 @@ from .maps import (
     listed,
     numbered,
 )
-from .search import ALL, Accusation, Residuals, Verdict
+from .search import ALL, Detection, Residuals, Verdict
 
 #: Loss that is called slow at least, in percent: of a bandwidth
 #: (ClusterKit's bound), and what a latency takes longer.
@@ -45,7 +45,7 @@ MARGINS_PERCENT: Mapping[str, float] = MappingProxyType(
     {"bandwidth_mb_per_s": 7.0, "latency_us": 25.0, "latency_mean_us": 25.0}
 )
 _OTHER_MARGIN_PERCENT = 10.0
-#: Share of all values that are slow by so many margins and accuse nobody,
+#: Share of all values that are slow by so many margins and flag nothing,
 #: from which on nobody can be called healthy.
 _MOST_LEFT_OVER = 0.01
 _LEFT_OVER = 4.0
@@ -71,7 +71,7 @@ def judge(
     margins_percent: Mapping[str, float] = MARGINS_PERCENT,
     oversubscribed: bool | None = None,
 ) -> MapJudgement:
-    """Judge all quantities of a map; the rate of innocents is that of all of them together.
+    """Judge all quantities of a map; the rate of false positives is that of all of them together.
 
     :param places: where nodes are plugged in; where nothing is known groups are sought in the map.
     :param kinds: node to its kind, where it is known that there are
@@ -83,8 +83,7 @@ def judge(
     if not 0 < rate < 1:
         raise BadInput(
             "bad-option",
-            f"the rate of innocents accused per run is {rate:g}, expected a number between 0 and "
-            "1.",
+            f"the rate of false positives per run is {rate:g}, expected a number between 0 and 1.",
         )
     notes = list[str]()
     inconclusive = list[str]()
@@ -129,11 +128,11 @@ def judge(
     findings = [finding for part in parts for finding in part.findings]
     if not places.switches and len({one.names for one in findings if one.kind == NODE}) > 1:
         notes.append(
-            "no switch is known: several nodes that are accused may hang on one that is slow "
+            "no switch is known: several nodes that are flagged may hang on one that is slow "
             "(-S switches=FILE)"
         )
     # What the mean latency shows as well as the latency is said once;
-    # what accuses one thing stands together.
+    # what flags one thing stands together.
     late = {finding.thing for finding in findings if finding.quantity == LATENCY}
     things = list(dict.fromkeys(finding.thing for finding in findings))
     kept = [
@@ -202,11 +201,11 @@ def _judge_one(
             dict.fromkeys("-".join(sorted(suspect.names)) for suspect in verdict.unexplained)
         )
         doubts.append(
-            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nobody is accused of that: "
+            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nothing is flagged for that: "
             "more is wrong than this map can tell apart: repair what is known and measure "
             "again, or measure more rounds (-S orders=)"
         )
-    accusations, islands = _without_islands(seen, found, verdict.accusations, margin)
+    detections, islands = _without_islands(seen, found, verdict.detections, margin)
     for names, way in islands:
         verb = {SENDS: "send slowly to", RECEIVES: "receive slowly from", BOTH: "are slow with"}[
             way
@@ -216,7 +215,7 @@ def _judge_one(
             "each: what joins them to the others is slow, and no known switch has just these "
             f"nodes: {_fitting_text(places)}"
         )
-    accusations, others = _without_elsewhere(seen, excess, places, accusations, margin)
+    detections, others = _without_elsewhere(seen, excess, places, detections, margin)
     for who, why in others:
         doubts.append(f"{listed(who)} {'is' if len(who) == 1 else 'are'} slow {why}")
     left = _lasting(seen, places, verdict.rest & (excess > _LEFT_OVER * margin))
@@ -241,10 +240,10 @@ def _judge_one(
         )
         doubts.append(
             f"{values if slower >= 1 else ''}{len(np.unique(seen.moment))} rounds of "
-            f"{len(seen.nodes)} nodes are too few to accuse a node at {rate:.2g} innocents a "
+            f"{len(seen.nodes)} nodes are too few to flag a node at {rate:.2g} false positives a "
             "run: measure more rounds (-S orders=)"
         )
-    directions = [direction_of(seen, excess, accusation) for accusation in accusations]
+    directions = [direction_of(seen, excess, detection) for detection in detections]
     floor = None if verdict.floor is None else math.exp(verdict.floor)
     part = QuantityFindings(
         seen, found, places, tuple(_findings(seen.quantity, directions)), verdict.tests, rate, floor
@@ -328,13 +327,13 @@ def _lasting(seen: Observations, places: Places, slow: Flags) -> Flags:
 
 
 def _without_islands(
-    seen: Observations, found: Residuals, accusations: Sequence[Accusation], margin: float
-) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
-    """Accusations without nodes that are slow with others only, and these
+    seen: Observations, found: Residuals, detections: Sequence[Detection], margin: float
+) -> tuple[list[Detection], list[tuple[tuple[str, ...], str]]]:
+    """Detections without nodes that are slow with others only, and these
     nodes together, each time with their direction.
 
     Two nodes that send slowly do so to each other, too. Several that are slow with others and not
-    with one another are below something slow that no description has, and none of them is accused.
+    with one another are below something slow that no description has, and none of them is flagged.
     """
     many = len(seen.nodes)
     # Pairs that were measured with each other and were not slow in either direction.
@@ -347,7 +346,7 @@ def _without_islands(
         fast[there // many, there % many] = fast[there % many, there // many] = is_fast
     islands: list[tuple[tuple[str, ...], str]] = []
     for way in (SENDS, RECEIVES, BOTH):
-        whole = {accusation.suspect for accusation in accusations if accusation.extent == ALL}
+        whole = {detection.suspect for detection in detections if detection.extent == ALL}
         nodes = [at for at, name in enumerate(seen.nodes) if Suspect(NODE, (name,), way) in whole]
         _, island = scipy.sparse.csgraph.connected_components(
             fast[np.ix_(nodes, nodes)], directed=False
@@ -358,17 +357,17 @@ def _without_islands(
             )
             islands += [(names, way)] if len(names) > 1 else []
     gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
-    return [accusation for accusation in accusations if accusation.suspect not in gone], islands
+    return [detection for detection in detections if detection.suspect not in gone], islands
 
 
 def _without_elsewhere(
     seen: Observations,
     excess: Floats,
     places: Places,
-    accusations: Sequence[Accusation],
+    detections: Sequence[Detection],
     margin: float,
-) -> tuple[list[Accusation], list[tuple[list[str], str]]]:
-    """Accusations without those of which it may be something else that is
+) -> tuple[list[Detection], list[tuple[list[str], str]]]:
+    """Detections without those of which it may be something else that is
     slow, and these with what is said of them.
 
     A node, or its cable, that is slow is so with those below its own switch as well: else it may be
@@ -376,7 +375,7 @@ def _without_elsewhere(
     sent to some nodes of each leaf. Where too little was measured below its switch, others there
     tell them apart that sent to the same nodes: these took the same way. No such pairs clear the
     way to a node, as all that it receives may take one. What was measured with nodes that hang on
-    nobody knows what may have crossed a switch that is accused, which has also taken along what its
+    nobody knows what may have crossed a switch that is flagged, which has also taken along what its
     own nodes were measured in below it.
     """
     leaf = numbered([places.leaf(node) for node in seen.nodes])[1]
@@ -384,40 +383,38 @@ def _without_elsewhere(
     placed = known[seen.source] & known[seen.target]
     inside = placed & (leaf[seen.source] == leaf[seen.target])
     between = (LINK, UPLINK, SWITCH)
-    switch = any(accusation.suspect.kind in between for accusation in accusations)
+    switch = any(detection.suspect.kind in between for detection in detections)
     bad = {
-        accusation.suspect.names[0]
-        for accusation in accusations
-        if accusation.suspect.kind == SWITCH
+        detection.suspect.names[0] for detection in detections if detection.suspect.kind == SWITCH
     }
     below = {node for node in seen.nodes if places.leaf(node) in bad}
 
-    def others_slow(accusation: Accusation) -> float:
+    def others_slow(detection: Detection) -> float:
         """Share of all that crosses the switches and is none of its own that is as slow."""
         others = placed & ~inside
-        others[accusation.observations] = False
-        return float((excess[others] > accusation.threshold).mean()) if others.any() else 0.0
+        others[detection.observations] = False
+        return float((excess[others] > detection.threshold).mean()) if others.any() else 0.0
 
-    def is_fast_below(accusation: Accusation) -> bool:
+    def is_fast_below(detection: Detection) -> bool:
         """Whether what stays below a leaf is no slower than what stays below others, whatever its
         moments have in common.
         """
-        own = np.isin(np.arange(len(seen)), accusation.observations) & inside
+        own = np.isin(np.arange(len(seen)), detection.observations) & inside
         others = inside & ~own
-        if accusation.suspect[::3] != (SWITCH, 0) or not (own.any() and others.any()):
+        if detection.suspect[::3] != (SWITCH, 0) or not (own.any() and others.any()):
             return False
         return float(np.median(seen.slowness[own]) - np.median(seen.slowness[others])) <= margin
 
-    def is_its_own(accusation: Accusation) -> bool:
+    def is_its_own(detection: Detection) -> bool:
         """Whether a node that is slow with others than those below its own switch is so itself."""
-        mine = accusation.observations
+        mine = detection.observations
         own, far = mine[inside[mine]], mine[~inside[mine]]
-        worse = excess[far][excess[far] > accusation.threshold]
-        (name,), way = accusation.suspect.names, accusation.suspect.way
+        worse = excess[far][excess[far] > detection.threshold]
+        (name,), way = detection.suspect.names, detection.suspect.way
         if not places.leaf(name) or not len(worse):
             return True
         # Nothing on the way of the near ones hides a part of it.
-        slow = excess > max(accusation.threshold, float(np.median(worse)) / 2)
+        slow = excess > max(detection.threshold, float(np.median(worse)) / 2)
         share = slow[far].mean()
         if slow[own].any() and slow[own].mean() >= share / 2:
             return True
@@ -428,16 +425,16 @@ def _without_elsewhere(
         others &= np.isin(seen.target, seen.target[far[slow[far]]])
         return bool(others.any()) and slow[others].mean() < share / 2
 
-    nodes = [accusation for accusation in accusations if accusation.suspect.kind == NODE]
-    shown = {accusation.suspect.names for accusation in nodes if is_its_own(accusation)}
-    elsewhere = switch or not shown.issuperset(accusation.suspect.names for accusation in nodes)
-    kept = list[Accusation]()
+    nodes = [detection for detection in detections if detection.suspect.kind == NODE]
+    shown = {detection.suspect.names for detection in nodes if is_its_own(detection)}
+    elsewhere = switch or not shown.issuperset(detection.suspect.names for detection in nodes)
+    kept = list[Detection]()
     across = list[str]()
     unknown = list[str]()
     unclear = list[str]()
-    for accusation in accusations:
-        suspect = accusation.suspect
-        mine = accusation.observations
+    for detection in detections:
+        suspect = detection.suspect
+        mine = detection.observations
         if suspect.kind in (NODE, PAIR) and elsewhere and not placed[mine].any():
             unknown.append(" and ".join(suspect.names))
         elif suspect.kind == NODE and suspect.names[0] in below and not inside[mine].any():
@@ -445,12 +442,12 @@ def _without_elsewhere(
         elif suspect.kind == NODE and suspect.names not in shown:
             across += suspect.names
         elif suspect.kind in between and (
-            accusation.slow < min(_WHOLE, 2 * others_slow(accusation)) * accusation.count
-            or (accusation.extent == ALL and is_fast_below(accusation))
+            detection.slow < min(_WHOLE, 2 * others_slow(detection)) * detection.count
+            or (detection.extent == ALL and is_fast_below(detection))
         ):
             unclear.append(" and ".join(suspect.names))
         else:
-            kept.append(accusation)
+            kept.append(detection)
     found = [
         (
             across,
@@ -470,7 +467,7 @@ def _without_elsewhere(
     return kept, [(list(dict.fromkeys(who)), why) for who, why in found if who]
 
 
-def _findings(quantity: str, directions: Iterable[Direction]) -> list[Accused]:
+def _findings(quantity: str, directions: Iterable[Direction]) -> list[Flagged]:
     """Directions of one thing together, the worst first."""
     gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
     for direction in directions:
@@ -480,7 +477,7 @@ def _findings(quantity: str, directions: Iterable[Direction]) -> list[Accused]:
         ).append(direction)
     ways = (SENDS, RECEIVES, BOTH)
     found = [
-        Accused(
+        Flagged(
             quantity,
             *thing,
             tuple(sorted(mine, key=lambda one: (ways.index(one.suspect.way), one.suspect.names))),
@@ -490,8 +487,8 @@ def _findings(quantity: str, directions: Iterable[Direction]) -> list[Accused]:
     return sorted(found, key=lambda one: (one.extent != ALL, -one.worst.times))
 
 
-def direction_of(seen: Observations, excess: Floats, one: Accusation) -> Direction:
-    """How much slower an accused suspect is, with an interval."""
+def direction_of(seen: Observations, excess: Floats, one: Detection) -> Direction:
+    """How much slower a flagged suspect is, with an interval."""
     mine = one.observations
     slow = mine[excess[mine] > one.threshold]
     judged = mine if one.extent == ALL else slow

@@ -26,7 +26,7 @@ from .maps import NODE, PAIR, Floats, grouped
 DAYS = 31
 #: Sentences of one map, at most.
 _MOST = 3
-#: Nodes with a line of their own, at most: those accused in any
+#: Nodes with a line of their own, at most: those flagged in any
 #: night first, then those that were slowest.
 MOST_NODES = 8
 #: Quantiles of all nodes of a night, between which most lie.
@@ -61,17 +61,17 @@ def _condition(answer: MapJudgement) -> tuple[str, str]:
 
 
 def _nobody(answer: MapJudgement) -> str:
-    """What is said where it accuses nobody, which is not always that all are healthy."""
+    """What is said where it flags nothing, which is not always that all are healthy."""
     unclear = (
         f", and not all could be decided (mpibench locate --session {answer.session[:8]})"
         if answer.inconclusive
         else ""
     )
-    return f"accuses nobody among {len(answer.nodes)} {kind_of(answer.nodes)}{unclear}"
+    return f"flags nothing among {len(answer.nodes)} {kind_of(answer.nodes)}{unclear}"
 
 
 def _things(answer: MapJudgement) -> dict[tuple[str, ...], str]:
-    """Sentence of each thing that is accused, by its kind and names."""
+    """Sentence of each thing that is flagged, by its kind and names."""
     found: dict[tuple[str, ...], str] = {
         (NODE, node): text for node, text in answer.evident.items()
     }
@@ -100,21 +100,21 @@ def suspects(
     sessions: Sequence[str],
     began: datetime,
     *,
-    accused_only: bool = False,
+    flagged_only: bool = False,
 ) -> list[str]:
     """Sentences beside the curves of sessions that miss; none where
     no map is younger than :data:`DAYS` days.
 
     :param began: of the first of the sessions.
-    :param accused_only: no curve misses: only what their own maps accuse.
+    :param flagged_only: no curve misses: only what their own maps flag.
     """
     own = [
         session
         for session in stored(store, system, sessions)
-        if not accused_only or _things(session)
+        if not flagged_only or _things(session)
     ]
     there = {_condition(stored_map) for stored_map in own}
-    before = [] if accused_only else newest_before(store, system, began)
+    before = [] if flagged_only else newest_before(store, system, began)
     others = [stored_map for stored_map in before if _condition(stored_map) not in there]
     said_of = [(stored_map, "of this session") for stored_map in own]
     said_of += [
@@ -124,23 +124,23 @@ def suspects(
     rows = []
     for answer, when in said_of:
         where = f"the map {when} ({answer.stack} on {answer.fabric})"
-        accused = list(_things(answer).values())
-        rest = len(accused) - _MOST
+        flagged = list(_things(answer).values())
+        rest = len(flagged) - _MOST
         more = (
             f" and {rest} more (mpibench locate --session {answer.session[:8]})" if rest > 0 else ""
         )
-        said = f"accuses: {'; '.join(accused[:_MOST])}{more}" if accused else _nobody(answer)
+        said = f"flags: {'; '.join(flagged[:_MOST])}{more}" if flagged else _nobody(answer)
         rows.append(f"suspects: {where} {said}")
     return rows
 
 
-def newly_accused(
+def newly_flagged(
     before: Sequence[MapJudgement], after: Sequence[MapJudgement]
 ) -> tuple[list[str], list[str]]:
-    """Sentences on what maps of a candidate accuse and those of the
+    """Sentences on what maps of a candidate flag and those of the
     baseline do not, then notes on the rest.
 
-    What the baseline did not measure, or accuses as well, is a note: it is not the upgrade's.
+    What the baseline did not measure, or flags as well, is a note: it is not the upgrade's.
     """
     new = []
     notes = []
@@ -156,22 +156,20 @@ def newly_accused(
             if _condition(stored_map) == _condition(mine)
         ]
         where = f"the map ({mine.stack} on {mine.fabric})"
-        accused = _things(mine)
-        if not accused:
+        flagged = _things(mine)
+        if not flagged:
             notes.append(f"{where} {_nobody(mine)}")
-        for thing, text in accused.items():
+        for thing, text in flagged.items():
             if not earlier:
-                notes.append(
-                    f"{where} accuses, and the baseline has no map to hold that against: {text}"
-                )
+                notes.append(f"{where} flags, and the baseline has no map to compare with: {text}")
             elif any(thing in earlier_things for earlier_things in earlier):
-                notes.append(f"{where} accuses, as the baseline's does: {text}")
+                notes.append(f"{where} flags, and the baseline's flags too: {text}")
             elif thing[0] in (NODE, PAIR) and not any(
                 nodes.issuperset(thing[1:]) for nodes in there
             ):
-                notes.append(f"{where} accuses, and the baseline's did not measure it: {text}")
+                notes.append(f"{where} flags, and the baseline's did not measure it: {text}")
             else:
-                new.append(f"{where} accuses what the baseline's does not: {text}")
+                new.append(f"{where} flags what the baseline's does not: {text}")
     return new, notes
 
 
@@ -220,9 +218,9 @@ def trends(answers: Sequence[MapJudgement]) -> list[Trend]:
             which, starts, counts, values = grouped(np.concatenate(ends), excess)
             middle = (values[starts + (counts - 1) // 2] + values[starts + counts // 2]) / 2
             table[row, [place[part.seen.nodes[at]] for at in which]] = 100 * np.exp(-middle)
-        accused = {node for stored_map, _ in maps for node in stored_map.accused}
+        flagged = {node for stored_map, _ in maps for node in stored_map.flagged}
         worst = np.nanmin(np.where(np.isfinite(table), table, np.inf), axis=0)
-        order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in accused, worst[at]))[
+        order = sorted(range(len(nodes)), key=lambda at: (nodes[at] not in flagged, worst[at]))[
             :MOST_NODES
         ]
         there = np.isfinite(table).any(axis=1)

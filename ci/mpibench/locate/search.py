@@ -1,4 +1,4 @@
-"""Accusations with a stated error rate: in whom slow observations
+"""Detections with a stated error rate: where slow observations
 gather that would otherwise be anywhere.
 
 What healthy pairs reach
@@ -12,13 +12,13 @@ A class holds the pairs that should be alike: the same distance in the tree of s
 kinds of nodes and, where that matters, as many others on the same uplink at the same time (links
 between switches may be oversubscribed). Its level is that of its fastest quarter at least, so that
 it holds while less than three quarters of a small map are slow: of four nodes one slow one is in
-half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual; it is
-taken out only where what nobody is accused of shows one (:func:`drifts`), as rounds in which most
-pairs cross slow uplinks look like it. Neither is what the error rates rest on, which count ranks
-only.
+half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. It is
+taken out only where observations that no flagged thing explains show it (:func:`drifts`), because
+rounds in which most pairs cross slow uplinks look like drift. The error rates rest on neither: they
+count ranks only.
 
-Who is accused
---------------
+What is flagged
+---------------
 An observation is slow if it exceeds its class by a threshold. If nothing is wrong with a suspect,
 its observations are as often slow as those of all others of the same classes, whatever the noise
 is: their number has a hypergeometric distribution in each class (Fisher 1935), which needs no
@@ -27,32 +27,32 @@ has longer tails; for ``some`` a beta-binomial distribution with the overdispers
 the kind covers that, and the larger of both probabilities counts.
 
 error rate
-    The probabilities of all suspects and thresholds are each held against a part of the rate; the
-    parts of all such tests sum up to it (of both extents below the number of slow observations is
-    the same: one test). So the expected number of innocents that are accused in a run is at most
+    The probability of each suspect at each threshold is compared with a part of the rate, and the
+    parts of all tests add up to the rate (both extents below count the same slow observations, so
+    they are one test). So the expected number of false positives in a run is at most
     the rate, however the tests depend on each other (Bonferroni; Lehmann and Romano 2005,
     "per-family error rate"). Nodes, what is between switches, and pairs have a share of the rate
     each, as a small map has few nodes and many pairs.
 which one
     A slow uplink makes pairs of each node below it slow, and a slow node a part of its switch's. Of
-    all that pass, the one is accused which explains most: the largest likelihood ratio of its
+    all that pass, the one is flagged which explains most: the largest likelihood ratio of its
     number of slow observations to that of the others, whoever is slow in ``all`` before ``some``
     (two slow nodes are not a part of their switch), and a pair after all others (that which a slow
     uplink hits most explains none of the rest). What it shows in is then taken out, and the search
-    goes on with the rest, so that no observation accuses two.
+    goes on with the rest, so that no observation flags two.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or
     more: an intermittent fault, or one of several parallel cables. By twice the margin, and of a
     node at least a sixth, as some are noisier than others; of a switch or link they must not be one
     node's for the most part.
 several nodes
-    What joins nodes is slow for all of them: a switch or link is accused only where nearly each
+    What joins nodes is slow for all of them: a switch or link is flagged only where nearly each
     node at it is as slow as it is, and a switch only where that holds of what stays below it as
     well, or it would be its uplink. Without that, three slow nodes below one switch, or a slow node
-    below a slow uplink, accuse the switch.
+    below a slow uplink, flag the switch.
 a pair
-    A route is accused for itself alone. Several pairs of one node that are left, or one of a node
-    that is accused, say that more is wrong than the map can tell apart: they accuse nobody and are
+    A route is flagged for itself alone. Several pairs of one node that are left, or one of a node
+    that is flagged, say that more is wrong than the map can tell apart: they flag nothing and are
     named as unexplained.
 where it can be seen
     Of a bandwidth the narrowest part of the way counts: a slow node does not show behind an uplink
@@ -121,7 +121,7 @@ _TABLE = 4
 #: deviations around its mean, beyond which it is nothing.
 _WIDE = 4096
 _DEVIATIONS = 40
-#: Innocents accused per run, expected at most.
+#: False positives per run, expected at most.
 RATE = 0.05
 ALL = "all"
 SOME = "some"
@@ -150,7 +150,7 @@ _SLACK = 6.0
 #: Share of the others that are left out where their overdispersion is estimated: those slow most
 #: often, which may be at fault.
 _TRIMMED = 0.02
-#: Accusations in one run, at most: who finds more has a machine that is broken as a whole.
+#: Detections in one run, at most: who finds more has a machine that is broken as a whole.
 MOST = 500
 
 
@@ -344,10 +344,10 @@ def drift(excess: Floats, moment: Integers) -> Floats:
 
 
 def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool:
-    """Whether at some moment nearly all of what nobody is accused of
-    was slower, or faster, by the margin.
+    """Whether at some moment nearly all observations that no flagged
+    thing explains were slower, or faster, by the margin.
 
-    :param rest: observations that no accusation took; of a moment
+    :param rest: observations that no detection took; of a moment
         more than half, or it says nothing.
     """
     which, starts, counts, ordered = grouped(moment[rest], excess[rest])
@@ -419,7 +419,7 @@ class Suspects:
     quantity each direction is a suspect of its own: observations of both directions of one moment
     share its disturbances, and counted together they would prove too much.
 
-    :param never: whether the search never accuses one.
+    :param never: whether the search never flags one.
     """
 
     def __init__(
@@ -618,15 +618,15 @@ def _busy(load: Integers, across: Flags) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Accusation:
-    """One suspect that is accused.
+class Detection:
+    """One suspect that is flagged.
 
     :param alike: others that would show in just the same observations.
     :param extent: :data:`ALL` or :data:`SOME`.
     :param slow: observations beyond the threshold; ``count``: all of its
-        that no earlier accusation had taken.
-    :param probability: of so many slow ones if it is innocent.
-    :param observations: places of what it is accused by.
+        that no earlier detection had taken.
+    :param probability: of so many slow ones if it is healthy.
+    :param observations: places of what it is flagged by.
     """
 
     suspect: Suspect
@@ -640,17 +640,17 @@ class Accusation:
 
 
 class Verdict(NamedTuple):
-    """All accusations of a run.
+    """All detections of a run.
 
     :param tests: how many were made; what they were held against sums up to the rate.
-    :param rest: observations that no accusation took.
-    :param unexplained: pairs that are slow and accuse nobody, as no
+    :param rest: observations that no detection took.
+    :param unexplained: pairs that are slow and flag nothing, as no
         pair of theirs is slow for itself.
     :param floor: the smallest threshold at which a node that is slow in all of its observations
-        would have been accused; ``None``: not at any, so that silence says nothing.
+        would have been flagged; ``None``: not at any, so that silence says nothing.
     """
 
-    accusations: tuple[Accusation, ...]
+    detections: tuple[Detection, ...]
     tests: int
     rest: Flags
     unexplained: tuple[Suspect, ...]
@@ -662,7 +662,7 @@ class _View(NamedTuple):
 
     :param where: which; ``None``: all.
     :param limits: of the probability of each row.
-    :param own: of each row its observations that no accusation has taken.
+    :param own: of each row its observations that no detection has taken.
     :param everything: of each class likewise.
     """
 
@@ -673,7 +673,7 @@ class _View(NamedTuple):
 
 
 class Search:
-    """Accuses whoever explains most, takes its observations out, and goes on.
+    """Flags whoever explains most, takes its observations out, and goes on.
 
     :param excess: how much slower each observation is than its class, log scale.
     :param margin: what is called slow at least, log scale.
@@ -746,7 +746,7 @@ class Search:
         self.rest[mine] = False
 
     def run(self) -> Verdict:
-        found: list[Accusation] = []
+        found: list[Detection] = []
         while len(found) < MOST:
             strongest = [
                 self._strongest(view, threshold)
@@ -762,28 +762,26 @@ class Search:
                 break
             found.append(best[2])
             self._take_out(self.suspects.observations_of(best[1]))
-        # Pairs of which a node has another one, or is accused, explain nothing.
-        pairs = {
-            accusation.suspect.names for accusation in found if accusation.suspect.kind == PAIR
-        }
+        # Pairs of which a node has another one, or is flagged, explain nothing.
+        pairs = {detection.suspect.names for detection in found if detection.suspect.kind == PAIR}
         partners: dict[str, set[str]] = {}
         for node, other in pairs | {names[::-1] for names in pairs}:
             partners.setdefault(node, set()).add(other)
         several = {
-            accusation.suspect.names[0] for accusation in found if accusation.suspect.kind == NODE
+            detection.suspect.names[0] for detection in found if detection.suspect.kind == NODE
         }
         several |= {node for node in partners if len(partners[node]) > 1}
         echoes = [
-            accusation
-            for accusation in found
-            if accusation.suspect.kind == PAIR and not several.isdisjoint(accusation.suspect.names)
+            detection
+            for detection in found
+            if detection.suspect.kind == PAIR and not several.isdisjoint(detection.suspect.names)
         ]
-        kept = tuple(accusation for accusation in found if accusation not in echoes)
+        kept = tuple(detection for detection in found if detection not in echoes)
         return Verdict(
             kept, self.tests, self.rest, tuple(echo.suspect for echo in echoes), self._floor()
         )
 
-    def _strongest(self, view: _View, threshold: float) -> tuple[float, int, Accusation] | None:
+    def _strongest(self, view: _View, threshold: float) -> tuple[float, int, Detection] | None:
         """Whoever explains most at one threshold, of those that pass:
         logarithm of the likelihood ratio, and its row.
         """
@@ -804,7 +802,7 @@ class Search:
         enough = ratio >= -math.log(limits.max()) - _SLACK
         rows, ratio = rows[enough], ratio[enough]
         order = np.argsort(-ratio, kind="stable")
-        part: tuple[float, int, Accusation] | None = None
+        part: tuple[float, int, Detection] | None = None
         for row, explained in zip(rows[order].tolist(), ratio[order].tolist(), strict=True):
             extent = ALL if hits[row] / max(count[row], 1) >= _ALL_SHARE else SOME
             if extent == SOME and (part or threshold <= self.margin):
@@ -842,7 +840,7 @@ class Search:
                 ]
                 first, *alike = sorted(same, key=lambda other: (kind[other], other))
                 named = suspects[first], tuple(suspects[other] for other in alike)
-                what = Accusation(
+                what = Detection(
                     *named, extent, threshold, int(hits[row]), int(count[row]), probability, mine
                 )
                 if extent == ALL:
@@ -918,7 +916,7 @@ class Search:
 
     def _floor(self) -> float | None:
         """The smallest threshold at which the typical node would be
-        accused if all of its observations were slow.
+        flagged if all of its observations were slow.
         """
         count = self.views[0].own
         nodes = (self.kind == KINDS.index(NODE)) & (count > 0)

@@ -439,7 +439,7 @@ def _decades(values: pl.Series) -> int | str | None:
 
 #: Nodes of which each pair has a cell; larger maps have a cell for each pair of switches.
 MOST_NODES = 200
-#: Switches of a larger map that are shown with their nodes: those of accused nodes and links.
+#: Switches of a larger map that are shown with their nodes: those of flagged nodes and links.
 _MOST_DETAILS = 6
 #: Nodes that the tree is drawn with; those beside each other that all have their names in it.
 _MOST_IN_TREE = 64
@@ -580,7 +580,7 @@ def _switch_map(part: QuantityFindings) -> go.Figure:
 
 
 def _details(part: QuantityFindings) -> Iterator[go.Figure]:
-    """What the nodes of accused switches, and of those above accused nodes, send to each switch."""
+    """What the nodes of flagged switches, and of those above flagged nodes, send to each switch."""
     seen = part.seen
     names, leaf = numbered([part.places.leaf(node) or "no switch" for node in seen.nodes])
     wanted = [
@@ -641,7 +641,7 @@ def _aggregated(
 
 
 def _tree(answer: MapJudgement) -> go.Figure | None:
-    """Switches and, of few, nodes below them; accused links are drawn
+    """Switches and, of few, nodes below them; flagged links are drawn
     thick. ``None`` where no switch is known.
     """
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
@@ -658,16 +658,16 @@ def _tree(answer: MapJudgement) -> go.Figure | None:
     height = {station: level for path in stations.values() for level, station in enumerate(path)}
     at = {name: (sum(where) / len(where), height[name]) for name, where in columns.items()}
     widest = max(Counter(height.values()).values())
-    accused = {
+    flagged = {
         finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)
     } | set(answer.evident)
-    accused |= {
+    flagged |= {
         name for finding in answer.findings if finding.kind == LINK for name in finding.names
     }
     figure = go.Figure()
     links = dict.fromkeys(pair for path in stations.values() for pair in pairwise(path))
     for bad in (False, True):
-        drawn = [(at[low], at[high]) for low, high in links if (low in accused) == bad]
+        drawn = [(at[low], at[high]) for low, high in links if (low in flagged) == bad]
         figure.add_scatter(
             x=[x for (first, _), (second, _) in drawn for x in (first, second, None)],
             y=[y for (_, first), (_, second) in drawn for y in (first, second, None)],
@@ -680,13 +680,13 @@ def _tree(answer: MapJudgement) -> go.Figure | None:
         x=[column for column, _ in at.values()],
         y=[level for _, level in at.values()],
         text=[
-            name if widest <= _MOST_NAMED or name in accused or height[name] == depth - 1 else ""
+            name if widest <= _MOST_NAMED or name in flagged or height[name] == depth - 1 else ""
             for name in at
         ],
         customdata=list(at),
         mode="markers+text",
         textposition="bottom center",
-        marker={"color": [_BAD if name in accused else _GOOD for name in at], "size": 8},
+        marker={"color": [_BAD if name in flagged else _GOOD for name in at], "size": 8},
         showlegend=False,
         hovertemplate="%{customdata}<extra></extra>",
     )

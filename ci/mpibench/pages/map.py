@@ -33,7 +33,7 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
     """
     content: list[Section] = []
     for answer in maps:
-        accused = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
+        flagged = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
         rows = [
             (
                 direction.suspect.text,
@@ -50,7 +50,7 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
             for direction in finding.directions
         ]
         blocks: list[Block | Table] = [
-            *([Block("items", accused)] if accused else []),
+            *([Block("items", flagged)] if flagged else []),
             *([Block("items", answer.inconclusive, "Inconclusive")] if answer.inconclusive else []),
             *([Table(HEAD, rows, (3, 5, 6), title="Numbers")] if rows else []),
             Block("items", answer.remarks, "What this rests on"),

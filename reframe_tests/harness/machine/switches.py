@@ -491,7 +491,7 @@ def _not_a_tree(tree: SwitchTree) -> list[str]:
     if beside:
         notes.append(
             f"{len(beside)} switches, {beside[0]} first, are joined with one another and below "
-            "nothing, which is no tree: what is between them accuses nobody"
+            "nothing, which is no tree: what is between them flags nothing"
         )
     if pairs > with_way:
         notes.append(f"{pairs - with_way} of {pairs} pairs of hosts have no way between them")

@@ -26,6 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import schema
 from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
 from ..samples import NO_REFERENCE, ReferenceCheck, outcome_of
@@ -35,6 +36,7 @@ from ..vocabulary import (
     HIGHER,
     LOWER,
     PINNING_POLICIES,
+    ROOT,
     SCOPE_NODE,
     BadInput,
     Quantity,
@@ -45,8 +47,8 @@ from . import systems
 #: Attributes of a test that index its learned references, outermost
 #: first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
-#: Keys that lead to an entry: test, :data:`INDEX`, metric.
-LEVELS = len(INDEX) + 2
+#: Form of the file; what its words must be, code asks.
+SCHEMA = ROOT / "site_configs" / "references.schema.json"
 
 #: What may be measured above the line rate before another network
 #: must have helped: timer and rounding error.
@@ -293,30 +295,32 @@ def find_faults(
     """
     if content is None:
         return
-    if not isinstance(content, Mapping):
-        wanted = (
-            "expected a mapping of test names at the top; see site_configs/generic/references.yaml"
-        )
-        yield ReferenceFault((), f"{path}: {wanted}.")
+    errors = schema.validator(SCHEMA).iter_errors(content)
+    damaged = [_fault_of_form(path, error) for error in errors]
+    yield from damaged
+    if any(not fault.keys for fault in damaged):
         return
     provenance = content.get("provenance", {})
-    if not isinstance(provenance, Mapping):
-        yield ReferenceFault((), f"{path}: 'provenance' must be a mapping of test names.")
-        return
     for test, entries in content.items():
         if test == "provenance":
             continue
-        if not isinstance(entries, Mapping) or tuple(entries.get("$index") or ()) != INDEX:
-            sentence = (
-                f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it."
-            )
-            yield ReferenceFault((test,), sentence)
-            continue
         for keys, value in _leaves(entries, (test,)):
-            if keys[1:2] != ("$index",) and (
-                fault := _fault_of_entry(keys, value, provenance, system)
+            if (
+                keys[1:2] != ("$index",)
+                and not any(fault.concerns(keys) for fault in damaged)
+                and (fault := _fault_of_entry(keys, value, provenance, system))
             ):
                 yield ReferenceFault(keys, f"{path}: {fault}.")
+
+
+def _fault_of_form(path: str, error: Any) -> ReferenceFault:
+    """What the schema has against a file; ``error``: of jsonschema."""
+    place = tuple(error.absolute_path)
+    name = ".".join(map(str, place)) or "the file"
+    described = error.schema.get("description", "")
+    sentence = f"{path}: '{name}': {error.message}; expected {described}."
+    keys = (key for key in place if key not in ("provenance", "$index"))
+    return ReferenceFault(tuple(keys)[: len(INDEX) + 2], sentence)
 
 
 def stacks_of(content: Any) -> dict[str, int]:
@@ -339,22 +343,10 @@ def _fault_of_entry(
     keys: tuple[Any, ...], value: Any, provenance: Any, system: Mapping[str, Any] | None
 ) -> str:
     name = ".".join(str(key) for key in keys)
-    if len(keys) != LEVELS:
-        return (
-            f"'{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, "
-            "metric"
-        )
     if fault := fault_of_keys(keys, system):
         return f"'{name}' would never be looked up: {fault}; correct the key or remove the entry"
-    if isinstance(value, list) and value and value[0] == "$xfail":
+    if value[0] == "$xfail":
         value = value[-1]
-    if not (
-        isinstance(value, list)
-        and len(value) == 4
-        and _is_number(value[0])
-        and isinstance(value[3], str)
-    ):
-        return f"'{name}' must be [value, lower fraction or null, upper fraction or null, unit]"
     quantity = quantity_of(keys[0], keys[-1])
     assert quantity is not None  # or the key would have been a fault
     if fault := _fault_of_value(value, quantity):
@@ -362,17 +354,12 @@ def _fault_of_entry(
     source = provenance
     for key in keys:
         source = source.get(key) if isinstance(source, Mapping) else None
-    wanted = {"session", "date", "n", "spread"}
-    if not (isinstance(source, Mapping) and wanted <= set(source)):
+    if source is None:
         return (
-            f"'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its "
-            "origin is not used"
+            f"'provenance.{name}' is missing: a reference without its session, date, n and spread "
+            "is not used"
         )
     return ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
@@ -455,11 +442,6 @@ def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
     number, lower, upper, unit = value
     if unit != quantity.unit:
         return f"its unit is '{unit}', but the metric is in '{quantity.unit}'; convert the value"
-    if not all(bound is None or _is_number(bound) for bound in (lower, upper)):
-        return (
-            f"its bounds are {lower!r} and {upper!r}; write fractions of the value, or null for "
-            "none"
-        )
     if not all(math.isfinite(part) for part in (number, lower, upper) if part is not None):
         return (
             "value and bounds must be finite: nothing is above or below NaN, and everything is "
@@ -471,12 +453,6 @@ def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
         return (
             f"a bound of {number:g} is none: bounds are fractions of the value, which must be "
             "above 0"
-        )
-    if not -1 < (lower or 0) <= 0 or not 0 <= (upper or 0) < 1:
-        return (
-            f"its bounds are {lower!r} and {upper!r}; they are fractions of the value, the lower "
-            "from 0 down to more than -1, the upper from 0 up to less than 1: write -0.05 or "
-            "0.05 for 5 %"
         )
     if quantity.direction not in (HIGHER, LOWER):
         return (

@@ -269,7 +269,7 @@ def test_a_rail_nobody_counts_is_somebody_elses_sentence() -> None:
 @pytest.mark.parametrize(
     "known", [{"uncounted": 1}, {"complete": False}, {"pairs": [OLD]}], ids=lambda row: str(*row)
 )
-def test_ranks_whose_bytes_are_not_all_counted_are_not_accused(known: dict[str, Any]) -> None:
+def test_ranks_whose_bytes_are_not_all_counted_are_not_flagged(known: dict[str, Any]) -> None:
     tcp = {"pairs": [], "uncounted": 0, "complete": True, **known}
     ranks = [node(number, 900 * MB, 900 * MB, finalize__tcp=tcp) for number in (0, 1)]
     finding = traffic.check_use(ranks, ETH1G, balanced=True)

@@ -41,14 +41,14 @@ def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
     return nights.suspects(Store(folder), "minicluster", sessions, NOW - timedelta(days=days_ago))
 
 
-def test_where_no_curve_misses_only_the_own_map_that_accuses_is_said(tmp_path: Path) -> None:
+def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path: Path) -> None:
     export(tmp_path, "aaaa0000-1", 3, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 0, pair_map(8))
     gate = f"gate --json --dataset-only --dataset {tmp_path} --session"
     for session, nodes in (("aaaa0000-1", ["c2"]), ("cccc0000-1", [])):
         done = CliRunner().invoke(app, [*gate.split(), session])
         notes = [note for note in json.loads(done.output)["notes"] if "suspects" in note]
-        assert [note.partition("accuses: ")[2][:2] for note in notes] == nodes
+        assert [note.partition("flags: ")[2][:2] for note in notes] == nodes
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
@@ -132,7 +132,7 @@ def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path) -> None
     assert not any('"rows":' in report for report in reports)
 
 
-def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
+def test_a_withdrawn_map_flags_nothing(tmp_path: Path) -> None:
     """Neither beside curves, nor in what nodes did over the nights, nor by itself."""
     export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
@@ -148,22 +148,22 @@ def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
     assert len(nights.stored(Store(tmp_path), "minicluster")) == 2
 
 
-def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_path: Path) -> None:
+def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path: Path) -> None:
     """Leaves that are described otherwise than cabled, and a slow way between those there are."""
     nodes = names(8)
     export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
-    clause = "accuses nobody among 8 nodes, and not all could be decided"
+    clause = "flags nothing among 8 nodes, and not all could be decided"
     assert clause in said(tmp_path, "aaaa0000-1")[0]
     export(tmp_path, "bbbb0000-1", 0, pair_map(8))
-    assert said(tmp_path, "bbbb0000-1")[0].endswith("accuses nobody among 8 nodes")
+    assert said(tmp_path, "bbbb0000-1")[0].endswith("flags nothing among 8 nodes")
 
 
 @pytest.mark.parametrize(
     ("before", "new", "note"),
     [
         ("healthy", 1, ""),
-        ("slow", 0, "accuses, as the baseline's does: c5 sends at"),
-        (None, 0, "the baseline has no map to hold that against: c5 sends at"),
+        ("slow", 0, "flags, and the baseline's flags too: c5 sends at"),
+        (None, 0, "the baseline has no map to compare with: c5 sends at"),
     ],
 )
 def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, note: str) -> None:
@@ -171,7 +171,7 @@ def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, n
     if before:
         export(tmp_path, "aaaa0000-1", 9, pair_map(8) if before == "healthy" else slow)
     export(tmp_path, "bbbb0000-1", 0, slow)
-    found, notes = nights.newly_accused(*sides(tmp_path))
+    found, notes = nights.newly_flagged(*sides(tmp_path))
     assert len(found) == new and note in "".join(notes)
     assert all("c5 sends at" in line for line in found)
 

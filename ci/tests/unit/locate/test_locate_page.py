@@ -1,5 +1,5 @@
 """The picture of a large map: a cell for each pair of
-switches, and those of the accused in detail.
+switches, and those of the flagged in detail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mpibench.pages import map as locate_page
 from studies import simulated_map
 
 
-def test_large_maps_are_shown_by_switch_with_the_accused_in_detail() -> None:
+def test_large_maps_are_shown_by_switch_with_the_flagged_in_detail() -> None:
     fabric = simulated_map.fat_tree(256, leaf=16, pod=4)
     rng = np.random.default_rng(1)
     faults = simulated_map.place_faults(fabric, ("sends",), 0.5, rng)
@@ -20,7 +20,7 @@ def test_large_maps_are_shown_by_switch_with_the_accused_in_detail() -> None:
     seen = simulated_map.observe(fabric, rounds, faults, simulated_map.NOISES["slow tail"], rng)
     answer = judgement.judge([seen], fabric.places(), {})
     node = f"n{faults[0].at[0]:05}"
-    assert answer.accused == (node,)
+    assert answer.flagged == (node,)
     tree, whole, detail = figures.map_figures(answer)
     assert (len(whole.data[0].x), len(detail.data[0].x), len(detail.data[0].y)) == (16, 16, 16)
     assert (

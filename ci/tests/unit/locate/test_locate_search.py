@@ -1,4 +1,4 @@
-"""Who is accused, on simulated maps: faults by name, innocents at a
+"""What is flagged, on simulated maps: faults by name, false positives at a
 rate, and the right thing of those that look alike.
 """
 
@@ -15,7 +15,7 @@ from studies.simulated_map import NOISES, all_pairs, fat_tree, matchings, observ
 QUIET = NOISES["slow tail"]
 
 
-def accused_on(
+def flagged_on(
     fabric: simulated_map.Fabric,
     rounds: list,
     kinds: tuple[str, ...],
@@ -25,9 +25,7 @@ def accused_on(
 ):
     rng = np.random.default_rng(seed)
     faults = place_faults(fabric, kinds, fraction, rng)
-    return faults, fabric_faults.accuse(
-        observe(fabric, rounds, faults, noise, rng), fabric.places()
-    )
+    return faults, fabric_faults.flag(observe(fabric, rounds, faults, noise, rng), fabric.places())
 
 
 @pytest.mark.parametrize(
@@ -37,27 +35,27 @@ def test_a_slow_node_is_named_and_nobody_else(kind: str, size: int) -> None:
     fabric = fat_tree(size, leaf=4 if size == 16 else 3)
     ways = ("sends", "receives") if kind == "both" else (kind,)
     for seed in range(3):
-        faults, accused = accused_on(fabric, all_pairs(size) * (32 // size), (kind,), seed)
+        faults, flagged = flagged_on(fabric, all_pairs(size) * (32 // size), (kind,), seed)
         wanted = [Suspect(NODE, (f"n{faults[0].at[0]:05}",), way) for way in ways]
-        assert sorted(one for (one, *_) in accused) == sorted(wanted)
+        assert sorted(one for (one, *_) in flagged) == sorted(wanted)
 
 
 def test_one_way_between_two_groups() -> None:
     fabric = simulated_map.dragonfly(512, leaf=8, group=16)
-    faults, accused = accused_on(
+    faults, flagged = flagged_on(
         fabric, matchings(512, 16, np.random.default_rng(5)), ("global link",), 5
     )
     ends = tuple(f"group{one}" for one in faults[0].at)
-    assert [one for (one, *_) in accused] == [Suspect(LINK, ends, "sends", 1)]
+    assert [one for (one, *_) in flagged] == [Suspect(LINK, ends, "sends", 1)]
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=lambda noise: noise.name)
-def test_healthy_maps_accuse_nobody(noise: simulated_map.Noise) -> None:
+def test_healthy_maps_flag_nothing(noise: simulated_map.Noise) -> None:
     """The rate is 0.05 per run: of 40 runs 2 are expected at most, and
     8 or more have a probability below 0.12 %.
     """
     fabric = fat_tree(16, leaf=4)
-    runs = [accused_on(fabric, all_pairs(16), (), seed, noise)[1] for seed in range(40)]
+    runs = [flagged_on(fabric, all_pairs(16), (), seed, noise)[1] for seed in range(40)]
     assert sum(map(bool, runs)) < 8
 
 
@@ -71,7 +69,7 @@ def tally(
         rng = np.random.default_rng(seed)
         faults = place_faults(fabric, kinds, 0.4, rng, **place)
         seen = observe(fabric, rounds, faults, noise, rng)
-        found.add(faults, fabric_faults.accuse(seen, fabric.places(), oversubscribed=False))
+        found.add(faults, fabric_faults.flag(seen, fabric.places(), oversubscribed=False))
     return found
 
 
@@ -85,16 +83,16 @@ HIDING = [
 
 
 @pytest.mark.parametrize(("size", "kinds"), HIDING)
-def test_faults_that_hide_one_another_are_found_and_accuse_nobody_else(
+def test_faults_that_hide_one_another_are_found_and_flag_nothing_else(
     size: int, kinds: tuple[str, ...]
 ) -> None:
-    """Accused was the switch of the slow nodes, or the uplinks of all others."""
+    """Flagged was the switch of the slow nodes, or the uplinks of all others."""
     rounds = all_pairs(size) * (32 // size)
     found = tally(fat_tree(size, leaf=4), rounds, kinds, anywhere=True)
     assert found.wrong == 0 and found.found >= 0.9 * 8 * len(kinds)
 
 
-def test_pairs_of_a_node_that_is_now_and_then_slow_accuse_nobody_and_nobody_is_healthy() -> None:
+def test_pairs_of_a_node_that_is_now_and_then_slow_flag_nothing_and_nobody_is_healthy() -> None:
     fabric = fat_tree(8, leaf=4)
     kept = 0
     for seed in range(8):
@@ -130,7 +128,7 @@ def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(
     kind: str, size: int
 ) -> None:
     """A slow uplink that it does not have: of 8 nodes all were called
-    healthy, of 16 those below it were accused one by one.
+    healthy, of 16 those below it were flagged one by one.
     """
     fabric = fat_tree(size, leaf=4)
     places = described_otherwise(fabric, kind)
@@ -140,7 +138,7 @@ def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(
         faults = place_faults(fabric, ("uplink",), 0.4, rng)
         seen = observe(fabric, rounds, faults, QUIET, rng)
         answer = judgement.judge([seen], places, {}, oversubscribed=False)
-        assert answer.accused == ()
+        assert answer.flagged == ()
         # A leaf that is described as it is may be named.
         leaf = {(f"leaf{faults[0].at[0]}",)}
         assert answer.inconclusive or {one.names for one in answer.findings} == leaf

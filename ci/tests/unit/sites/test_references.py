@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,22 +177,53 @@ BANDWIDTH = "PingPong.bandwidth.0004194304"
         (BANDWIDTH, [50, -0.1, None, "GB/s"], "its unit is 'GB/s', but the metric is in 'MB/s'"),
         (METRIC, [NAN, None, 0.1, "us"], "must be finite"),
         (METRIC, [1.12, None, NAN, "us"], "must be finite"),
-        (METRIC, [1.12, None, 10, "us"], "write -0.05 or 0.05 for 5 %"),
+        (METRIC, [1.12, None, 10, "us"], "up to less than 1, 0.05 for 5 %"),
         (BANDWIDTH, [12000, -1, None, "MB/s"], "down to more than -1"),
-        (BANDWIDTH, [12000, 0.1, None, "MB/s"], "the lower from 0 down"),
+        (BANDWIDTH, [12000, 0.1, None, "MB/s"], "from 0 down"),
         (METRIC, [1.12, -0.1, None, "us"], "is better low, so it needs an upper bound"),
         (BANDWIDTH, [12000, None, 0.1, "MB/s"], "is better high, so it needs a lower bound"),
         (METRIC, [0, None, 0.1, "us"], "must be above 0"),
-        (METRIC, [True, None, 0.1, "us"], "must be .value, lower"),
-        (METRIC, [1.12, None, "0.1", "us"], "write fractions of the value, or null"),
+        (METRIC, [True, None, 0.1, "us"], "expected the value, a number"),
+        (METRIC, [1.12, None, "0.1", "us"], "as a fraction of the value"),
         (METRIC, ["$xfail", "slow cable", [1.12, None, 0.1, "ms"]], "its unit is 'ms'"),
-        (METRIC, {"us": LATENCY}, "levels deep"),
+        (METRIC, {"us": LATENCY}, r"expected \[value, lower fraction"),
     ],
 )
 def test_a_value_that_can_hold_nothing_is_an_error(metric: str, value: object, wanted: str) -> None:
     """It would let everything pass, or compare what cannot be compared."""
     with refused_as("configuration-unusable", match=wanted):
         check(a_file((*PATH[:-1], metric), value))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "wanted"),
+    [
+        (lambda file: file.pop("provenance"), "is missing: a reference without its session"),
+        (lambda file: file.update(provenance=[]), "'provenance': .* is not of type 'object'"),
+        (lambda file: origin_of(file).pop("n"), r"'provenance\..*': 'n' is a required property"),
+        (lambda file: origin_of(file).update(n="many"), "expected number of jobs it rests on"),
+        (lambda file: file[PATH[0]].pop("$index"), "'.index' is a required property"),
+        (lambda file: file.update({PATH[0]: {PATH[1]: 7}}), "expected a stack to its fabrics"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_by_its_schema(
+    spoil: Callable[[dict], object], wanted: str
+) -> None:
+    content = copy.deepcopy(a_file())
+    check(content)
+    spoil(content)
+    with pytest.raises(references.ReferenceError) as refused:
+        check(content)
+    sentences = " ".join(fault.sentence for fault in references.find_faults("x", content, GOOD))
+    assert refused.value.code == "configuration-unusable" and re.search(wanted, sentences)
+
+
+def origin_of(file: dict) -> dict:
+    """The origin of the entry of :func:`a_file`."""
+    part = file["provenance"]
+    for key in PATH:
+        part = part[key]
+    return part
 
 
 def test_the_tests_of_the_project_are_known_with_their_groups() -> None:

@@ -1,4 +1,4 @@
-"""A switch is accused only where the fabric's own adapters are known to hang on it.
+"""A switch is flagged only where the fabric's own adapters are known to hang on it.
 
 ``ci/tests/data/switches``: two rails of a machine of 140 nodes, cut to eight, and four switches in
 a ring, as ``ibnetdiscover`` printed them (public recordings; names and GUIDs neutral); two
@@ -140,7 +140,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_healthy_switch_and_no_healthy_node_is_accused_of_a_switch_of_one_rail(
+def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_rail(
     kind: str,
 ) -> None:
     count = 96
@@ -157,20 +157,20 @@ def test_no_healthy_switch_and_no_healthy_node_is_accused_of_a_switch_of_one_rai
     assert len(tree.leaf_of) == count - sum(own == device for _, own in fabric.unset)
     for what in ([bad], [f"{bad} {up}" for up in above], above[:1], []):
         answer = judge_map(fabric.measured(device, tree, what, seed=count))
-        accused = [finding for finding in answer.findings if finding.kind in (LINK, UPLINK, SWITCH)]
-        assert all((names | set(what)) & set(finding.names) for finding in accused), what
-        assert not answer.accused, what
+        flagged = [finding for finding in answer.findings if finding.kind in (LINK, UPLINK, SWITCH)]
+        assert all((names | set(what)) & set(finding.names) for finding in flagged), what
+        assert not answer.flagged, what
         if kind != "ring" and bad in " ".join(what):
-            assert accused and (unnamed or bad in accused[0].names)
+            assert flagged and (unnamed or bad in flagged[0].names)
 
 
-def test_a_slow_spine_accuses_nobody_and_is_no_healthy_map() -> None:
+def test_a_slow_spine_flags_nothing_and_is_no_healthy_map() -> None:
     fabric = cables.fat_trees(96, 1, leaf=16, spines=4)
     tree = tree_of(fabric, "mlx5_0")
     for times in (2.0, 4.0):
         slow = fabric.measured("mlx5_0", tree, ["r0spine1"], rounds=12, times=times)
         answer = judge_map(slow)
-        assert not answer.accused and answer.inconclusive
+        assert not answer.flagged and answer.inconclusive
     chance = random.Random(1)
     leaf_of = fabric.leaf_of["mlx5_0"]
     healthy = fabric.measured("mlx5_0", tree, rounds=24)
@@ -189,7 +189,7 @@ def test_a_slow_spine_accuses_nobody_and_is_no_healthy_map() -> None:
     ("count", "leaf", "spines", "rounds"),
     [(96, 8, 4, 8), (96, 8, 2, 8), (128, 16, 4, 24), (200, 20, 10, 8)],
 )
-def test_a_slow_cable_accuses_no_node_below_it_and_a_slow_node_is_named(
+def test_a_slow_cable_flags_no_node_below_it_and_a_slow_node_is_named(
     monkeypatch: pytest.MonkeyPatch, count: int, leaf: int, spines: int, rounds: int, day: int
 ) -> None:
     """In samples drawn by chance, and on days that each take the next rounds of all pairs."""
@@ -200,10 +200,10 @@ def test_a_slow_cable_accuses_no_node_below_it_and_a_slow_node_is_named(
     tree = tree_of(fabric, "mlx5_0")
     for up in fabric.links[:: len(fabric.links) // 2]:
         answer = judge_map(fabric.measured("mlx5_0", tree, [" ".join(up)], rounds=rounds))
-        assert not answer.accused and answer.inconclusive
+        assert not answer.flagged and answer.inconclusive
         assert all(up[0] in finding.names for finding in answer.findings)
     node = fabric.hosts[leaf + 1]
-    assert judge_map(fabric.measured("mlx5_0", tree, [node], rounds=rounds)).accused == (node,)
+    assert judge_map(fabric.measured("mlx5_0", tree, [node], rounds=rounds)).flagged == (node,)
 
 
 def of_switches(names: Sequence[str], links: list[tuple[str, str]]) -> cables.Fabric:
@@ -237,14 +237,14 @@ def without_a_tree(kind: str) -> cables.Fabric:
 
 
 @pytest.mark.parametrize("kind", ["ring", "chain", "mesh", "dragonfly"])
-def test_switches_that_are_no_tree_are_accused_for_themselves_alone(kind: str) -> None:
+def test_switches_that_are_no_tree_are_flagged_for_themselves_alone(kind: str) -> None:
     fabric = without_a_tree(kind)
     tree = tree_of(fabric, "mlx5_0")
     leaves = sorted(set(fabric.leaf_of["mlx5_0"].values()))
     assert len(tree.switches) == len(leaves) + 1 and "no tree" in tree.notes[0]
     for bad in (*leaves[2:4], " ".join(fabric.links[2])):
         answer = judge_map(fabric.measured("mlx5_0", tree, [bad], rounds=0))
-        assert not answer.accused
+        assert not answer.flagged
         assert {(finding.kind, finding.names) for finding in answer.findings} <= {(SWITCH, (bad,))}
         assert answer.findings or answer.inconclusive
 
@@ -265,7 +265,7 @@ def test_a_file_without_the_fabrics_own_rail_names_no_switch() -> None:
 def test_a_bad_node_is_named_and_no_switch(kind: str) -> None:
     fabric = drawn(kind, 200, 2, 1)
     answer = judge_map(fabric.measured("mlx5_1", tree_of(fabric, "mlx5_1"), ["n0077"]))
-    assert answer.accused == ("n0077",)
+    assert answer.flagged == ("n0077",)
     assert {finding.kind for finding in answer.findings} == {"node"}
 
 

@@ -59,12 +59,12 @@ def odd(fact: str, **values: list[str]) -> dict[str, object]:
 def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails() -> None:
     rows = [
         NodeReason("b", FACTS, Why.SILENT, {}),
-        NodeReason("b", PAIRS, Why.MAP_ACCUSES, {"said": "slow"}),
+        NodeReason("b", PAIRS, Why.MAP_FLAGS, {"said": "slow"}),
     ]
     rows.append(NodeReason("c", MEMORY, Why.NOT_MEASURED, {}))
     verdicts = reasons.fold(["a", "b", "c"], rows)
     assert [one.verdict for one in verdicts] == [reasons.PASS, reasons.FAIL, reasons.UNDECIDED]
-    assert verdicts[1].reasons[0].why is Why.MAP_ACCUSES
+    assert verdicts[1].reasons[0].why is Why.MAP_FLAGS
     assert [reasons.status(part) for part in (verdicts[:1], verdicts, verdicts[2:], [])] == [
         0,
         1,
@@ -81,16 +81,14 @@ def test_who_stopped_answering_fails_not() -> None:
 
 def test_who_sends_slowly_fails_and_nobody_else() -> None:
     assert judged(synthetic.pair_map()) == {}
-    assert judged(synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))) == {
-        "c3": Why.MAP_ACCUSES
-    }
+    assert judged(synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))) == {"c3": Why.MAP_FLAGS}
 
 
 def test_a_slow_uplink_drains_nobody() -> None:
     slow = synthetic.across([synthetic.names(8)[:4], synthetic.names(8)[4:]], 4)
     found = judged(synthetic.pair_map(slow=slow, oversubscription=1))
     assert found
-    assert set(found.values()) == {Why.PATH_ACCUSED}
+    assert set(found.values()) == {Why.PATH_FLAGGED}
 
 
 def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
@@ -212,7 +210,7 @@ def test_the_lines_and_the_page_name_each_node_once_with_its_reason() -> None:
         session="0123abcd-77",
         seconds=12.0,
         status=reasons.status(verdicts),
-        innocents_per_run_at_most=found.rate,
+        false_positives_per_run_at_most=found.rate,
         nodes=verdicts,
         notes=[],
         commands=["scontrol update nodename=c3"],
