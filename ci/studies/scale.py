@@ -1,7 +1,8 @@
 """What grows with a machine, and how: ``python -m studies.scale QUESTION``.
 
-Each question prints a line of JSON for each size, with seconds and the peak of memory of a process
-that does nothing else. What no machine here has is simulated, and the page says so.
+Each question prints a line of JSON for each size, with seconds of processor time, of all threads,
+and the peak of memory of a process that does nothing else. What no machine here has is
+simulated, and the page says so.
 """
 
 from __future__ import annotations
@@ -47,11 +48,20 @@ US = 1.5
 
 
 def _quantity(
-    fabric: simulated.Fabric, orders: int, faults: list[simulated.Fault], quantity: str, seed: int
+    fabric: simulated.Fabric,
+    asked: argparse.Namespace,
+    faults: list[simulated.Fault],
+    quantity: str,
+    seed: int,
 ) -> pl.DataFrame:
-    """Columns of a map of all pairs, as its file has them."""
+    """Columns of a map of all pairs, or of a sample, as its file has them."""
     rng = np.random.default_rng(seed)
-    rounds = simulated.all_pairs(fabric.size) * orders
+    orders = asked.orders
+    rounds = orders * (
+        simulated.matchings(fabric.size, asked.rounds, np.random.default_rng(seed))
+        if asked.rounds
+        else simulated.all_pairs(fabric.size)
+    )
     noise = simulated.NOISES["slow tail"]
     late = quantity != BANDWIDTH
     seen = simulated.observe(fabric, rounds, faults, noise, rng, latency=late)
@@ -86,8 +96,8 @@ def _quantity(
     )
 
 
-def draw_map(size: int, orders: int, folder: Path, seed: int = 1) -> dict[str, Any]:
-    """Write the map of all pairs of a fat tree with slow nodes and a slow uplink; its record."""
+def draw_map(size: int, asked: argparse.Namespace, folder: Path, seed: int = 1) -> dict[str, Any]:
+    """Write the map of a fat tree with slow nodes and a slow uplink; its record."""
     fabric = simulated.fat_tree(size)
     rng = np.random.default_rng(seed)
     faults = simulated.place_faults(fabric, ["sends", "receives", "uplink"], 0.5, rng)
@@ -100,9 +110,8 @@ def draw_map(size: int, orders: int, folder: Path, seed: int = 1) -> dict[str, A
         switches[f"leaf{leaf}"] = Switch(pod, tuple(fabric.nodes[at] for at in below))
     parts = [folder / f"{name}.parquet" for name in QUANTITIES]
     for name, path in zip(QUANTITIES, parts, strict=True):
-        _quantity(fabric, orders, faults if name == BANDWIDTH else late, name, seed).write_parquet(
-            path, compression="zstd"
-        )
+        own = faults if name == BANDWIDTH else late
+        _quantity(fabric, asked, own, name, seed).write_parquet(path, compression="zstd")
     whole = folder / "whole.parquet"
     pl.scan_parquet(parts).sink_parquet(whole, compression="zstd", maintain_order=True)
     for path in parts:
@@ -110,24 +119,30 @@ def draw_map(size: int, orders: int, folder: Path, seed: int = 1) -> dict[str, A
     digest = subprocess.run(["sha256sum", whole], capture_output=True, text=True, check=True)
     file = MapFile(digest.stdout.split()[0], (str(folder),))
     whole.rename(folder / file.name)
-    rounds = orders * (size + size % 2 - 1)
+    rounds = asked.orders * (asked.rounds or size + size % 2 - 1)
     tree = SwitchTree(YAML, switches)
-    measured = PairMap("all", seed, rounds, fabric.nodes, {}, file, tree)
+    measured = PairMap(
+        "sampled" if asked.rounds else "all", seed, rounds, fabric.nodes, {}, file, tree
+    )
     truth = sorted(name for one in [*faults, *late] for name in next(iter(one.truth)).names)
     return {**measured.keep(folder), "truth": truth}
 
 
-def judge_map(folder: Path) -> dict[str, Any]:
+def judge_map(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Judge a map as ``locate`` does, and make its page."""
     record = json.loads((folder / "record.json").read_text())
     truth = record.pop("truth")
     measured = read_pair_map(record, str(folder))
     assert measured is not None
-    began, before = time.perf_counter(), peak_mb()
+    began, before = time.process_time(), peak_mb()
     answer = answers.judge_map(measured)
-    seconds, peak = time.perf_counter() - began, peak_mb()
+    seconds, peak = time.process_time() - began, peak_mb()
     values = measured.table().select(pl.len()).collect().item()
     assert isinstance(measured.values, MapFile)
+    began = time.process_time()
+    drawn = page([answer], "simulated")
+    if asked.page:
+        asked.page.write_text(drawn)
     named = sorted({name for finding in answer.findings for name in finding.names})
     return {
         "values": values,
@@ -136,7 +151,8 @@ def judge_map(folder: Path) -> dict[str, Any]:
         "peak_mb": round(peak),
         "bytes_a_value": round((peak - before) * 1e6 / values, 1),
         "right": named == truth,
-        "page_mb": round(len(page([answer], "simulated")) / 1e6, 2),
+        "page_mb": round(len(drawn) / 1e6, 2),
+        "page_s": round(time.process_time() - began, 1),
     }
 
 
@@ -156,36 +172,37 @@ def draw_evidence(nodes: int, ranks: int, record: Path, folder: Path) -> None:
                     file.write(json.dumps(said, separators=(",", ":")) + "\n")
 
 
-def read_evidence(folder: Path) -> dict[str, Any]:
+def read_evidence(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
     """Read the records of all ranks, as a case does for each of its launches."""
     files = list(folder.glob("*.jsonl"))
-    began, before = time.perf_counter(), peak_mb()
+    began, before = time.process_time(), peak_mb()
     ranks = rank_records.read(folder)
     return {
         "ranks": len(ranks),
         "files": len(files),
         "mb": round(sum(path.stat().st_size for path in files) / 1e6, 1),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(time.process_time() - began, 1),
         "peak_mb": round(peak_mb()),
         "kb_a_rank_in_memory": round((peak_mb() - before) * 1e3 / len(ranks), 1),
     }
 
 
-def judge_nights(folder: Path) -> dict[str, Any]:
-    """Gate and drift of the first of the systems of a dataset."""
+def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
+    """Gate and drift of the first of the systems of a dataset, and the site of all."""
     found: dict[str, Any] = {}
     system = Store(folder).systems[0]
     newest = Store(folder).sessions_of(system)[-1]
     for name, words in {
         "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json",
         "drift": f"drift --system {system} --json",
+        "site": f"site --out {folder / 'site'}",
     }.items():
-        began = time.perf_counter()
+        began = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
             status = cli.main([*words.split(), "--dataset", str(folder), "--dataset-only"])
         if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
             raise SystemExit(f"{name} gave no answer: exit status {status}")
-        found |= {f"{name}_s": round(time.perf_counter() - began, 1), f"{name}_status": status}
+        found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     return {**found, "mb": round(size / 1e6, 1), "peak_mb": round(peak_mb())}
 
@@ -195,11 +212,13 @@ def list_cases(count: int, folder: Path) -> dict[str, Any]:
     tests = folder / "trivial.py"
     tests.write_text(TRIVIAL.format(count=count))
     command = [str(Path(sys.executable).parent / "reframe"), "-c", str(tests), "-l"]
-    began = time.perf_counter()
     environ = {**os.environ, "RFM_CONFIG_FILES": ""}
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environ, cwd=folder, check=True)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
-    return {"seconds": round(time.perf_counter() - began, 1), "peak_mb": round(peak)}
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_mb": round(used.ru_maxrss / 1e3),
+    }
 
 
 def peak_mb() -> float:
@@ -210,7 +229,7 @@ def peak_mb() -> float:
 def draw(question: str, size: int, asked: argparse.Namespace, folder: Path) -> None:
     """Make what a question is about."""
     if question == "map":
-        (folder / "record.json").write_text(json.dumps(draw_map(size, asked.orders, folder)))
+        (folder / "record.json").write_text(json.dumps(draw_map(size, asked, folder)))
     elif question == "evidence":
         draw_evidence(size, asked.ranks, asked.record, folder)
     elif question == "nights":
@@ -244,6 +263,8 @@ def main() -> None:
     parser.add_argument("question", choices=[*ANSWERS, "listing"])
     parser.add_argument("sizes", type=int, nargs="+", help="nodes, nights or cases")
     parser.add_argument("--orders", type=int, default=1, help="passes over all pairs of a map")
+    parser.add_argument("--rounds", type=int, default=0, help="of a sample; 0: all pairs")
+    parser.add_argument("--page", type=Path, help="where the page of a map is kept")
     parser.add_argument("--ranks", type=int, default=128, help="of a node, of evidence")
     parser.add_argument("--record", type=Path, help="file that the recorder left on a node")
     parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
@@ -257,7 +278,7 @@ def main() -> None:
         if step == "draw":
             draw(asked.question, int(size), asked, Path(name))
         else:
-            print(json.dumps(ANSWERS[asked.question](Path(name))))
+            print(json.dumps(ANSWERS[asked.question](Path(name), asked)))
         return
     rows = []
     for size in asked.sizes:

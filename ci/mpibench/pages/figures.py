@@ -630,9 +630,13 @@ def _aggregated(
     )
     cells: list[list[float | None]] = [[None] * len(across) for _ in down]
     proof = [[""] * len(across) for _ in down]
+    # A text a cell would be most of the page's weight where there are hundreds of switches.
+    many = len(down) * len(across) > MOST_NODES**2 / 4
     for at, to, middle, slowest, count in shown.iter_rows():
-        cells[at][to] = middle
-        proof[at][to] = f"{count} measurements, the slowest {slowest:.0f} %"
+        cells[at][to] = round(middle, 1)
+        proof[at][to] = (
+            f"{slowest:.0f} %" if many else (f"{count} measurements, the slowest {slowest:.0f} %")
+        )
     return _heat(across, down, cells, proof, title, "%{y} to %{x}")
 
 

@@ -174,11 +174,11 @@ OLD_SCHEMAS: dict[str, pl.Schema] = {
 #: Layouts that can be read.
 READ: dict[str, dict[str, pl.Schema]] = {LAYOUT: SCHEMAS, "1.6": OLD_SCHEMAS}
 #: An export writes both files of a pair: where one is gone, the other is no whole session.
-#: Beside ``reports`` there are ``pair_maps`` where the report has a map.
+#: ``pair_maps`` are there where the session's report has a map.
 PARTNERS = {
     "samples": "cases",
     "cases": "samples",
-    "pair_maps": "reports",
+    "pair_maps": "cases",
     "pairs": "pairs",
     "reports": "cases",
 }

@@ -137,11 +137,15 @@ class Store:
             {path.relative_to(partners) for path in partner_paths}
             - {path.relative_to(own) for path in paths}
         ):
-            if table == "pair_maps" and not _has_map(partners / gone):
-                continue
+            lost = own / gone
+            if table == "pair_maps":
+                report = self.folder / "reports" / gone
+                if not (_has_map(report) if report.exists() else _measured_map(partners / gone)):
+                    continue
+                lost = lost if report.exists() else report
             found[own / gone] = (
-                f"{own / gone} is gone, and {partners / gone} is there: export that session "
-                "again, or remove it."
+                f"{lost} is gone, and {partners / gone} is there: export that session again, or "
+                "remove it."
             )
         first: dict[tuple[str, str], Path] = {}
         for path in paths:
@@ -822,6 +826,15 @@ def _fault(path: Path, table: str) -> str:
     if place != place_of(path):
         return f"{path} was written as {place}: remove it, and export the sessions again."
     return ""
+
+
+def _measured_map(cases: Path) -> bool:
+    """Whether a test of maps was among the cases of a session; also where they cannot be read."""
+    try:
+        names = pl.read_parquet(cases, columns=["name"], hive_partitioning=False, glob=False)
+    except (*_DAMAGED, OSError):
+        return True
+    return not names.filter(pl.col("name").str.contains(r"^\w*Map\b")).is_empty()
 
 
 def _has_map(report: Path) -> bool:

@@ -24,6 +24,7 @@ import statistics
 import sys
 import time
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -328,31 +329,42 @@ class PairTable:
         self.repeats = repeats
 
     def add(self, step: Step, values: dict[int, list[float]]) -> None:
-        """The rows of a step: for each pair and direction, a value a repeat, or none."""
-        rows = []
-        for source, target in step.pairs:
-            if step.quantity == BANDWIDTH:
-                rows.append((step.phase, source, target, BANDWIDTH, values.get(source, [])))
-                continue
-            for phase, sender, receiver in ((1, source, target), (2, target, source)):
-                measured = values.get(sender, [])
-                rows.append((phase, sender, receiver, LATENCY, measured[: self.repeats]))
-                rows.append((phase, sender, receiver, MEAN, measured[self.repeats :]))
-        size = self.sizes[step.quantity]
-        for phase, source, target, quantity, measured in rows:
-            for repeat in range(1, self.repeats + 1):
-                value = round(measured[repeat - 1], 3) if len(measured) >= repeat else None
-                self.lines.row(
-                    **{
-                        "order": step.order,
-                        "round": step.round,
-                        "phase": phase,
-                        "source": source,
-                        "target": target,
-                    },
-                    **{"quantity": quantity, "bytes": size, "repeat": repeat, "value": value},
-                )
+        """A row for each repeat of a step: its pairs once, and of each phase and quantity a value
+        a pair, or none; in phase 2 what is the target sends.
+        """
+        forth = (pair[:: 3 - 2 * step.phase] for pair in step.pairs)
+        ends = [list(ends) for ends in zip(*forth, strict=True)]
+        parts = (
+            [(step.phase, BANDWIDTH, 0)]
+            if step.quantity == BANDWIDTH
+            else [
+                (phase, quantity, first)
+                for phase in (1, 2)
+                for quantity, first in ((LATENCY, 0), (MEAN, self.repeats))
+            ]
+        )
+        for repeat in range(self.repeats):
+            self.lines.row(
+                order=step.order,
+                round=step.round,
+                repeat=repeat + 1,
+                bytes=self.sizes[step.quantity],
+                source=ends[0],
+                target=ends[1],
+                values=[
+                    [
+                        phase,
+                        quantity,
+                        [_nth(values.get(rank, ()), first + repeat) for rank in ends[phase - 1]],
+                    ]
+                    for phase, quantity, first in parts
+                ],
+            )
         self.lines.so_far()
+
+
+def _nth(measured: Sequence[float], place: int) -> float | None:
+    return round(measured[place], 3) if len(measured) > place else None
 
 
 class Conductor:

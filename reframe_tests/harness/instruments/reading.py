@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,13 @@ FORMAT = 3
 class Printed:
     """What an instrument printed.
 
-    :param head: what holds for all rows; ``rows``: in printed order, without
-        other lines of the instrument (``notes``).
+    :param head: what holds for all rows; ``rows``: in printed order, as ``pack`` made them,
+        without other lines of the instrument (``notes``).
     :param whole: the last line is there.
     """
 
     head: dict[str, Any]
-    rows: list[dict[str, Any]]
+    rows: list[Any]
     notes: list[dict[str, Any]]
     whole: bool = True
 
@@ -37,12 +37,19 @@ def first_line(instrument: str) -> str:
     return rf'^\{{"instrument": "{instrument}", [^\r\n]*\r?$'
 
 
-def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -> Printed:
+def read(
+    text: str,
+    source: str,
+    instrument: str,
+    notes: Collection[str] = (),
+    pack: Callable[[dict[str, Any], dict[str, Any]], Any] = lambda head, row: row,
+) -> Printed:
     """One output, which must be whole.
 
     :param notes: first fields of lines that are no rows, of an instrument that says in between what
         can be used so far: lines of others are passed over then, and an output without an end is
         read up to there.
+    :param pack: gives, of head and row, what is kept of a row, once a checksum covers it.
     :raises BadInput: if it is damaged, mixed up, cut off or empty.
     """
 
@@ -50,9 +57,10 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
         return BadInput("output-damaged", f"{source}, line {number}: {sentence}; run it again.")
 
     head: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = []
     others: list[dict[str, Any]] = []
-    used = (0, 0)
+    pending: list[dict[str, Any]] = []
+    used = 0
     checksum = 0
     whole = False
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
@@ -82,12 +90,15 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
             head = content
         elif "crc32" in content:
             kind = "so_far" if notes and "so_far" in content else "end"
-            if content != {kind: instrument, "rows": len(rows), "crc32": checksum}:
+            count = len(rows) + len(pending)
+            if content != {kind: instrument, "rows": count, "crc32": checksum}:
                 raise wrong(number, "rows and checksum do not fit together; the output is damaged")
-            used = (len(rows), len(others))
+            rows += [pack(head, row) for row in pending]
+            pending.clear()
+            used = len(others)
             whole = kind == "end"
         else:
-            (others if next(iter(content), "") in notes else rows).append(content)
+            (others if next(iter(content), "") in notes else pending).append(content)
         checksum = zlib.crc32(f"{line}\n".encode(errors="replace"), checksum)
     if not head:
         raise BadInput(
@@ -104,4 +115,4 @@ def read(text: str, source: str, instrument: str, notes: Collection[str] = ()) -
         raise BadInput(
             "output-empty", f"{source}: the output of {instrument} has no rows; run it again."
         )
-    return Printed(head, rows[: used[0]], others[: used[1]], whole)
+    return Printed(head, rows, others[:used], whole)

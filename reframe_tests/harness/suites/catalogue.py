@@ -264,6 +264,7 @@ class Launch:
     :param changed: its rows where options change them.
     :param files: files it is to find in the folder it is started in;
         ``result``: the one it writes its output to, if it does.
+    :param more_bytes: that it prints beyond what any launch may.
     """
 
     name: str
@@ -277,6 +278,7 @@ class Launch:
     changed: tuple[Benchmark, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
+    more_bytes: int = 0
 
     def program(self, stack: Stack) -> tuple[str, ...]:
         """The program, or an interpreter and what it runs, as words."""

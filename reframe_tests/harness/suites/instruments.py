@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -690,35 +692,37 @@ def _parse_pairs(text: str, source: str) -> list[Record]:
             "output-empty",
             f"{source}: nodes stopped answering: {named}; see to them, and run it again.",
         )
-    lacking = [
-        f"{value.source} to {value.target}" for value in pair_map.values if value.value is None
-    ]
-    if lacking:
+    if lacking := list(pair_map.values.missing()):
         raise OutputError(
             "output-cut",
-            f"{source}: {len(lacking)} values of pairs are missing, the first from {lacking[0]}; "
-            "run it again.",
+            f"{source}: {len(lacking)} values of pairs are missing, the first from "
+            f"{lacking[0].source} to {lacking[0].target}; run it again.",
         )
     return [_pair_record(pair_map, LATENCY), _pair_record(pair_map, BANDWIDTH)]
 
 
 def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
-    pairs: dict[tuple[str, str], list[float]] = {}
-    for value in pair_map.values:
-        if value.quantity == quantity and value.value is not None:
-            pairs.setdefault((value.source, value.target), []).append(value.value)
-    ordered = sorted(median(values) for values in pairs.values())
-    values = sum(map(len, pairs.values()))
-    size = next(value.message_bytes for value in pair_map.values if value.quantity == quantity)
+    source, target, column = pair_map.values.measured(quantity)
+    sent = [array("I") for _ in pair_map.nodes]
+    for at, node in enumerate(source):
+        sent[node].append(at)
+    by_pair = (
+        places
+        for own in sent
+        for _, places in groupby(sorted(own, key=target.__getitem__), target.__getitem__)
+    )
+    ordered = sorted(median(map(column.__getitem__, places)) for places in by_pair)
+    values = len(column)
+    size = pair_map.values.message_bytes(quantity)
     if quantity == LATENCY:
         # Of each value both ranks send.
-        sent = 2 * values * pair_map.latency_count
+        messages = 2 * values * pair_map.latency_count
         name = PAIR_LATENCY
         summary = {
             f"latency_p{percent}_us": _percentile(ordered, percent) for percent in (50, 90, 99)
         }
     else:
-        sent = values * pair_map.message_count
+        messages = values * pair_map.message_count
         name = PAIR_BANDWIDTH
         summary = {
             "bandwidth_p50_mb_per_s": _percentile(ordered, 50),
@@ -732,7 +736,7 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
         len(pair_map.nodes),
         1,
         size,
-        max(1, sent // len(pair_map.nodes)),
+        max(1, messages // len(pair_map.nodes)),
         summary,
         variant,
     )

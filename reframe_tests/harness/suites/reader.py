@@ -135,7 +135,7 @@ def read_steps(text: str, *, source: str = "<text>") -> tuple[list[Output], list
                 "benchmark again.",
             )
         # below a block that is whole the launcher may say that a rank was killed
-        if trouble := _cause(lines, source):
+        if trouble := _cause([_NUMBERS.sub("[]", line) for line in lines], source):
             raise trouble
         return [Output(records, counts, suite.facts(text).notes)], []
     try:
@@ -355,6 +355,8 @@ _TITLE_WITHIN = re.compile(
 #: The row that would come next, at the end of a line that something else
 #: begins: sizes of a table that nothing ends double.
 _NEXT_ROW = r"\S.*{size} {{2,}}[0-9]+\.[0-9]{{2}}(?: {{2,}}\S+)*\s*$"
+#: A list of numbers, in which there is nothing to be found.
+_NUMBERS = re.compile(r"\[[-0-9.nul, ]+\]")
 #: What programs say that were started on another number of ranks than
 #: they need, each by itself where all are alone.
 _TOO_FEW = re.compile(

@@ -153,14 +153,14 @@ def test_output_without_end_is_cut_and_ends_the_job(
     assert (tmp_path / "wild.1.err").stat().st_size == 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("size", "status"), [(1 << 16, 0), ((1 << 16) + 1, jobscript.TOO_MUCH_OUTPUT)]
-)
+@pytest.mark.parametrize("more", [0, 1 << 14])
+@pytest.mark.parametrize(("beyond", "status"), [(0, 0), (1, jobscript.TOO_MUCH_OUTPUT)])
 def test_the_limit_of_an_output_is_exact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, status: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, beyond: int, status: int
 ) -> None:
     monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 1 << 16)
-    run_body(tmp_path, [sh("one", f"head -c {size} /dev/zero")], repeats=1)
+    text = f"head -c {(1 << 16) + more + beyond} /dev/zero"
+    run_body(tmp_path, [replace(sh("one", text), more_bytes=more)], repeats=1)
     assert statuses(tmp_path) == {("one", 1): status}
 
 

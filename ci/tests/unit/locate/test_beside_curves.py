@@ -68,16 +68,20 @@ def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damag
     assert nights.stored(Store(tmp_path), "minicluster")
 
 
-def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [("pair_maps",), ("pair_maps", "reports")])
+def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(
+    tmp_path: Path, lost: tuple[str, ...]
+) -> None:
     """Nor is a map lost where a session measured none, or on another system."""
     session = session_of(pair_map(8), None)
     other = replace(session.cases[1], entry={**session.cases[1].entry, "system": "other"})
     dataset.export_session(replace(session, cases=(session.cases[0], other)), tmp_path)
     assert not Store(tmp_path).pair_maps("other")
     assert len(Store(tmp_path).pair_maps()) == 1
-    for row in tmp_path.glob("pair_maps/*/*/*.parquet"):
-        row.unlink()
-    with refused_as("file-unreadable", match="pair_maps"):
+    for table in lost:
+        for row in tmp_path.glob(f"{table}/*/*/*.parquet"):
+            row.unlink()
+    with refused_as("file-unreadable", match=lost[-1]):
         said(tmp_path, session.uuid)
 
 

@@ -97,21 +97,31 @@ def made(
         "switches": origin,
         "nodes": [[f"n{node}", path] for node, path in enumerate(paths)],
     }
-    names = ("order", "round", "phase", "source", "target", "quantity", "bytes", "repeat", "value")
     lines: list[dict[str, Any]] = []
     number = 0
+
+    def value(quantity: str, source: int, target: int) -> float | None:
+        if silent in (source, target):
+            return None
+        return 10.0 if quantity != BANDWIDTH else 50.0 if source == 0 else 100.0
+
     for order in range(1, orders + 1):
         for pairs in schedule.in_order(rounds, order, 1):
             number += 1
-            for quantity, size in ((LATENCY, 8), (MEAN, 8), (BANDWIDTH, 1 << 20)):
-                for phase in (1, 2):
-                    for one, other in (pair[:: 3 - 2 * phase] for pair in pairs):
-                        value = 10.0 if quantity != BANDWIDTH else 50.0 if one == 0 else 100.0
-                        if silent in (one, other):
-                            value = None
-                        row = (order, number, phase, one, other, quantity, size, 1, value)
-                        lines.append(dict(zip(names, row, strict=True)))
-            lines.append(SO_FAR)
+            source, target = ([pair[at] for pair in pairs] for at in (0, 1))
+            for quantities, size, phases in (
+                ((LATENCY, MEAN), 8, (1, 2)),
+                ((BANDWIDTH,), 1 << 20, (1,)),
+                ((BANDWIDTH,), 1 << 20, (2,)),
+            ):
+                columns = [
+                    [phase, quantity, [value(quantity, *pair[:: 3 - 2 * phase]) for pair in pairs]]
+                    for phase in phases
+                    for quantity in quantities
+                ]
+                row = {"order": order, "round": number, "repeat": 1, "bytes": size}
+                lines.append({**row, "source": source, "target": target, "values": columns})
+                lines.append(SO_FAR)
     if silent is not None:
         lines.append({"silent": f"n{silent}", "why": "did not answer in round 1"})
     return sealed(head, [*lines, {"seconds": number / 10}])
@@ -123,12 +133,17 @@ def test_a_whole_output() -> None:
     assert found.whole and (found.rounds, found.silent, found.seconds) == (6, {}, 0.6)
     assert (found.design, found.nodes) == ("all", ("n0", "n1", "n2"))
     assert len(found.values) == 3 * 3 * 2 * 2
+    sent = {one.value for one in found.values if one.quantity == BANDWIDTH and one.source == "n0"}
+    assert sent == {50.0}
+    place = (1, 1, 1, "n2", "n1")
+    assert found.values[0] == PairValue(*place, LATENCY, 8, 1, 10.0, None)
     assert found.tree.origin == SLURM
     assert found.tree.switches["leaf1"] == Switch("spine", ("n0", "n1"))
     assert output.read(made(origin="the site"), "map.1.out").tree.origin == YAML
     assert output.read(made(origin=None), "map.1.out").tree is None
     others = text.replace('{"so_far"', 'libmpi: hello\n{"so_far"', 1)
-    assert output.read(f"a warning\n{others}goodbye\n", "map.1.out") == found
+    again = output.read(f"a warning\n{others}goodbye\n", "map.1.out")
+    assert list(again.values) == list(found.values) and again.whole
 
 
 def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
@@ -353,7 +368,8 @@ def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
     [
         ("100.0", "999.0"),
         ('"instrument": "pair_map"', '"instrument": "another"'),
-        ('"source": 0', '"source": 9'),
+        ('"source": [', '"source": [9, '),
+        ('"values": [[', '"values": ["a", ['),
     ],
 )
 def test_damage_is_refused(old: str, new: str) -> None:

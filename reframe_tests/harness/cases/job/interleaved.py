@@ -52,6 +52,7 @@ def list_commands(
             row.files,
             row.result,
             gpu=where.gpu_choice,
+            more_bytes=row.more_bytes,
         )
         for row in launches
     ]

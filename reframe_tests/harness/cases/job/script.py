@@ -110,6 +110,7 @@ class Command:
         Empty: what times out ends the job.
     :param gpu: arguments of ``select_gpu``, by which each rank sees one
         GPU; empty: the job leaves that alone.
+    :param more_bytes: as :attr:`Launch.more_bytes`; the job's limit is that of the longest.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Command:
     result: str = ""
     group: str = ""
     gpu: tuple[str, ...] = ()
+    more_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ def write_body(
         )
         return lines
 
+    most_bytes = MOST_OUTPUT_BYTES + max((command.more_bytes for command in commands), default=0)
     lines = [
         f". {shlex.quote(str(DRIVER))} || exit",
         f"launch_log={LAUNCH_LOG} start_log={START_LOG} limit_s={limit_s} grace_s={GRACE_S} group=",
@@ -242,7 +245,7 @@ def write_body(
             if digested_inside
             else ()
         ),
-        f"most_kib={MOST_OUTPUT_BYTES // 1024} owner={shlex.quote(owner.text if owner else '')} "
+        f"most_kib={most_bytes // 1024} owner={shlex.quote(owner.text if owner else '')} "
         f"look_s={OWNER_CHECK_S}",
         "set_debug() {",
         *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),

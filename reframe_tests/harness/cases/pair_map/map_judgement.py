@@ -6,6 +6,7 @@ the job.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,13 +47,13 @@ class Volume(NamedTuple):
 
 def volumes(measured: MapOutput) -> dict[str, Volume]:
     """What the measured bandwidths sent, by node; latencies are too little to count."""
-    sent = dict.fromkeys(measured.nodes, 0)
-    received = dict.fromkeys(measured.nodes, 0)
-    for value in measured.values:
-        if value.quantity == BANDWIDTH and value.value is not None:
-            sent[value.source] += value.message_bytes * measured.message_count
-            received[value.target] += value.message_bytes * measured.message_count
-    return {node: Volume(sent[node], received[node]) for node in measured.nodes}
+    size = measured.values.message_bytes(BANDWIDTH) * measured.message_count
+    source, target, _ = measured.values.measured(BANDWIDTH)
+    sent = Counter(source)
+    received = Counter(target)
+    return {
+        node: Volume(size * sent[at], size * received[at]) for at, node in enumerate(measured.nodes)
+    }
 
 
 def judge_bytes(

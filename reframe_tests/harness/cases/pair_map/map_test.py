@@ -18,7 +18,7 @@ from reframe.core.logging import getlogger
 from ...evidence.traffic import counter_names
 from ...instruments import schedule
 from ...instruments.pairs import output
-from ...instruments.pairs.pair_values import PairMap
+from ...instruments.pairs.pair_values import QUANTITIES, PairMap
 from ...machine.fabric import Fabric
 from ...machine.switch_paths import name_of, rows_of
 from ...machine.switches import expand
@@ -41,6 +41,8 @@ _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 #: good ones. Seconds of MPI's start and end.
 SLACK = 10
 START_S = 60
+#: Most bytes of a printed value with its pair, where each pair has lines of its own.
+VALUE_BYTES = 128
 #: Nights in which each pair should have its turn.
 MONTH = 30
 
@@ -159,8 +161,10 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
         if self._described:
             words += ["--switches", PATHS_FILE]
+        rounds = schedule.number_of_rounds(ranks, self.rounds) * asked["orders"]
+        values = rounds * (ranks // 2) * self.values * 2 * len(QUANTITIES)
         return tuple(
-            replace(launch, args=(*launch.args, *words))
+            replace(launch, args=(*launch.args, *words), more_bytes=values * VALUE_BYTES)
             for launch in super().plan_launches(limits, where)
         )
 
@@ -192,7 +196,10 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         if where is not self._condition:
             return outcome
         (launch,) = launches
-        text = script.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
+        text = script.beginning_of(
+            Path(self.stagedir) / script.files_of(launch.name, 1).output,
+            script.MOST_OUTPUT_BYTES + launch.more_bytes,
+        )
         try:
             printed = output.read(text, launch.name)
         except BadInput:
@@ -228,10 +235,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
             *(tree.notes if tree else ()),
             f"expected to take {self._cost_s:.0f} s",
         ]
-        values = []
-        for value in printed.values:
-            both = [right.get(value.source), right.get(value.target)]
-            values.append(value._replace(counted=None if None in both else all(both)))
+        printed.values.check(right)
         silent = dict(printed.silent)
         if not printed.whole:
             error = script.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
@@ -261,7 +265,7 @@ class MapTest(MaintenanceTest, RoundsPlugin):
             printed.rounds,
             printed.nodes,
             silent,
-            tuple(values),
+            printed.values,
             tree,
             meant,
             shared,

@@ -288,7 +288,8 @@ def _read(
 
     :param set_aside: lines around the output of benchmarks, counted here.
     """
-    most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+    most = script.MOST_OUTPUT_BYTES + launch.more_bytes
+    most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else most
     text, debug = transports.strip_debug(
         condition.stack, beginning_of(directory / files.output, most)
     )
@@ -374,7 +375,9 @@ def _judge_end(
             "ended with exit status "
             f"{status}{f'; it said: {error}' if error else ' and said nothing'}."
         )
-    description = f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it"
+    streams = [directory / name for name in (files.output, files.error)]
+    kept = max((path.stat().st_size for path in streams if path.exists()), default=0)
+    description = f"printed more than {kept >> 20} MiB and was ended for it"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
     ranks, damaged = rank_records.read_all(directory / files.evidence)

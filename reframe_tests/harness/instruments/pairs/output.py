@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...machine.switches import SLURM, YAML, Switch, SwitchTree
 from ...vocabulary import BadInput
 from .. import reading
-from .pair_values import QUANTITIES, PairValue
+from .pair_values import QUANTITIES, PairColumns
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class MapOutput:
     tree: SwitchTree | None
     latency_count: int
     message_count: int
-    values: tuple[PairValue, ...]
+    values: PairColumns
     silent: Mapping[str, str]
     whole: bool
     seconds: float | None
@@ -47,22 +48,39 @@ def read(text: str, source: str) -> MapOutput:
 
     :raises BadInput: it is not of this instrument, or damaged before its first checksum.
     """
-    printed = reading.read(text, source, "pair_map", notes=("silent", "seconds"))
-    head = printed.head
-    nodes = tuple(node for node, _ in printed.head["nodes"])
-    values = []
-    for row in printed.rows:
-        source_node = nodes[row["source"]]
-        target_node = nodes[row["target"]]
-        if row["value"] is not None and not 0 < row["value"] < math.inf:
-            fault = f"{row['quantity']} of {source_node} and {target_node} is {row['value']:g}"
+    values = PairColumns()
+
+    def pack(head: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        if "values" not in row:
             raise BadInput(
-                "output-trouble", f"{source}: {fault}; nothing was measured, run it again."
+                "other-release",
+                f"{source}: an older release printed this map, a line a value: measure it again.",
             )
-        place = (row["order"], row["round"], row["phase"], source_node, target_node)
-        values.append(
-            PairValue(*place, row["quantity"], row["bytes"], row["repeat"], row["value"], None)
-        )
+        for phase, quantity, column in row["values"]:
+            ends = (row["source"], row["target"])[:: 3 - 2 * phase]
+            for one, other, value in zip(*ends, column, strict=True):
+                if value is not None and not 0 < value < math.inf:
+                    pair = f"{head['nodes'][one][0]} and {head['nodes'][other][0]}"
+                    raise BadInput(
+                        "output-trouble",
+                        f"{source}: {quantity} of {pair} is {value:g}; nothing was measured, run "
+                        "it again.",
+                    )
+            values.add(
+                row["order"],
+                row["round"],
+                phase,
+                ends[0],
+                ends[1],
+                quantity,
+                row["bytes"],
+                row["repeat"],
+                column,
+            )
+
+    printed = reading.read(text, source, "pair_map", notes=("silent", "seconds"), pack=pack)
+    head = printed.head
+    nodes = values.nodes = tuple(node for node, _ in head["nodes"])
     ranks = len(nodes)
     pairs = ranks * (ranks - 1) // 2 if head["design"] == "all" else head["rounds"] * (ranks // 2)
     expected = pairs * head["orders"] * head["repeats"] * 2 * len(QUANTITIES)
@@ -76,7 +94,7 @@ def read(text: str, source: str) -> MapOutput:
         tree_of({node: tuple(path) for node, path in head["nodes"]}, origin) if origin else None,
         head["latency_count"],
         head["message_count"],
-        tuple(values),
+        values,
         {note["silent"]: note["why"] for note in printed.notes if "silent" in note},
         printed.whole and len(values) == expected,
         next((note["seconds"] for note in printed.notes if "seconds" in note), None),

@@ -15,10 +15,13 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -77,6 +80,136 @@ class PairValue(NamedTuple):
     repeat: int
     value: float | None
     counted: bool | None
+
+
+#: Types of the columns of :class:`PairColumns`, as :mod:`array` has them: 35 bytes a value.
+_TYPES = {
+    "order": "H",
+    "round": "I",
+    "phase": "B",
+    "source": "I",
+    "target": "I",
+    "quantity": "B",
+    "message_bytes": "q",
+    "repeat": "H",
+    "value": "d",
+    "counted": "b",
+}
+#: Of ``counted``: not known; else 0 or 1, so that the least of two nodes' is that of the pair.
+_UNKNOWN = -1
+
+
+class PairColumns(Sequence[PairValue]):
+    """Values as they were printed, without an object for each.
+
+    Nodes and quantity are numbers in the columns, what was not measured is NaN there.
+
+    :param nodes: by their numbers.
+    """
+
+    def __init__(self, nodes: tuple[str, ...] = ()) -> None:
+        self.nodes = nodes
+        self._columns: dict[str, array[Any]] = {name: array(_TYPES[name]) for name in _TYPES}
+
+    def add(
+        self,
+        order: int,
+        round_: int,
+        phase: int,
+        source: Sequence[int],
+        target: Sequence[int],
+        quantity: str,
+        message_bytes: int,
+        repeat: int,
+        value: Sequence[float | None],
+    ) -> None:
+        """Values of one quantity that were measured at the same time, not yet counted."""
+        alike = {
+            "order": order,
+            "round": round_,
+            "phase": phase,
+            "quantity": QUANTITIES.index(quantity),
+            "message_bytes": message_bytes,
+            "repeat": repeat,
+            "counted": _UNKNOWN,
+        }
+        for name, one in alike.items():
+            self._columns[name].extend(array(_TYPES[name], [one]) * len(value))
+        self._columns["source"].extend(source)
+        self._columns["target"].extend(target)
+        self._columns["value"].extend(math.nan if one is None else one for one in value)
+
+    def check(self, right: Mapping[str, bool]) -> None:
+        """Whether the bytes of both nodes of each value are those of the schedule.
+
+        :param right: by node; without an entry it is not known.
+        """
+        of_node = [right.get(node, _UNKNOWN) for node in self.nodes]
+        ends = (map(of_node.__getitem__, self._columns[name]) for name in ("source", "target"))
+        self._columns["counted"] = array(_TYPES["counted"], map(min, *ends))
+
+    def missing(self) -> Iterator[PairValue]:
+        """Values that were to be measured and were not."""
+        return (self[at] for at, value in enumerate(self._columns["value"]) if value != value)
+
+    def measured(self, quantity: str) -> tuple[array[int], array[int], array[float]]:
+        """Sources, targets and values of a quantity, as numbers, where there is a value."""
+        number = QUANTITIES.index(quantity)
+        own = bytes(
+            which == number and value == value
+            for which, value in zip(self._columns["quantity"], self._columns["value"], strict=True)
+        )
+        source, target, value = (
+            array(_TYPES[name], compress(self._columns[name], own))
+            for name in ("source", "target", "value")
+        )
+        return source, target, value
+
+    def message_bytes(self, quantity: str) -> int:
+        """Size of the messages of a quantity; 0: none was to be measured."""
+        number = QUANTITIES.index(quantity)
+        at = next((at for at, one in enumerate(self._columns["quantity"]) if one == number), None)
+        return 0 if at is None else self._columns["message_bytes"][at]
+
+    def table(self) -> pl.DataFrame:
+        """The columns as a file has them.
+
+        :raises ImportError: Polars or NumPy is not installed.
+        """
+        import numpy as np
+        import polars as pl
+
+        table = pl.DataFrame(
+            {name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()}
+        )
+        kinds = pl.Enum(QUANTITIES)
+        return table.with_columns(
+            pl.col("quantity").replace_strict(
+                range(len(QUANTITIES)), QUANTITIES, return_dtype=kinds
+            ),
+            pl.col("value").fill_nan(None),
+            pl.when(pl.col("counted") != _UNKNOWN).then(pl.col("counted").cast(pl.Boolean)),
+        )
+
+    def __len__(self) -> int:
+        return len(self._columns["value"])
+
+    def __getitem__(self, at: Any) -> Any:
+        row = {name: column[at] for name, column in self._columns.items()}
+        return PairValue._make(
+            (
+                row["order"],
+                row["round"],
+                row["phase"],
+                self.nodes[row["source"]],
+                self.nodes[row["target"]],
+                QUANTITIES[row["quantity"]],
+                row["message_bytes"],
+                row["repeat"],
+                None if math.isnan(row["value"]) else row["value"],
+                None if row["counted"] == _UNKNOWN else bool(row["counted"]),
+            )
+        )
 
 
 def _digest_of(path: Path) -> str:
@@ -187,6 +320,8 @@ class PairMapRecord:
 
         if isinstance(self.values, MapFile):
             return pl.scan_parquet(self.values.path())
+        if isinstance(self.values, PairColumns):
+            return self.values.table().lazy()
         number = {node: at for at, node in enumerate(self.nodes)}
         rows = [(*row[:3], number[row.source], number[row.target], *row[5:]) for row in self.values]
         schema = {
