@@ -455,7 +455,7 @@ def _missed(
         store.scan("cases", system, [session, *again]), session, store.withdrawn
     )
     found = []
-    every = confirmations.missed_references(own, second)
+    every = confirmations.missed_references(own, second, store.cases_before(system, session))
     for missed in sorted(every, key=lambda one: -_beyond(one.check)):
         row = missed.check
         value = confirmations.value_text(row["value"], row)

@@ -962,7 +962,9 @@ def _excused(store: Store, session: Session) -> frozenset[str]:
         again = confirmations.confirming(
             store.cases(system, withdrawn_too=True), session.uuid, store.withdrawn
         )
-        found |= confirmations.excused(cases, confirmations.missed_references(cases, again))
+        earlier = store.cases_before(system, session.uuid)
+        missed = confirmations.missed_references(cases, again, earlier)
+        found |= confirmations.excused(cases, missed)
     return frozenset(found)
 
 
