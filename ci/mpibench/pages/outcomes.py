@@ -342,15 +342,15 @@ def verdict_line(session: Session) -> str:
 def next_step(session: Session) -> str:
     """What to do about the session, with a command to paste; empty where nothing is to be done."""
     failed = failures(session)
-    one = session.uuid[:8]
+    maps = any(case.pair_map is not None for case in session.cases)
+    find = f"mpibench locate --session {session.uuid[:8]}" if maps else "mpibench drift"
     if any(case.evidence not in (PROVEN, DRY_RUN) for case in failed):
+        slow = f" Which node is slow: {find}" if maps else ""
         return (
             "Correct what the first failure names and measure again: values without proof are not "
-            "used."
+            f"used.{slow}"
         )
     if failed:
-        maps = any(case.pair_map is not None for case in session.cases)
-        find = f"mpibench locate --session {one}" if maps else "mpibench drift"
         return f"See which part is slow, and since when: {find}"
     number = counts(session)
     if number["recorded"] and not number["passed"]:
@@ -377,7 +377,7 @@ def _verdict(session: Session) -> str:
     if number[UNJUDGED]:
         failed += (
             f"{' ' if failed else ''}{number[UNJUDGED]} of {_cases(sum(number.values()))} missed a "
-            "reference and were not judged: measure again when the machine is quiet."
+            "reference, not judged: measure again when the machine is quiet."
         )
     if number["interrupted"]:
         stopped = interrupted(session)

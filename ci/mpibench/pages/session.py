@@ -882,6 +882,7 @@ def render(view: View) -> str:
     label = label_of(session)
     curves_of = curves(session)
     verdict = verdict_line(session)
+    unjudged = [case for case in session.cases if case.uuid in session.excused]
     return render_page(
         "session.html",
         script=True,
@@ -893,7 +894,7 @@ def render(view: View) -> str:
         facts=_facts(session),
         worst=[
             f"{case.stack}, {title_of(case)}: {' '.join(sentences(case)[:1])}"
-            for case in failures(session)[:MOST_WORST]
+            for case in (failures(session) or unjudged)[:MOST_WORST]
         ]
         or tightest(session, MOST_WORST),
         more=max(0, counts(session)["failed"] - MOST_WORST),
