@@ -164,7 +164,9 @@ def find_fault(words: Sequence[str], tests: Sequence[Any]) -> str:
     left = tests
     names = command_line.arguments(words, _OPTIONS)["name"]
     # ReFrame takes any of several names, so that a wrong one beside a right one goes unnoticed.
-    each = [(f"-n {name}", partial(_asks, filters.have_any_name([name]))) for name in names]
+    each: list[tuple[str, Callable[[Any], bool]]] = [
+        (f"-n {name}", partial(_asks, filters.have_any_name([name]))) for name in names
+    ]
     with upstream.quiet_filters():
         for option, fits in (*each, *_selectors(words)):
             if kept := [test for test in left if fits(test)]:
