@@ -1,4 +1,6 @@
-"""``mpibench site``: a static site of what a dataset holds."""
+"""``mpibench site``: a static site of what a dataset holds; ``mpibench demo``: one of nights that
+were recorded, with the other pages.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from typing import Annotated
 
 import typer
 
-from mpibench.commands.options import DATABASE, RESULTS, Dataset, DatasetOnly, Db, open_store, say
+from mpibench.commands.options import (
+    DATABASE,
+    RESULTS,
+    Dataset,
+    DatasetOnly,
+    Db,
+    Show,
+    open_page,
+    open_store,
+    say,
+)
 
 app = typer.Typer()
 
@@ -44,3 +56,23 @@ def site(
     store = Store(dataset or db.parent / "dataset") if alone else open_store(db, dataset)
     built = building.build(store, out, judged=judge)
     say((*built.sentences, str(built)))
+
+
+@app.command(rich_help_panel="Look")
+def demo(
+    out: Annotated[Path, typer.Argument(help="The folder; it must not exist.")] = Path(
+        "mpibench-demo"
+    ),
+    show: Show = False,
+) -> None:
+    """Look at results before measuring any: pages of four recorded nights, the last one red.
+
+    Writes the results site, the report of the red night, a comparison of two MPI stacks and the map
+    of all pairs of nodes, and a copy of the dataset for commands to try. Nothing is measured.
+    Exit status: 0 written, 2 bad input, also a folder that exists or cannot be written.
+    """
+    from mpibench_site import demo as recorded
+
+    say(recorded.make(out))
+    if show:
+        open_page(out / recorded.SITE)

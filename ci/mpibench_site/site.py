@@ -17,7 +17,7 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
@@ -55,11 +55,12 @@ from mpibench.store.quantity_text import (
     metric_text,
     nodes_text,
     size_text,
+    source_text,
     unit_text,
 )
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
-from mpibench.store.sessions import CONFIRMS
+from mpibench.store.sessions import CONFIRMS, UNJUDGED
 from mpibench.store.store import Store, StoredPairMap
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.printable import clause, first_line, one_line
@@ -106,6 +107,8 @@ def anchor(case: str) -> str:
 NIGHTLY = "nightly"
 #: Characters of a reason that a page shows; the job's output has all of it.
 LONGEST_REASON = 600
+#: Of a problem that is a headline: two lines on a phone.
+LONGEST_HEADLINE = 90
 #: What a night can be. The first one that any session of a day has is that of the day.
 STATES = {
     state.name: state
@@ -183,6 +186,8 @@ class SiteNight:
     :param withdrawn: who took it out of all verdicts.
     :param identity: changes when its files do.
     :param drifted: the gate said what became worse and lasts.
+    :param headline: of a red night the finding in a line, without its problems.
+    :param busy: that other programs used the machine; empty where they did not.
     """
 
     session: str
@@ -199,6 +204,13 @@ class SiteNight:
     withdrawn: Withdrawal | None
     identity: str
     drifted: bool = False
+    headline: str = ""
+    busy: str = ""
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What the headline leaves out."""
+        return (*self.problems, *filter(None, [self.busy])) if self.headline else ()
 
     @property
     def page(self) -> str:
@@ -306,12 +318,17 @@ def judge(
         references = {name: int(row[name]) for name in _CHECKS}
         answers = store.answers.get(session, ())
         withdrawn = gone.get(session)
-        found = _missed(store, system, session, again.get(session, ())) if row["missed"] else ()
+        found, unheld = (
+            _missed(store, system, session, again.get(session, ()))
+            if row["missed"]
+            else ([], frozenset())
+        )
         missed = [text for _, outcome, text in found if outcome not in confirmations.EXCUSED]
         excused = [text for _, outcome, text in found if outcome in confirmations.EXCUSED]
         unjudged = [text for _, outcome, text in found if outcome == confirmations.BUSY]
-        held = {case for case, outcome, _ in found if outcome not in confirmations.EXCUSED}
-        failed = [case for case in failing.get(session, ()) if not _only_excused(case, held)]
+        failed = [case for case in failing.get(session, ()) if case["case"] not in unheld]
+        own["failed"] -= len(unheld)
+        own[UNJUDGED] += len(unheld)
         ran = sum(own[name] for name in OUTCOMES if name not in NOT_RUN)
         problems = (
             [f"values of this session cannot be used: {spoiled[session]}"]
@@ -337,6 +354,7 @@ def judge(
             text for text, kind in said if text not in problems and not known.get(kind)
         )
         history = sum(answer.judged for answer in answers if answer.passed)
+        headline = ""
         proven = (
             f"{sum(own[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
         )
@@ -344,9 +362,10 @@ def judge(
             state = "withdrawn"
             finding = f"Withdrawn by {withdrawn.who} on {withdrawn.when:%Y-%m-%d}: {withdrawn.why}"
         elif problems:
-            head = f"{len(failed)} of {ran} cases failed: " if failed else ""
+            head = f"{len(failed)} of {ran} cases failed" if failed else ""
             state = "red"
-            finding = f"{head}{_first_of(problems)}"
+            finding = ": ".join(filter(None, (head, _first_of(problems))))
+            headline = head or first_line(problems[0], LONGEST_HEADLINE)
         elif options:
             state = "part"
             finding = f"{proven}; measured in part"
@@ -391,6 +410,8 @@ def judge(
                     *excused,
                 ),
                 drifted=gate.DRIFT in {kind for _, kind in said},
+                headline=headline,
+                busy=busy,
             )
         )
     # Nobody knows the label of what cannot be read: it may have been a night.
@@ -423,30 +444,29 @@ def judge(
 
 def _missed(
     store: Store, system: str, session: str, again: Sequence[str]
-) -> list[tuple[str, str, str]]:
+) -> tuple[list[tuple[str, str, str]], frozenset[str]]:
     """References that a session missed: id of the case, what came
-    of measuring it again, and a sentence.
+    of measuring it again, and a sentence; and the cases whose miss is not judged.
 
     :param again: sessions that say they measured it again.
     """
-    own = store.scan("cases", system, [session])
+    own = store.scan("cases", system, [session]).collect()
     second = confirmations.confirming(
         store.scan("cases", system, [session, *again]), session, store.withdrawn
     )
     found = []
-    for missed in sorted(
-        confirmations.missed_references(own.collect(), second), key=lambda one: -_beyond(one.check)
-    ):
+    every = confirmations.missed_references(own, second, store.cases_before(system, session))
+    for missed in sorted(every, key=lambda one: -_beyond(one.check)):
         row = missed.check
         value = confirmations.value_text(row["value"], row)
         what = (
-            f"reference ({row['layer']}) missed: {row['stack']} on {row['fabric']}: "
+            f"reference ({source_text(row['layer'])}) missed: {row['stack']} on {row['fabric']}: "
             f"{metric_text(row['metric'])} is {value}"
         )
         busy = "machine busy" if missed.busy else ""
         text = "; ".join(filter(None, (what, busy, missed.outcome, missed.why)))
         found.append((row["case"], missed.outcome, text))
-    return found
+    return found, confirmations.excused(own, every)
 
 
 def _beyond(check: Mapping[str, Any]) -> float:
@@ -458,17 +478,6 @@ def _worst_first(row: Mapping[str, Any]) -> tuple[bool, float]:
     value, then by how much a reference was missed.
     """
     return row["evidence"] != CONTRADICTED, -_beyond(row["check"]) if row["check"] else -math.inf
-
-
-def _only_excused(row: Mapping[str, Any], held: Collection[str]) -> bool:
-    """Whether a case failed for nothing but references that were not
-    missed again, or that a busy machine missed.
-
-    :param held: cases that missed others.
-    """
-    if not (row["result"] in ("pass", "fail") and row["missed"] and row["evidence"] == PROVEN):
-        return False
-    return (row["fail_phase"] or "performance") == "performance" and row["case"] not in held
 
 
 def _first_of(problems: Sequence[str]) -> str:
@@ -485,11 +494,18 @@ def with_worse(night: SiteNight, problems: Sequence[str]) -> SiteNight:
     new = [text for text in problems if text not in night.problems]
     if not new or night.drifted or night.withdrawn:
         return night
-    finding = night.finding if night.state.name == "red" else _first_of(new)
+    red = night.state.name == "red"
+    finding = night.finding if red else _first_of(new)
+    headline = night.headline if red else first_line(new[0], LONGEST_HEADLINE)
     problems = (*night.problems, *new)
     identity = digest(night.identity, *new)
     return replace(
-        night, state=STATES["red"], finding=finding, problems=problems, identity=identity
+        night,
+        state=STATES["red"],
+        finding=finding,
+        problems=problems,
+        identity=identity,
+        headline=headline,
     )
 
 
@@ -1840,7 +1856,8 @@ def verdict(series: Series, now: datetime) -> tuple[str, Outcome]:
         return f"{night.day.day} {night.day:%b %Y}"
 
     def said(night: SiteNight) -> str:
-        return f"{day_text(night)}, {night.state.word}: {night.finding.rstrip('.')}"
+        text = (night.headline or night.finding).rstrip(".")
+        return f"{day_text(night)}, {night.state.word}: {text}"
 
     old = now - night.started > timedelta(hours=max_age_hours(series))
     red = any(part.state.name == "red" for part in series.parts_since)
@@ -1852,7 +1869,7 @@ def verdict(series: Series, now: datetime) -> tuple[str, Outcome]:
             f"{(now - night.started).days} days ago"
         )
         return (
-            f"{since}; that night was {night.state.word}: {night.finding.rstrip('.')}.{parts}",
+            f"{since}. {said(night)}.{parts}",
             state,
         )
     first = series.red_since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,7 @@ History = Annotated[
         "default: the 30 newest before it that measured the same."
     ),
 ]
+Show = Annotated[bool, typer.Option("--open", help="Open the page in a browser of this machine.")]
 Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 
 
@@ -130,3 +132,13 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
             "cannot-write", f"cannot write {path} ({error.strerror}): give another --out."
         ) from None
     typer.echo(f"wrote {path}", err=err)
+
+
+def open_page(page: Path) -> None:
+    """Open a page in a browser; say so where there is none."""
+    try:
+        opened = webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        say([f"no browser was found here: open {page} where there is one"], err=True)

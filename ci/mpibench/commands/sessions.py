@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +19,11 @@ from .options import (
     Db,
     Json,
     Session,
+    Show,
     System,
     Where,
     expect_alone,
+    open_page,
     open_store,
     say,
     say_json,
@@ -132,9 +133,7 @@ def report(
     as_json: Annotated[
         bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")
     ] = False,
-    show: Annotated[
-        bool, typer.Option("--open", help="Open the page in a browser of this machine.")
-    ] = False,
+    show: Show = False,
 ) -> None:
     """Write an HTML page for a session: verdicts, curves,
     heat maps, and the evidence behind each number.
@@ -175,20 +174,10 @@ def report(
     if not judge:
         say(pages.write(store, stored, db.parent, out, published or ()))
         if show:
-            _open(out or db.parent / "report.html")
+            open_page(out or db.parent / "report.html")
         return
     store.refuse_withdrawn(stored.uuid)
     raise typer.Exit(judge(stored, as_json))
-
-
-def _open(page: Path) -> None:
-    """Open a page in a browser; say so where there is none."""
-    try:
-        opened = webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        opened = False
-    if not opened:
-        say([f"no browser was found here: open {page} where there is one"], err=True)
 
 
 @app.command()

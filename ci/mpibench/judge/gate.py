@@ -39,6 +39,7 @@ from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import answers
 from ..store import confirmations, eligibility, selectors, session_values
+from ..store.quantity_text import source_text
 from ..store.session_values import among, not_among
 from ..store.store import Store
 from . import drift, expected, nights, ticket
@@ -515,7 +516,8 @@ def _gone_references(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
     if not lost.height:
         return []
     return [
-        f"{lost.height} references ({', '.join(sorted(set(lost['layer'])))}) of session "
+        f"{lost.height} references "
+        f"({', '.join(sorted(map(source_text, set(lost['layer']))))}) of session "
         f"{before['session'][0][:8]} no longer exist, and their metrics are not judged: see "
         f"references.yaml and {SITE_FILES}"
     ]

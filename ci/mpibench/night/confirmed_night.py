@@ -22,7 +22,7 @@ from ..judge import nights
 from ..judge import policy as verdict_policy
 from ..judge.comparison import SESSIONS
 from ..judge.nights import NightJudgement
-from ..store import confirmations, selectors
+from ..store import confirmations
 from ..store.confirmations import (
     BUSY,
     NOT_MEASURED_AGAIN,
@@ -245,11 +245,8 @@ def stored_answers(
         ]
         again = again.filter(pl.col("started") < lost[0].started) if lost else again
         by_case: dict[str, list[MissedReference]] = {}
-        sessions = store.sessions(system, withdrawn_too=True)
-        earlier = selectors.alike(sessions, session).earlier[-selectors.MOST_EARLIER :]
-        for missed in confirmations.missed_references(
-            own, again, store.cases_of(system, earlier, withdrawn_too=True)
-        ):
+        earlier = store.cases_before(system, session)
+        for missed in confirmations.missed_references(own, again, earlier):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [
             f"session {unread.session[:8]} cannot be read and may have measured this one again; "

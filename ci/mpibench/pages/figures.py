@@ -244,6 +244,8 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
 #: Most sizes that an axis names.
 _MOST_TICKS = 5
 _SOFT = "#808080"
+#: From how many times faster on only powers of ten have a tick.
+_LEAST_DECADES = 10
 #: How many times faster: the ticks, and what the axis spans at least.
 _STEPS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _LEAST_RANGE = 1.2
@@ -346,7 +348,13 @@ def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure
         ends = [0.0, *part["low"], *part["high"]]
         low, high = (math.exp(end) for end in (min(ends), max(ends)))
         room = 0.12 * math.log10(max(high / low, _LEAST_RANGE))
-        steps = [step for step in _STEPS if step <= max(high, 1 / low)]
+        most = max(high, 1 / low)
+        # over decades the powers of ten alone, so that no two texts meet
+        steps = [
+            step
+            for step in _STEPS
+            if step <= most and (most < _LEAST_DECADES or math.log10(step).is_integer())
+        ]
         ticks = {1 / step: f"{step:g}" for step in steps} | {step: f"{step:g}" for step in steps}
         figure.update_yaxes(
             type="log",

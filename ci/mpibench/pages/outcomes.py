@@ -27,11 +27,11 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..store import eligibility
+from ..store import confirmations, eligibility
 from ..store.dataset import lost_cores
-from ..store.quantity_text import metric_text, nodes_text
+from ..store.quantity_text import metric_text, nodes_text, source_text
 from ..store.session_values import busy_sentence
-from ..store.sessions import Case, Session, label_of
+from ..store.sessions import UNJUDGED, Case, Session, label_of
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,12 @@ OUTCOMES = {
             "condition proven, numbers recorded; there is no reference to judge them by",
         ),
         Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
+        Outcome(
+            UNJUDGED,
+            "○",
+            "not judged",
+            "missed a reference on a busy machine, or did not miss it when measured again",
+        ),
         Outcome("known", "△", "known", "missed a reference that is declared as a known deviation"),
         Outcome("skipped", "\N{EN DASH}", "skipped", "not measured here, for the reason given"),
         Outcome(
@@ -168,8 +174,28 @@ def gate_sentence(gate: ReferenceCheck) -> str:
         bound = "out of bounds"
     # what is a fraction has all of it for a reference
     bare = gate.reference if gate.unit != "1" else None
-    source = f"{gate.layer} reference" + ("" if bare is None else f" {format_number(bare)}")
+    source = f"reference of {source_text(gate.layer)}"
+    source += "" if bare is None else f": {format_number(bare)}"
     return f"{metric_text(gate.metric)} is {value}, {bound} ({source})."
+
+
+def tightest(session: Session, most: int) -> list[str]:
+    """Of the references that were reached those with the least to spare, as sentences."""
+    held = [
+        (confirmations.distance(gate.value, gate.lower, gate.upper), case, gate)
+        for case, gate in reference_checks(session)
+        if gate.outcome == PASS
+    ]
+    return [
+        f"{case.stack} on {case.fabric}: {metric_text(gate.metric)} is "
+        f"{_quantity(gate, gate.value)}, must be at "
+        + (
+            f"least {_quantity(gate, gate.lower)}"
+            if gate.lower is not None
+            else f"most {_quantity(gate, gate.upper)}"
+        )
+        for _, case, gate in sorted(held, key=lambda row: -row[0])[:most]
+    ]
 
 
 def _quantity(gate: ReferenceCheck, value: float | None) -> str:
@@ -313,6 +339,25 @@ def verdict_line(session: Session) -> str:
     return " ".join(filter(None, (_verdict(session), _busy(session))))
 
 
+def next_step(session: Session) -> str:
+    """What to do about the session, with a command to paste; empty where nothing is to be done."""
+    failed = failures(session)
+    maps = any(case.pair_map is not None for case in session.cases)
+    find = f"mpibench locate --session {session.uuid[:8]}" if maps else "mpibench drift"
+    if any(case.evidence not in (PROVEN, DRY_RUN) for case in failed):
+        slow = f" Which node is slow: {find}" if maps else ""
+        return (
+            "Correct what the first failure names and measure again: values without proof are not "
+            f"used.{slow}"
+        )
+    if failed:
+        return f"See which part is slow, and since when: {find}"
+    number = counts(session)
+    if number["recorded"] and not number["passed"]:
+        return "To have later nights judged: mpibench rebaseline --sessions now-30d:now"
+    return ""
+
+
 def _busy(session: Session) -> str:
     timed = [case for case in session.cases if case.samples and case.proof]
     sentence = busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
@@ -329,6 +374,11 @@ def _verdict(session: Session) -> str:
         if number["failed"]
         else ""
     )
+    if number[UNJUDGED]:
+        failed += (
+            f"{' ' if failed else ''}{number[UNJUDGED]} of {_cases(sum(number.values()))} missed a "
+            "reference, not judged: measure again when the machine is quiet."
+        )
     if number["interrupted"]:
         stopped = interrupted(session)
         return " ".join(filter(None, [f"{stopped[0].upper()}{stopped[1:]}.", failed]))

@@ -28,7 +28,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..store.quantity_text import size_text, unit_text
+from ..store.quantity_text import size_text, source_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
 #: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color
@@ -112,6 +112,7 @@ TEMPLATES.policies["json.dumps_kwargs"] = _JSON
 TEMPLATES.filters.update(
     size=size_text,
     unit=unit_text,
+    source=source_text,
     number=format_number,
     title_of=title_of,
     figure_json=_figure_json,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, groupby
 from pathlib import Path
@@ -38,7 +38,15 @@ from ..locate import cascade
 from ..night.confirmed_night import StoredAnswers, stored_answers
 from ..stacks import compilation
 from ..stacks.spack import lock as stack_lock
-from ..store.quantity_text import better_text, metric_text, nodes_text, size_text, unit_text
+from ..store import confirmations
+from ..store.quantity_text import (
+    better_text,
+    metric_text,
+    nodes_text,
+    size_text,
+    source_text,
+    unit_text,
+)
 from ..store.sessions import Case, Session, label_of
 from ..store.store import Store
 from . import figures
@@ -56,10 +64,12 @@ from .outcomes import (
     gate_counts,
     interrupted,
     key_figures,
+    next_step,
     reference_checks,
     sentences,
     skip_reasons,
     summary_lines,
+    tightest,
     title_of,
     verdict_line,
 )
@@ -80,6 +90,8 @@ from .page import write as write_page
 
 #: Ranks embedded per case; the rest is in the job's directory, and the page says so.
 MAX_RANKS = 512
+#: Failures that the first screen has in full.
+MOST_WORST = 2
 
 
 #: Keys of a condition that are shown as tables of their own.
@@ -692,7 +704,9 @@ def _stacks(view: View) -> Content:
 def _words(_: View) -> Content:
     return {
         "directions": {
-            way: [quantity.name for quantity in QUANTITIES.values() if quantity.direction == way]
+            way: list(
+                dict.fromkeys(row.title for row in QUANTITIES.values() if row.direction == way)
+            )
             for way in ("lower", "higher")
         }
     }
@@ -702,7 +716,7 @@ def _reference_cells(check: ReferenceCheck) -> tuple[object, ...]:
     bounds = (
         format_number(value) for value in (check.value, check.reference, check.lower, check.upper)
     )
-    return (metric_text(check.metric), check.layer, *bounds, unit_text(check.unit))
+    return (metric_text(check.metric), source_text(check.layer), *bounds, unit_text(check.unit))
 
 
 def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
@@ -868,6 +882,7 @@ def render(view: View) -> str:
     label = label_of(session)
     curves_of = curves(session)
     verdict = verdict_line(session)
+    unjudged = [case for case in session.cases if case.uuid in session.excused]
     return render_page(
         "session.html",
         script=True,
@@ -877,6 +892,13 @@ def render(view: View) -> str:
         failed=counts(session)["failed"] or view.again.unreadable or view.withdrawn,
         verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
         facts=_facts(session),
+        worst=[
+            f"{case.stack}, {title_of(case)}: {' '.join(sentences(case)[:1])}"
+            for case in (failures(session) or unjudged)[:MOST_WORST]
+        ]
+        or tightest(session, MOST_WORST),
+        more=max(0, counts(session)["failed"] - MOST_WORST),
+        next_step=next_step(session),
         view=view,
         sections=[
             (*words, content) for *words, make in _sections() if (content := make(view)) is not None
@@ -934,6 +956,19 @@ def write_report(view: View, name: str) -> Path:
     return out_path
 
 
+def _excused(store: Store, session: Session) -> frozenset[str]:
+    found: set[str] = set()
+    for system in session.systems:
+        cases = store.cases_of(system, [session.uuid], withdrawn_too=True)
+        again = confirmations.confirming(
+            store.cases(system, withdrawn_too=True), session.uuid, store.withdrawn
+        )
+        earlier = store.cases_before(system, session.uuid)
+        missed = confirmations.missed_references(cases, again, earlier)
+        found |= confirmations.excused(cases, missed)
+    return frozenset(found)
+
+
 def write(
     store: Store,
     session: Session,
@@ -963,6 +998,7 @@ def write(
         again = StoredAnswers(
             unreadable=(f"what measured this session again is not known: {error}",)
         )
+    session = replace(session, excused=_excused(store, session))
     gone = store.withdrawn.get(session.uuid)
     withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     faults = [*filter(None, [withdrawn]), *again.unreadable]

@@ -31,12 +31,12 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import few, one_line
-from reframe_tests.harness.samples import NO_REFERENCE, PASS
+from reframe_tests.harness.samples import NO_REFERENCE, PASS, PROVEN
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
 from . import eligibility
 from .dataset_layout import read_condition
-from .quantity_text import metric_text
+from .quantity_text import metric_text, source_text
 from .records import UnreadableSession
 from .session_values import LOST_CORES, STRETCH
 from .sessions import CONFIRMS, Case
@@ -171,7 +171,7 @@ class MissedReference:
         row = self.check
         text = (
             f"{metric_text(row['metric'])} is {value_text(row['value'], row)}, must be "
-            f"{_bounds(row)} ({row['layer']})"
+            f"{_bounds(row)} ({source_text(row['layer'])})"
         )
         if self.busy:
             text += "; machine busy"
@@ -304,6 +304,20 @@ def missed_references(
     if again.height:
         return measured_again(failed, again)
     return [MissedReference(row, BUSY if excused_by_load(row) else "") for row in failed]
+
+
+def excused(cases: pl.DataFrame, missed: Sequence[MissedReference]) -> frozenset[str]:
+    """Cases that failed for nothing but references that were not
+    missed again, or that a busy machine missed.
+    """
+    missing = {one.check["case"]: True for one in missed}
+    missing |= {one.check["case"]: False for one in missed if one.outcome not in EXCUSED}
+    alone = cases.filter(
+        pl.col("result").is_in(["pass", "fail"]),
+        pl.col("evidence") == PROVEN,
+        pl.col("fail_phase").fill_null("").is_in(["", "performance"]),
+    )
+    return frozenset(case for case in alone["case"] if missing.get(case))
 
 
 def _key(check: Mapping[str, Any]) -> tuple[object, ...]:

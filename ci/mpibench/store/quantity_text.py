@@ -48,6 +48,11 @@ def metric_text(name: str) -> str:
     return f"{' '.join(words)} {title}{at}"
 
 
+def source_text(layer: str) -> str:
+    """Where a reference comes from: that file has learned ones and some set by hand."""
+    return "references.yaml" if layer == "learned" else layer
+
+
 def better_text(quantity: str) -> str:
     """Which way is better: ``lower is better``; empty for what is only recorded."""
     direction = QUANTITIES[quantity].direction

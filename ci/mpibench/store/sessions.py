@@ -238,13 +238,20 @@ _JUDGED = pl.Schema(
     }
 )
 
+#: What became of a case whose miss of a reference is not judged.
+UNJUDGED = "unjudged"
+
 
 @dataclass(frozen=True)
 class Session:
-    """One ReFrame run."""
+    """One ReFrame run.
+
+    :param excused: ids of :func:`.confirmations.excused`: they failed, and are not judged.
+    """
 
     info: Mapping[str, Any]
     cases: tuple[Case, ...]
+    excused: frozenset[str] = frozenset()
 
     @property
     def uuid(self) -> str:
@@ -310,7 +317,7 @@ class Session:
         return {case: (outcome, why) for case, outcome, why in cases.iter_rows()}
 
     def outcome(self, case: Case) -> str:
-        return self._judged[case.uuid][0]
+        return UNJUDGED if case.uuid in self.excused else self._judged[case.uuid][0]
 
     def why_not(self, case: Case) -> str | None:
         """Why a case is not eligible; ``None`` if it is."""

@@ -338,6 +338,15 @@ class Store:
         cases = self.cases(system, withdrawn_too=withdrawn_too)
         return cases.filter(pl.col("session").is_in(list(sessions))).collect()
 
+    def cases_before(self, system: str, session: str) -> pl.DataFrame:
+        """Rows of the table ``cases`` of the newest sessions before one of the same series; none
+        before a session that is not counted.
+        """
+        sessions = self.sessions(system, withdrawn_too=True)
+        known = session in sessions["session"]
+        earlier = selectors.alike(sessions, session).earlier if known else ()
+        return self.cases_of(system, earlier[-selectors.MOST_EARLIER :], withdrawn_too=True)
+
     def alike(self, system: str, session: str) -> selectors.Alike:
         """The series that a session of a system belongs to."""
         return selectors.alike(self.sessions(system), session)

@@ -141,6 +141,16 @@ function rangeOf(lines, log) {
 /** Ticks: powers of ten, with 2 and 5 between them where there is room; plotly.js names this D2. */
 const decades = ([low, high] = [0, 0]) => (high - low > 3.2 ? Math.ceil((high - low) / 6) : high - low > 0.7 ? "D2" : undefined);
 
+/** Names beside the right ends of few curves, moved apart where they would meet; `range` is that of the axis of values, logarithmic or not. */
+function endLabels(lines, range, log, base, height) {
+  if (lines.length > 6 || !range) return [];
+  const [bottom, top] = range, size = printing ? 8 : 10, step = (size + 3) / height;
+  const ends = lines.flatMap((line) => { const y = base ? undefined : [...line.points.values()].at(-1)?.mid; return y > 0 ? [{ line, at: ((log ? Math.log10(y) : y) - bottom) / (top - bottom) }] : []; }).sort((a, b) => a.at - b.at);
+  ends.forEach((end, place) => { end.y = Math.max(end.at, place ? ends[place - 1].y + step : 0); });
+  ends.reduceRight((limit, end) => (end.y = Math.min(end.y, limit)) - step, 1);
+  return ends.map(({ line, y }) => ({ text: line.name, x: 1, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "middle", showarrow: false, font: { size, color: line.case ? colour(line.stack) : theme().soft } }));
+}
+
 function drawCurves(figure) {
   const { measure, condition } = figure.facet, plot = figure.querySelector(".plot"), quantity = quantities[quantityOf(measure)];
   const measured = measuredOf(measure, condition), published = publishedOf(measure, condition), beside = besideOf(measure, condition), lines = [...published, ...beside, ...measured];
@@ -160,7 +170,10 @@ function drawCurves(figure) {
   const shapes = limits.map((y) => ({ x0: 0, x1: 1, xref: "paper", y0: y, y1: y, line: { width: 1, dash: "dot", color: theme().soft } }));
   const annotations = limits.map((y) => ({ text: `line rate ${withUnit(y, quantity.unit)}`, x: 0, xref: "paper", xanchor: "left", y: log ? Math.log10(y) : y, yanchor: "top", showarrow: false, font: { size: printing ? 8 : 10, color: theme().soft } }));
   figure.dataset.limits = limits.join(" ");
-  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: 8, t: 6, b: 40 }, hoverdistance: 12, shapes, annotations,
+  const labels = sizes.length && plot.clientWidth >= 300 ? endLabels(lines, range.range, log, base, printing ? 150 : plot.clientHeight - 46) : [];
+  annotations.push(...labels);
+  const right = labels.length ? 10 + 5.6 * Math.max(...labels.map(({ text }) => text.length)) : 8;
+  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: right, t: 6, b: 40 }, hoverdistance: 12, shapes, annotations,
     font: { size: printing ? 9 : 11 }, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: sizes.length ? sizeAxis(sizes, zero) : { type: "category", title: { text: "stack", standoff: 6 }, range: [-0.6, measured.length - 0.4] },
     yaxis: { type: log ? "log" : "linear", zeroline: false, title: { text: base ? `ratio to ${baseName()}` : titled(quantity), standoff: 4 }, tickformat: "~g", nticks: 6, ...range,
@@ -168,7 +181,7 @@ function drawCurves(figure) {
   Plotly.newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, showTips: false, responsive: !printing });
   plot.on("plotly_click", ({ points: [{ customdata }] }) => { if (customdata) openPoint(measure, ...customdata); });
 }
-const ENDS = { failed: "✕ failed", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
+const ENDS = { failed: "✕ failed", unjudged: "○ not judged", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
 /** Cases of this condition that gave no curve here, so that a missing line is never silent. */
 function absent(measure, condition, lines) {
   const drawn = new Set(lines.map(({ row }) => row.c)), listed = new Set([...lines.map(({ stack }) => stack), ...view.hidden]);

@@ -129,7 +129,9 @@ def test_what_failed_and_what_was_missed_is_reported(
     assert lines[2].startswith("0 references held, 1 missed, 1 without")
     assert lines[3].startswith("next: mpibench report --session ")
     assert lines[4].startswith("evidence: ") and lines[4].endswith(": went over shm")
-    assert lines[5].endswith("PingPong latency at 8 B is 9 us, must be at most 6 us (learned)")
+    assert lines[5].endswith(
+        "PingPong latency at 8 B is 9 us, must be at most 6 us (references.yaml)"
+    )
 
 
 def test_values_without_their_cases_are_red(
@@ -205,7 +207,7 @@ def test_references_that_have_gone_are_reported(
         write_session(tmp_path, number, where={"gates": gates})
         assert run(tmp_path, *OLD) == 0
         head = capsys.readouterr().out.splitlines()[0]
-        said = "1 references (learned) of session 00000001 no longer exist" in head
+        said = "1 references (references.yaml) of session 00000001 no longer exist" in head
         assert said is (number == 1)
 
 
@@ -336,7 +338,7 @@ def test_many_problems_of_one_kind_hide_none_of_another(
     kinds = [line.partition(":")[0] for line in lines[3:10]]
     assert kinds == ["age", "evidence", "evidence", "reference", "history", "drift", "also"]
     assert lines[4].endswith(": number 29") and lines[5].endswith(": number 0")
-    assert " b is 12 us, must be at most 6 us (learned)" in lines[6]
+    assert " b is 12 us, must be at most 6 us (references.yaml)" in lines[6]
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[10])
 
 

@@ -192,7 +192,8 @@ def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_par
     build(tmp_path, red + timedelta(hours=9))
     text = page.read_text()
     assert 'class="verdict red"' in text
-    assert 0 < text.index("went over lo") < text.index("In part since, ")
+    headline, since = text.index(" cases failed"), text.index("In part since, ")
+    assert 0 < headline < since < text.index("went over lo"), "what is wrong is folded below"
     build(tmp_path, red + timedelta(hours=40))
     assert "Not measured whole since" in page.read_text()
 

@@ -1,0 +1,58 @@
+"""The demo: every page of the nights that were recorded, and what keeps it from being written."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mpibench.pages import session
+from mpibench.store.store import Store
+from mpibench_site import demo, site
+from refusals import refused_as
+
+MOST_BYTES = 310_000
+
+
+def test_the_recorded_nights_become_every_page_and_the_red_one_names_its_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sum(path.stat().st_size for path in demo.RECORDED.rglob("*.parquet")) < MOST_BYTES
+    out = tmp_path / "demo"
+    lines = demo.make(out)
+    for name in (demo.SITE, demo.REPORT, demo.COMPARISON, demo.MAP):
+        assert (out / name).is_file() and any(str(out / name) in line for line in lines)
+    first = (out / demo.SITE).read_text()
+    assert 'class="verdict red"' in first
+    [series] = (out / "site").glob("*/index.html")
+    assert series.read_text().count('class="badge green"') == 2
+    assert "c2" in capsys.readouterr().out, "what locate says of the slow node"
+    with refused_as("name-taken"):
+        demo.make(out)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with refused_as("cannot-write"):
+        demo.make(tmp_path / "file" / "demo")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with refused_as("cannot-write", match="No space left"):
+        demo.make(tmp_path / "demo")
+
+
+def test_report_and_site_count_a_miss_that_is_not_judged_as_no_failure(tmp_path: Path) -> None:
+    store = Store(demo.RECORDED)
+    [system] = store.systems
+    nights = site.judge(store, system, site.light_cases(store, system), {})
+    [night] = [one for one in nights if one.counts.get("unjudged")]
+    assert "failed" not in night.counts and night.state.name == "unjudged"
+    lines = session.write(store, store.session(night.session), tmp_path, tmp_path / "r.html")
+    assert "1 not judged" in lines[2] and "failed" not in lines[2]
