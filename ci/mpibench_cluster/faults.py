@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.process_stat import Process
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from . import fault_process, lifecycle, namespaces, plan, slurm, state
 from .lifecycle import shape
@@ -474,7 +474,8 @@ def make(name: str, *where: str, **what: Any) -> str:
     fault = FAULTS.get(name)
     if fault is None:
         raise BadInput(
-            "unknown-name", f"there is no fault '{name}'; known are {', '.join(FAULTS)}."
+            "unknown-name",
+            f"there is no fault '{name}'{meant(name, FAULTS)}; known are {', '.join(FAULTS)}.",
         )
     what |= zip(fault.where, where, strict=False)
     if set(what) - set(fault.options) != set(fault.where) or len(where) > len(fault.where):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 CLUSTER_NAME = "minicluster"
 HEAD = "mc-head"
@@ -150,7 +150,10 @@ def _named(name: str, known: Iterable[_Named], what: str) -> _Named:
     rows = {row.name: row for row in known}
     if name not in rows:
         listed = ", ".join(rows) or "none; bring it up with --leaf-size"
-        raise BadInput("unknown-name", f"there is no {what} '{name}'; the cluster has {listed}.")
+        raise BadInput(
+            "unknown-name",
+            f"there is no {what} '{name}'{meant(name, rows)}; the cluster has {listed}.",
+        )
     return rows[name]
 
 

@@ -27,7 +27,7 @@ from mpibench.commands.options import (
     say_json,
 )
 from reframe_tests.harness.printable import one_line
-from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured, meant
 
 #: Exit status: nothing could be decided.
 INCONCLUSIVE = 3
@@ -309,7 +309,8 @@ def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
         if name not in known:
             raise BadInput(
                 "unknown-name",
-                f"--collective {name!r} is none that can be tuned of this MPI; there are "
+                f"--collective {name!r} is none that can be tuned of this MPI"
+                f"{meant(name, known)}; there are "
                 f"{', '.join(known)}.",
             )
         if name in found:

@@ -25,7 +25,7 @@ from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, meant
 
 SCHEMA = site.ROOT / "site_configs" / "published.schema.json"
 COLUMNS: tuple[str, ...] = tuple(json.loads(SCHEMA.read_text())["required"])
@@ -88,11 +88,11 @@ def read(system: str, root: Path = site.ROOT) -> list[PublishedValue]:
     files = sorted((root / "site_configs").glob("*/published/*.csv"))
     own = [path for path in files if path.parent.parent.name == system]
     if not own:
-        known = ", ".join(sorted({path.parent.parent.name for path in files}))
+        known = sorted({path.parent.parent.name for path in files})
         raise BadInput(
             "unknown-name",
-            f"system '{system}' has no published data under site_configs/; those that have: "
-            f"{known}.",
+            f"system '{system}' has no published data under site_configs/{meant(system, known)}; "
+            f"those that have: {', '.join(known)}.",
         )
     values = []
     for path in own:
@@ -349,12 +349,11 @@ def curves(source: str, fabric: str) -> list[Curve]:
         points = dict(sorted((value.message_bytes or 0, value["value"]) for value in table))
         found.append(Curve(source, title, row["conditions"], fabric, *measured, points))
     if not found:
-        known = ", ".join(
-            sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]})
-        )
+        known = sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]})
         raise BadInput(
             "unknown-name",
-            f"'{source}' names no published curve; of {system} there are {known or 'none'}.",
+            f"'{source}' names no published curve{meant(source, known)}; of {system} there are "
+            f"{', '.join(known) or 'none'}.",
         )
     return found
 

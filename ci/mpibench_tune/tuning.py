@@ -94,11 +94,13 @@ def check_place(place: TunedPlace, partition: str) -> bool:
     """
     rows = systems.select(place.system)["partitions"]
     if partition:
-        there = ", ".join(row["name"] for row in rows)
+        there = [row["name"] for row in rows]
         rows = [row for row in rows if row["name"] == partition]
         if not rows:
             raise BadInput(
-                "unknown-name", f"{place.system} has no partition {partition!r}; there are {there}."
+                "unknown-name",
+                f"{place.system} has no partition {partition!r}{meant(partition, there)}; there "
+                f"are {', '.join(there)}.",
             )
     fabrics = dict.fromkeys(
         name for row in rows for name in systems.fabrics_of(row.get("extras", {}))
@@ -107,12 +109,14 @@ def check_place(place: TunedPlace, partition: str) -> bool:
         where = f"{place.system}{':' * bool(partition)}{partition}"
         raise BadInput(
             "unknown-name",
-            f"{where} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.",
+            f"{where} has no fabric {place.fabric!r}{meant(place.fabric, fabrics)}; there are "
+            f"{', '.join(fabrics) or 'none'}.",
         )
     if place.pinning not in PINNING_POLICIES:
         raise BadInput(
             "unknown-name",
-            f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.",
+            f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}"
+            f"{meant(place.pinning, PINNING_POLICIES)}.",
         )
     return any(row["scheduler"] != "local" for row in rows)
 

@@ -21,7 +21,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput, meant
 
 from .reasons import FACTS, MEMORY, PAIRS, WIRE
 from .slurm import SlurmNode
@@ -77,8 +77,11 @@ def find_place(
             "one only mpibench vet --local can be asked.",
         )
     if partition and partition not in [row["name"] for row in rows]:
-        known = ", ".join(row["name"] for row in rows)
-        raise BadInput("unknown-name", f"--partition {partition} is none of {known}.")
+        known = [row["name"] for row in rows]
+        raise BadInput(
+            "unknown-name",
+            f"--partition {partition} is none of {', '.join(known)}{meant(partition, known)}.",
+        )
     places = []
     for row in rows:
         words = " ".join(map(str, row.get("access", ())))

@@ -27,6 +27,8 @@ _CONTROLS = re.compile(
 #: JavaScript, and nothing at all for a terminal.
 _SEPARATORS = re.compile("[\u2028\u2029]")
 _NEWLINES = re.compile(r"\s*\n\s*")
+#: A text that a spreadsheet takes for a formula (OWASP, "CSV Injection"); a sign alone is none.
+FORMULA = r"(?s)^([=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20].)"
 
 
 #: Last word of the name of a secret, at its end or before an underscore: ``API_TOKEN``,

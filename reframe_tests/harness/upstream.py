@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from reframe.core import decorators
 from reframe.core.builtins import variable
 from reframe.core.schedulers.slurm import SlurmJobScheduler
-from reframe.frontend import loader
+from reframe.frontend import filters, loader
 from reframe.utility import sanity
 
 #: Ends the reason of a variant that is not made (:func:`.variant_index`).
@@ -105,6 +106,17 @@ def warnings_of_loading() -> Iterator[list[str]]:
         yield messages
     finally:
         loader.getlogger = decorators.getlogger = own
+
+
+@contextmanager
+def quiet_filters() -> Iterator[None]:
+    """Ask the filters without a warning for each test that an expression does not fit."""
+    own = filters.getlogger
+    filters.getlogger = lambda: SimpleNamespace(warning=lambda message: None)
+    try:
+        yield
+    finally:
+        filters.getlogger = own
 
 
 def search_not(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mpibench import tools
+from reframe_tests.harness.printable import FORMULA
 from reframe_tests.harness.vocabulary import BadInput
 
 from .options import (
@@ -69,7 +70,8 @@ def export(
     and size, partitioned by system and date.
 
     Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the
-    table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat.
+    table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat; an
+    apostrophe keeps a text that begins like a formula (=, +, -, @) from being one.
     """
     if csv:
         import polars as pl
@@ -89,7 +91,8 @@ def export(
         if not rows.height:
             raise BadInput("nothing-measured", f"the cases of {sessions} hold no value: measure.")
         say(selection.notes, err=True)
-        write(csv, rows.write_csv())
+        texts = pl.col(pl.String).str.replace(FORMULA, "'$1")
+        write(csv, rows.with_columns(texts).write_csv(quote_style="non_numeric"))
         return
     from mpibench.store import dataset
 

@@ -208,6 +208,42 @@ def abi(
 
 
 @app.command()
+def image(
+    name: Annotated[str, typer.Argument(help="Name of the new stack.")],
+    on: Annotated[
+        str, typer.Option(help="Registered stack whose launcher starts the ranks, from outside.")
+    ],
+    enter: Annotated[
+        str,
+        typer.Option(
+            help="Command that starts the words after it in the container, e.g. 'apptainer exec "
+            "omb.sif'; this checkout and the folder of results must be visible in there."
+        ),
+    ],
+    binaries: Annotated[
+        list[str],
+        typer.Option(help="Folder in the container with the programs; repeatable."),
+    ],
+    host_mpi: Annotated[
+        bool,
+        typer.Option(
+            "--host-mpi",
+            help="The programs run the MPI of that stack, which must be visible in there under "
+            "the same path; default: that of the image.",
+        ),
+    ] = False,
+) -> None:
+    """Register the benchmark programs of a container image as a stack.
+
+    Each program is started on two ranks in the container, and a recorder in there says which MPI
+    it ran. What does not run is left out with the reason; on any error nothing is registered.
+    """
+    from mpibench.stacks import images
+
+    images.add(name, on, enter, binaries, host_mpi=host_mpi, say=typer.echo)
+
+
+@app.command()
 def remove(
     name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")],
 ) -> None:

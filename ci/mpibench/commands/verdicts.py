@@ -55,6 +55,8 @@ Rename = Annotated[
 ]
 #: Sentences that ``accept`` prints; the record has all of them.
 MOST_SENTENCES = 20
+#: Exit status of a comparison in which nothing has a winner or a tie.
+NOTHING_COMPARED = 3
 
 
 def _say_at_width(lines: Iterable[str]) -> None:
@@ -430,7 +432,8 @@ def compare(
 
     Prints a summary by band of message sizes and by condition, then each benchmark with its 95 %
     interval and winner or tie; writes a page with all sizes. Unequal conditions are refused by
-    name. Exit status: 0 compared, 2 bad input.
+    name. Exit status: 0 compared, 2 bad input, 3 nothing could be compared: too few repeats, or no
+    pair of stacks under equal conditions.
     """
     import polars as pl
     from rich.console import Console
@@ -453,6 +456,8 @@ def compare(
             say_json(
                 [pair if isinstance(pair, str) else comparison.as_data(pair) for pair in compared]
             )
+        if not any(pair.compares for pair in compared if not isinstance(pair, str)):
+            raise typer.Exit(NOTHING_COMPARED)
         return
     if not second:
         raise BadInput(
@@ -480,3 +485,5 @@ def compare(
     write(out, comparison.page(result, values), err=as_json)
     if as_json:
         say_json(comparison.as_data(result))
+    if not result.compares:
+        raise typer.Exit(NOTHING_COMPARED)

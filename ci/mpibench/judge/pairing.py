@@ -127,6 +127,11 @@ class Comparison:
         return [*verdict_text.troubles(sides), *own]
 
     @property
+    def compares(self) -> bool:
+        """At least one band of sizes has a winner or a tie."""
+        return bool((self.bands["winner"] != UNKNOWN).any())
+
+    @property
     def things(self) -> dict[str, str] | None:
         """What the sides' locks differ in (:func:`.text.differing`)."""
         return verdict_text.differing(self.sides)
@@ -167,7 +172,10 @@ def pair(
         differ in something that is not compared.
     """
     if subject not in SUBJECTS:
-        raise BadInput("unknown-name", f"--by {subject!r} is not one of {', '.join(SUBJECTS)}.")
+        raise BadInput(
+            "unknown-name",
+            f"--by {subject!r} is not one of {', '.join(SUBJECTS)}{meant(subject, SUBJECTS)}.",
+        )
     check_allowed(allow)
     if first == second:
         raise BadInput(
@@ -260,7 +268,9 @@ def check_allowed(allow: Sequence[str]) -> None:
     """
     if unknown := [what for what in allow if what not in MAY_DIFFER]:
         raise BadInput(
-            "unknown-name", f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}."
+            "unknown-name",
+            f"--allow {unknown[0]!r} is not one of {', '.join(MAY_DIFFER)}"
+            f"{meant(unknown[0], MAY_DIFFER)}.",
         )
 
 

@@ -20,7 +20,7 @@ import polars as pl
 from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, meant
 
 SMALL = "small"
 MEDIUM = "medium"
@@ -171,7 +171,8 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{where}: margins_percent.{unknown[0]}: no such quantity; there are "
+            f"{where}: margins_percent.{unknown[0]}: no such "
+            f"quantity{meant(unknown[0], QUANTITIES)}; there are "
             f"{', '.join(QUANTITIES)}.",
         )
     levels = []
@@ -196,7 +197,8 @@ def load(system: str, root: Path = ROOT) -> Policy:
         if strange:
             raise BadInput(
                 "unknown-name",
-                f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are "
+                f"{where}: margins_percent.{quantity}.{strange[0]}: no such "
+                f"band{meant(strange[0], bands)}; there are "
                 f"{', '.join(bands)}.",
             )
     read = {key: value for key, value in content.items() if key not in UNREAD}

@@ -19,7 +19,7 @@ from reframe_tests.harness import command_line
 from reframe_tests.harness.printable import few
 from reframe_tests.harness.sites import planned_cases, site, systems
 from reframe_tests.harness.sites.session import session_folder
-from reframe_tests.harness.vocabulary import ROOT, BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput, meant
 
 from ..judge.plan import making, record
 from ..judge.plan.making import NightPlan, PlanRequest
@@ -133,7 +133,10 @@ def mode_of(name: str) -> Mapping[str, Any]:
     """
     modes = {row["name"]: row for row in site.MODES}
     if name not in modes:
-        raise BadInput("unknown-name", f"MODE={name} is not a mode; there are {', '.join(modes)}.")
+        raise BadInput(
+            "unknown-name",
+            f"MODE={name} is not a mode{meant(name, modes)}; there are {', '.join(modes)}.",
+        )
     return modes[name]
 
 

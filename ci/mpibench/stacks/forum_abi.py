@@ -22,7 +22,7 @@ from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.printable import clause
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from .. import whole_file
 from ..only_one import only_one
@@ -93,8 +93,8 @@ def add(
     if unknown := [name for name in names if name not in known]:
         raise BadInput(
             "unknown-name",
-            f"no stack '{unknown[0]}' can be used that has an ABI of its own; 'mpibench stacks' "
-            "lists what there is.",
+            f"no stack '{unknown[0]}'{meant(unknown[0], known)} can be used that has an ABI of "
+            "its own; 'mpibench stacks' lists what there is.",
         )
     if not builds and not binaries:
         raise BadInput("nothing-measured", "name what is to be measured, e.g. --build osu=7.5.")

@@ -438,7 +438,8 @@ def ask_version(
         status = 0
         output = Path(path).read_bytes().decode("latin-1")
     else:
-        words = [*starting(stack, programs.ranks), *more, path, *filter(None, [programs.option])]
+        words = [*starting(stack, programs.ranks), *more, *stack.enter, path]
+        words += filter(None, [programs.option])
         with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
             folder = Path(name) if programs.files else None
             for file, content in programs.files.items():
@@ -622,19 +623,17 @@ def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[st
     return {
         path.name: path
         for path in found
-        if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}
+        if abi in {mpis.abi_of(name) for name in list_needs(path, environ)}
     }
 
 
-def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What the loader makes of a program: file per library it asks for
-    (empty: none), and symbols nobody has (ldd -r).
-    """
-    done = logged.ask(["ldd", "-r", program], environ, ANSWER_S)
-    text = done.stdout + done.stderr
-    libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
-    missing = sorted(set(re.findall(r"^undefined symbol: ([\w.]+)", text, re.M)))
-    return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
+def list_needs(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the loader makes of a program: file per library it asks for (empty: none)."""
+    done = logged.ask(["ldd", program], environ, ANSWER_S)
+    libraries: list[tuple[str, str]] = re.findall(
+        r"^\s+(\S+) => (/\S+|not found)", done.stdout + done.stderr, re.M
+    )
+    return {name: path if path.startswith("/") else "" for name, path in libraries}
 
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
@@ -665,7 +664,7 @@ def plan_links(
     """
     links: dict[str, Path] = {}
     for path in programs.values():
-        for soname, resolved in list_needs(path, environ)[0].items():
+        for soname, resolved in list_needs(path, environ).items():
             built_for = mpis.abi_of(soname)
             if built_for and built_for != abi:
                 raise BadInput(
@@ -756,7 +755,7 @@ def _find_suite_gpu(
             said = run_inside(stack, words, environ)[1]
             record(said)
         else:
-            said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ))[0])
+            said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ)))
         if re.search(pattern, said, re.M):
             return kind
     return ""
@@ -771,7 +770,7 @@ def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[s
     banner = mpis.find(mpi.identity.mpi).banner
     if not banner or not banner.gpu:
         return ""
-    said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ)[0])]
+    said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ))]
     if banner.gpu_words:
         program = find_program(mpi.mpirun, banner.gpu_words[0])
         if not program:
@@ -789,12 +788,9 @@ def _try(
     """Why a program does not run on the stack (empty if it does), and the
     version it says (empty if it runs and says none).
     """
-    libraries, missing = list_needs(path, metadata.enter(stack, environ))
-    absent = [soname for soname, resolved in libraries.items() if not resolved]
-    if absent:
+    libraries = list_needs(path, metadata.enter(stack, environ))
+    if absent := [soname for soname, resolved in libraries.items() if not resolved]:
         return f"it needs {few(absent)}, which is not found", ""
-    if missing:
-        return f"it needs {few(missing)}, which {stack.library} does not have", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
     other = [soname for soname in libraries if mpis.abi_of(soname) not in ("", stack.abi)]
     if other:
@@ -812,7 +808,15 @@ def _try(
     )
     if version or (programs.refusal and re.search(programs.refusal, output)):
         return "", version
-    # What a launcher says afterwards is longer and says less.
+    return (
+        f"it does not start as a program of {suite} (exit status {status}): {first_error(output)}",
+        "",
+    )
+
+
+def first_error(output: str) -> str:
+    """Why a program did not start, as the end of a sentence: what a launcher says afterwards is
+    longer and says less.
+    """
     errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
-    reason = clause(errors[0] if errors else last_line(output))
-    return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""
+    return clause(errors[0] if errors else last_line(output))

@@ -24,7 +24,7 @@ from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.mpi4py import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..only_one import only_one
 from . import compilation, modules, probe, suite_builds, writer
@@ -92,7 +92,7 @@ def add(
     into = into.resolve() if into else None
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
-    _expect_free(title, path, root)
+    expect_free(title, path, root)
     tarballs = {}
     for tarball in [suite_builds.find(word, say=say) for word in builds]:
         if tarball.suite in tarballs:
@@ -125,7 +125,7 @@ def add(
     with only_one(
         root / BUILDS, "mpibench stacks add", f".{title}.lock", f"on stack '{title}'"
     ) as lock:
-        _expect_free(title, path, root)
+        expect_free(title, path, root)
         begun = folder / UNFINISHED
         if (
             into
@@ -214,7 +214,7 @@ def add(
     return stack
 
 
-def _expect_free(title: str, path: Path, root: Path) -> None:
+def expect_free(title: str, path: Path, root: Path) -> None:
     """Make sure that nothing has the name yet; ``path`` is the
     metadata file that is to be written.
     """
@@ -436,10 +436,11 @@ def remove(name: str, root: Path = metadata.ROOT) -> Path:
     """
     folder = root / "environments" / ORIGIN / name
     if not name or "/" in name or not (folder / writer.METADATA).is_file():
+        there = [path.parent.name for path in folder.parent.glob(f"*/{writer.METADATA}")]
         raise BadInput(
             "unknown-name",
-            f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what "
-            "there is.",
+            f"no stack '{name}'{meant(name, there)} was registered in {folder.parent}; 'mpibench "
+            "stacks' lists what there is.",
         )
     if folder.is_symlink():
         raise BadInput(

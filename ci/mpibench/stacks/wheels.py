@@ -32,7 +32,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.mpi4py import NAME as PYTHON_PART
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ..only_one import only_one
 from . import compilation, logged, writer
@@ -370,12 +370,13 @@ def install(
     """
     here = here or Platform.here()
     recipes = read_table(wheels)
-    unknown = set(only) - {recipe.folder for recipe in recipes}
+    folders = [recipe.folder for recipe in recipes]
+    unknown = sorted(set(only) - set(folders))
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for "
-            "their names.",
+            f"{wheels / 'stacks.yaml'} has no stack {unknown[0]!r}{meant(unknown[0], folders)}; "
+            f"there are {', '.join(folders)}.",
         )
     installed: dict[str, Stack] = {}
     failures = []

@@ -33,6 +33,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import polars as pl
+import polars.selectors as cs
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput, meant
@@ -379,5 +380,10 @@ def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
         return frame
     kept = matching(frame, where, "columns of a case")
     if not kept.height:
-        raise BadInput("nothing-measured", f"--where {where!r} keeps none of {frame.height} cases.")
+        texts = frame.select(cs.string()).unpivot()["value"].drop_nulls().unique()
+        asked = re.findall("'([^']+)'", where.replace('"', "'"))
+        like = "".join(meant(word, texts) for word in asked if word not in texts)
+        raise BadInput(
+            "nothing-measured", f"--where {where!r} keeps none of {frame.height} cases{like}."
+        )
     return kept

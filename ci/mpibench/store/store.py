@@ -554,10 +554,11 @@ class Store:
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
         for old, new in (rename or {}).items():
             if not any(measured[name].eq(old).any() for name in RENAMED):
+                there = {value for name in RENAMED for value in measured[name].unique()}
                 raise BadInput(
                     "unknown-name",
                     f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or "
-                    f"partition {old!r}.",
+                    f"partition {old!r}{meant(old, there)}.",
                 )
             measured = measured.with_columns(pl.col(list(RENAMED)).replace(old, new))
             planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))

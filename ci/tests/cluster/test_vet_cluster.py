@@ -26,13 +26,30 @@ VET = "import sys; from mpibench.cli import main; from mpibench_vet.commands imp
 NODES = ("c1", "c2", "c3")
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[LiveCluster]:
+@pytest.fixture(scope="module")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the nodes see."""
+    made = tmp_path_factory.mktemp("three") / "seen"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def three(top: Path) -> Iterator[LiveCluster]:
     """A cluster of three nodes, so that there is a majority, with links that busy cores can fill."""
-    (tmp_path / "seen").mkdir()
-    options = ("--nodes", "3", "--leaf-size", "3", "--share", str(tmp_path / "seen"))
-    with live_cluster.running(tmp_path, *options) as made:
+    options = ("--nodes", "3", "--leaf-size", "3", "--share", str(top))
+    with live_cluster.running(top.parent, *options) as made:
         yield made
+
+
+@pytest.fixture
+def seen(three: LiveCluster, top: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the test's own; afterwards all nodes are as they were."""
+    folder = top / request.node.name
+    folder.mkdir()
+    yield folder
+    three.good("fault", "clear")
+    assert states(three) == "c1=idle c2=idle c3=idle"
 
 
 def vet(
@@ -84,10 +101,8 @@ def states(cluster: LiveCluster) -> str:
     return asked()
 
 
-def test_a_bad_node_is_drained_and_returns_when_it_is_good(
-    three: LiveCluster, tmp_path: Path
-) -> None:
-    folder = tmp_path / "seen"
+def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, seen: Path) -> None:
+    folder = seen
     facts = ("--check", "facts", "--apply")
     three.good("fault", "mtu", "c3", "eth100m")
     bad = vet(three, folder, *facts, "drain")
@@ -106,32 +121,30 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(
 
 
 def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
-    three: LiveCluster, tmp_path: Path, mpich: Stack
+    three: LiveCluster, seen: Path, mpich: Stack
 ) -> None:
     """Beside other programs a map may leave something undecided; it flags nothing."""
-    answer = vet(
-        three, tmp_path / "seen", "--check", "facts", "--check", "pairs", "--check", "memory"
-    )
+    answer = vet(three, seen, "--check", "facts", "--check", "pairs", "--check", "memory")
     assert FAIL not in verdicts(answer), answer["nodes"]
     assert answer["commands"] == answer["applied"] == []
-    cases = sessions.read_session(tmp_path / "seen" / "results.db").cases
+    cases = sessions.read_session(seen / "results.db").cases
     assert {case.group for case in cases} == {"preflight", "pair_map", "memory"}
     assert len({case.job_id.partition("-")[0] for case in cases}) == 1
-    assert (tmp_path / "seen" / "learned" / "minicluster-eth100m.json").exists()
+    assert (seen / "learned" / "minicluster-eth100m.json").exists()
 
 
 def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
-    three: LiveCluster, tmp_path: Path
+    three: LiveCluster, seen: Path
 ) -> None:
     step = 'srun -N1 -n1 -w c1 sleep 300 & sleep 3; "$@"; rc=$?; squeue -hs -o %j -j $SLURM_JOB_ID >"$0"; exit $rc'
     allocation = ("salloc", "-Q", "-p", "eth100m", "--nodes=3", "--exclusive", "-J", "mine")
-    left = tmp_path / "seen" / "left"
+    left = seen / "left"
     inside = (*allocation, "sh", "-c", step, str(left))
-    answer = vet(three, tmp_path / "seen", "--check", "facts", inside=inside)
+    answer = vet(three, seen, "--check", "facts", inside=inside)
     # Somebody's step runs there: the nodes beside it are measured.
     assert verdicts(answer) == [UNDECIDED, PASS, PASS]
     assert answer["nodes"][0]["reasons"][0]["why"] == "not-alone"
-    [case] = sessions.read_session(tmp_path / "seen" / "results.db").cases
+    [case] = sessions.read_session(seen / "results.db").cases
     assert case.nodelist == "c2,c3"
     assert "sleep" in left.read_text()
     assert set(three.ask("sacct", "-nX", "-o", "JobName%30").split()) == {"mine"}

@@ -128,35 +128,6 @@ def test_an_odd_value_reaches_every_rank_whole(
     assert not (sandbox / "made").exists()
 
 
-def write_references(sandbox: Path, bandwidth: float) -> None:
-    index = "$index: [$partition, $environ, fabric, nodes, ranks_per_node, pinning]"
-    keys = ["'generic:default'", "mpich-wheels", "lo", "1", "2", "bunch"]
-
-    def nested(leaf: str) -> str:
-        lines = [f"{'  ' * (depth + 1)}{key}:" for depth, key in enumerate(keys)]
-        return "\n".join([*lines, f"{'  ' * (len(keys) + 1)}PingPong.bandwidth.0001048576: {leaf}"])
-
-    reference = f"[{bandwidth}, -0.1, null, MB/s]"
-    provenance = "{session: abc, date: 2026-11-01, n: 5, spread: 0.1}"
-    text = f"ImbPointToPoint:\n  {index}\n{nested(reference)}\nprovenance:\n  ImbPointToPoint:\n"
-    text += "\n".join("  " + line for line in nested(provenance).splitlines()) + "\n"
-    (sandbox / "site_configs" / "generic" / "references.yaml").write_text(text)
-
-
-@pytest.mark.parametrize(("bandwidth", "status", "outcome"), [(1.0, 0, "pass"), (1e9, 1, "fail")])
-def test_learned_references_gate(
-    run_here, sandbox, require_stack, bandwidth, status, outcome
-) -> None:
-    require_stack("mpich-wheels")
-    write_references(sandbox, bandwidth)
-    result = run_here("-r", *ONCE, *ONE_CASE)
-    assert result.returncode == status, result.stdout[-3000:]
-    [case] = cases(sandbox)
-    outcomes = {gate["metric"]: gate["outcome"] for gate in case["gates"]}
-    assert outcomes.pop("PingPong.bandwidth.0001048576") == outcome
-    assert set(outcomes.values()) == {"no reference"}
-
-
 # ---- Two stacks interleaved in one real job ----
 
 

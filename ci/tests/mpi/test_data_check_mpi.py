@@ -16,19 +16,14 @@ from reframe_tests.harness.evidence import data_check, recorder
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 
-#: Flips one bit of what MPI_Sendrecv received, in messages of one size: what a bad cable or library
-#: may do. Handles are passed through untouched, so that one source serves every ABI. mpi4py opens
-#: libmpi privately, so that RTLD_NEXT does not see it, and calls the large-count version where
-#: there is one.
-CORRUPTION = r"""
+#: mpi4py opens libmpi privately, so that RTLD_NEXT does not see it.
+FINDER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 typedef intptr_t word;
-typedef int plain(const void *, int, word, int, int, void *, int, word, int, int, word, void *);
-typedef int large(const void *, word, word, int, int, void *, word, word, int, int, word, void *);
 static void *libmpi;
 static int look(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -43,6 +38,44 @@ static void *find(const char *name)
         dl_iterate_phdr(look, 0);
     return dlsym(libmpi, name);
 }
+"""
+#: What an MPI does that calls nobody back, counts a type's blocks wrongly, or forgets a handler.
+LOST = (
+    FINDER
+    + r"""
+static void nothing(void) {}
+#ifdef OPERATION
+int MPI_Op_create(void *function, int commute, word *made)
+{
+    return ((int (*)(void (*)(void), int, word *))find("PMPI_Op_create"))(nothing, commute, made);
+}
+int MPI_Op_create_c(void *function, int commute, word *made)
+{
+    return ((int (*)(void (*)(void), int, word *))find("PMPI_Op_create_c"))(nothing, commute, made);
+}
+#elif defined TYPE
+int MPI_Type_vector(int count, int length, int stride, word old, word *made)
+{
+    return ((int (*)(int, int, int, word, word *))find("PMPI_Type_vector"))(count, length - 1, stride, old, made);
+}
+int MPI_Type_vector_c(word count, word length, word stride, word old, word *made)
+{
+    return ((int (*)(word, word, word, word, word *))find("PMPI_Type_vector_c"))(count, length - 1, stride, old, made);
+}
+#else
+int MPI_Comm_call_errhandler(word comm, int code) { return 0; }
+#endif
+"""
+)
+#: Flips one bit of what MPI_Sendrecv received, in messages of one size: what a bad cable or library
+#: may do. Handles are passed through untouched, so that one source serves every ABI. mpi4py opens
+#: libmpi privately, so that RTLD_NEXT does not see it, and calls the large-count version where
+#: there is one.
+CORRUPTION = (
+    FINDER
+    + r"""
+typedef int plain(const void *, int, word, int, int, void *, int, word, int, int, word, void *);
+typedef int large(const void *, word, word, int, int, void *, word, word, int, int, word, void *);
 static int flip(int code, void *got, word room)
 {
     if (!code && room == 16411)
@@ -64,26 +97,24 @@ int MPI_Sendrecv_c(const void *sent, word count, word type, int to, int tag, voi
     return flip(next(sent, count, type, to, tag, got, room, got_type, from, got_tag, comm, status), got, room);
 }
 """
+)
+
+
+def make_library(folder: Path, source: str, *options: str) -> Path:
+    (folder / "fault.c").write_text(source)
+    for compiler in recorder.compilers():
+        built = folder / "fault.so"
+        files = ["-o", str(built), str(folder / "fault.c"), "-ldl"]
+        words = [*compiler, "-shared", "-fPIC", *options, *files]
+        if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+            return built
+    pytest.skip("[compiler] no C compiler here to build the library that falsifies data")
 
 
 @pytest.fixture(scope="module")
 def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that, preloaded, falsifies received data."""
-    folder = tmp_path_factory.mktemp("corruption")
-    (folder / "flip.c").write_text(CORRUPTION)
-    for compiler in recorder.compilers():
-        words = [
-            *compiler,
-            "-shared",
-            "-fPIC",
-            "-o",
-            str(folder / "flip.so"),
-            str(folder / "flip.c"),
-            "-ldl",
-        ]
-        if subprocess.run(words, capture_output=True, check=False).returncode == 0:
-            return folder / "flip.so"
-    pytest.skip("[compiler] no C compiler here to build the library that falsifies data")
+    return make_library(tmp_path_factory.mktemp("corruption"), CORRUPTION)
 
 
 def run_check(
@@ -131,3 +162,22 @@ def test_one_flipped_bit_fails_everything_of_the_job(
         and "1 of 16411 bytes differ, the first is byte 4096" in sentence
     )
     assert outcome.samples, "the numbers are kept, marked"
+
+
+@pytest.mark.parametrize(
+    ("fault", "wrong"),
+    [
+        ("OPERATION", "MPI_Allreduce with MPI_Op_create"),
+        ("TYPE", "3000 bytes (MPI_Type_vector)"),
+        ("HANDLER", "attributes and error handler of a communicator"),
+    ],
+)
+def test_what_an_abi_must_translate_is_compared(
+    tmp_path: Path, require_stack: Callable, monkeypatch, fault: str, wrong: str
+) -> None:
+    (tmp_path / "fault").mkdir()
+    library = make_library(tmp_path / "fault", LOST, f"-D{fault}")
+    stack = require_stack("mpich-wheels")
+    outcome = run_check(tmp_path, stack, monkeypatch, LD_PRELOAD=str(library))
+    assert outcome.status == measurement.CONTRADICTED
+    assert any(wrong in sentence for sentence in outcome.sentences)

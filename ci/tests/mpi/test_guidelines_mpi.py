@@ -6,17 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from folders import SUPPORT
-from mpibench.judge.policy import Policy
-from mpibench_tune import guidelines
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
-from synthetic_tuning import samples, session_of
 from test_catalogue_mpi import oversubscribed
-
-#: What the slow call waits, far above what ranks that share a core wait for each other.
-DELAY_S = 0.2
-SLOW = "Allreduce-vs-Reduce-Bcast"
 
 
 def words_of(
@@ -49,31 +41,6 @@ def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack
     ]
     assert {record.ranks for record in records} == {3}
     assert all(2 <= record.repetitions <= 4 for record in records)
-
-
-def test_a_slow_call_is_found(require_stack, run_on) -> None:
-    """An MPI whose Allreduce waits: its time shows, and where it is
-    a mock-up the other call is not blamed.
-    """
-    stack = require_stack("mpich-wheels")
-    program = (str(SUPPORT / "slow_calls.py"), "Allreduce", str(DELAY_S))
-    ratios: dict[tuple[str, int], list[float]] = {}
-    for _ in range(3):
-        words = words_of(
-            stack, SLOW, "Reduce-vs-Allreduce", "Bcast-vs-larger", program=program, sizes="16"
-        )
-        status, output = run_on(stack, *words, ranks=2, limit_s=300)
-        assert status == 0, output
-        for record in reader.parse(output):
-            ratios.setdefault((record.benchmark, record.message_bytes), []).append(
-                record.values["call_over_mockup"]
-            )
-            if record.benchmark == SLOW:
-                assert record.values["call_us"] >= 1e6 * DELAY_S
-    assert {len(values) for values in ratios.values()} == {3}
-    assert min(ratios["Reduce-vs-Allreduce", 16]) < 1
-    found = guidelines.judge(session_of(samples(ratios)), Policy())
-    assert len(found.rows) == 3
 
 
 def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:

@@ -14,39 +14,9 @@ import pytest
 from mpibench_site import notices
 from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.stacks.stack import Stack
-from servers import RULES, Gateway, prometheus, pushgateway, query, read, wait
+from servers import RULES, prometheus, pushgateway, query, wait
 
 ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
-
-
-@pytest.mark.parametrize("kind", ["prometheus+", ""])
-def test_a_real_session_is_sent(
-    kind: str,
-    gateway: tuple[str, Gateway],
-    require_stack: Callable[[str], Stack],
-    run_reframe: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
-    require_stack("mpich-wheels")
-    require_stack("intelmpi-wheels")
-    url, kept = gateway
-    done = run_session(run_reframe, tmp_path, f"{kind}{url}/metrics/job/mpibench")
-    assert done.returncode == 0, done.stdout[-2000:]
-    wanted = {
-        (benchmark, stack)
-        for benchmark in ("PingPong", "PingPing")
-        for stack in ("mpich-wheels", "intelmpi-wheels")
-    }
-    if kind:
-        every = [(name, dict(labels), value) for name, labels, value in read(kept.metrics())]
-        assert {value for name, _, value in every if name.startswith("mpibench_case_")} == {1.0}
-        for quantity in ("mpibench_latency_us", "mpibench_bandwidth_mb_per_s"):
-            sent = [labels for name, labels, _ in every if name == quantity]
-            assert {(row["benchmark"], row["stack"]) for row in sent} <= wanted and sent
-    else:
-        assert {path for path, _, _ in kept.posts} == {"/metrics/job/mpibench"}
-        sent = [row for _, _, body in kept.posts for row in json.loads(body)]
-        assert {(row["benchmark"], row["stack"]) for row in sent} == wanted
 
 
 def expressions(largest: str, smallest: str) -> list[tuple[str, str]]:

@@ -121,19 +121,6 @@ def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
     assert len({row["cpus_allowed"] for row in case["proof"]["ranks"]}) == 1
 
 
-def test_unaware_programs_of_mpich_are_kept_apart_by_nothing(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
-    """Its Hydra binds nothing by default."""
-    require_stack("mpich-wheels")
-    result = run_case(run_here, "default", "mpich-wheels")
-    assert result.returncode == 0, result.stdout[-3000:]
-    notes = stored_case(sandbox)["proof"]["notes"]
-    assert [note for note in notes if note.startswith("nothing keeps the 2 programs apart: ")], (
-        notes
-    )
-
-
 def test_two_programs_that_were_told_the_same_core_fail(
     run_here: Run, sandbox: Path, require_stack
 ) -> None:
@@ -175,26 +162,6 @@ def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require
             f"shared: Copy of {size} bytes: all programs ran at the same time for 0% of what "
             "program "
         )
-
-
-def test_a_program_that_ends_early_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("mpich-wheels")
-    change_script(
-        sandbox,
-        (
-            '{ "start_$program" "$@" 2>&1',
-            '{ [ "$program" -eq 1 ] || exit 9; "start_$program" "$@" 2>&1',
-        ),
-    )
-    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
-    case = stored_case(sandbox)
-    assert case["proof"]["verdict"] == "missing"
-    said = " ".join(case["proof"]["sentences"])
-    assert "shared_2: ended with exit status 9 and said nothing." in said
-    assert (
-        "shared_1: ended with exit status" in said
-        and "program 1 of 2 timed out after waiting 45 s for program 2" in said
-    )
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -239,118 +238,6 @@ def test_what_another_key_has_signed_is_not_taken(
     assert not (place / "environments" / NAME / "stack.json").exists()
 
 
-@pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An OCI registry on loopback, by its URL; Spack asks one over TLS only."""
-    if not shutil.which("docker-registry"):
-        pytest.skip("[spack] no docker-registry (Debian's package) to push to")
-    key = tmp_path / "key.pem"
-    certificate = tmp_path / "certificate.pem"
-    words = [
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=DNS:localhost",
-    ]
-    subprocess.run(
-        ["openssl", "req", *words, "-keyout", key, "-out", certificate],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    with socket.socket() as probing:
-        probing.bind(("localhost", 0))
-        address = f"localhost:{probing.getsockname()[1]}"
-    settings = {
-        "version": 0.1,
-        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "images")}},
-        "http": {"addr": address, "tls": {"certificate": str(certificate), "key": str(key)}},
-    }
-    (tmp_path / "registry.yaml").write_text(yaml.safe_dump(settings))
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with (tmp_path / "registry.log").open("w") as log:
-        serving = subprocess.Popen(
-            ["docker-registry", "serve", tmp_path / "registry.yaml"], stdout=log, stderr=log
-        )
-    try:
-        yield f"oci://{address}/site/stacks"
-    finally:
-        serving.kill()
-        serving.wait()
-
-
-@pytest.mark.whole
-def test_a_stack_is_taken_from_an_oci_registry(
-    built: Path, registry: str, spack: Spack, make: Callable[..., Path]
-) -> None:
-    spack_in(built, spack, "buildcache", "push", "--unsigned", "--update-index", registry)
-    place = make("pulled")
-    take_from(place, registry, signed=False)
-    assert run(place) == []
-    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), (
-        "nothing was compiled"
-    )
-    assert json_of(built) == json_of(place)
-
-
-@pytest.mark.whole
-def test_what_an_upstream_has_is_not_built_again(
-    built: Path, spack: Spack, make: Callable[..., Path]
-) -> None:
-    place = make("below")
-    words = [
-        spack.program,
-        "-C",
-        str(find_scope(built)),
-        "python",
-        "-c",
-        "import spack.store; print(spack.store.STORE.root)",
-    ]
-    store = subprocess.run(
-        words, env=dict(spack.environ), capture_output=True, text=True, timeout=600
-    ).stdout.split()[-1]
-    (find_scope(place) / "upstreams.yaml").write_text(
-        yaml.safe_dump({"upstreams": {"site": {"install_tree": store}}})
-    )
-    assert run(place) == []
-    assert "Executing phase" not in (place / "results" / "spack" / f"{NAME}.log").read_text(), (
-        "nothing was compiled"
-    )
-    first, taken = (
-        metadata.read(one / "environments" / NAME / "stack.json") for one in (built, place)
-    )
-    assert taken.binaries == first.binaries, "the programs of the site's store"
-
-
-@pytest.mark.whole
-def test_a_makefile_builds_what_is_registered_then(
-    built: Path, spack: Spack, make: Callable[..., Path]
-) -> None:
-    """The three commands of the docs, as a site with many nodes gives them."""
-    place = make("parallel")
-    assert run(place, concretize_only=True) == []
-    folder = place / "results" / "spack" / "environments" / NAME
-    makefile = place / "Makefile"
-    inside = {**spack.environ, build.SCOPE: str(find_scope(place))}
-    for words in (
-        [spack.program, "-e", folder, "env", "depfile", "-o", makefile],
-        ["make", "-j2", "-f", makefile, f"SPACK={spack.program}"],
-    ):
-        done = subprocess.run(words, env=inside, capture_output=True, text=True, timeout=1800)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    log = place / "results" / "spack" / f"{NAME}.log"
-    before = log.read_text().count("Executing phase")
-    assert run(place) == []
-    assert log.read_text().count("Executing phase") == before, "nothing is built a second time"
-    assert (place / "environments" / NAME / "stack.json").exists()
-
-
 # ---- modules ----
 
 
@@ -389,14 +276,3 @@ def test_a_built_stack_is_entered_again_by_its_modules(
     for program, path_there in stack.binaries.items():
         assert Path(path_there).resolve() == Path(first.binaries[program]).resolve()
     assert {each.name for each in stack.loaded.loaded} == listed
-
-
-# ---- without a network ----
-
-
-def test_a_mirror_has_the_sources_of_all_that_would_be_built(
-    built: Path, spack: Spack, tmp_path: Path
-) -> None:
-    spack_in(built, spack, "mirror", "create", "--directory", tmp_path / "mirror", "--all")
-    there = {path.parent.name for path in (tmp_path / "mirror").rglob("*") if path.is_symlink()}
-    assert {"intel-mpi-benchmarks", "osu-micro-benchmarks"} <= there

@@ -280,6 +280,7 @@ class FabricTest(MeasuredTest):
                 owner=script.Owner.this_process() if self.scheduler == "local" else None,
                 job_key=self._job_key,
                 digested=self._digested(),
+                digested_inside=self._digested_inside(),
             ),
         ]
         self.condition = {
@@ -295,14 +296,28 @@ class FabricTest(MeasuredTest):
                 "condition": theirs | self._stored(self._paired.condition, self._paired.launches)
             }
 
+    def _both(self) -> list[tuple[Stack, Sequence[catalogue.Launch]]]:
+        paired = self._paired
+        own = (self._condition.stack, self._launches)
+        return [own, (paired.condition.stack, paired.launches)] if paired else [own]
+
     def _digested(self) -> list[str]:
-        pairs = [(self._condition.stack, self._launches)]
-        pairs += [(self._paired.condition.stack, self._paired.launches)] if self._paired else []
         return list(
             dict.fromkeys(
-                path for stack, launches in pairs for path in script.digested_files(stack, launches)
+                path
+                for stack, launches in self._both()
+                for path in script.digested_files(stack, launches)
+                if path not in stack.inside
             )
         )
+
+    def _digested_inside(self) -> list[list[str]]:
+        rows = [
+            (stack, [path for path in script.digested_files(stack, launches) if path in inside])
+            for stack, launches in self._both()
+            if (inside := stack.inside)
+        ]
+        return [[*stack.enter, "sha256sum", *files] for stack, files in rows]
 
     def _stored(self, where: Condition, launches: Sequence[catalogue.Launch]) -> dict[str, Any]:
         """What is stored of the launches of a condition: what ran, by

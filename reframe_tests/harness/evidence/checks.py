@@ -233,7 +233,7 @@ def _process(rank: RankEvidence) -> tuple[str, int, int]:
 # ---- library ----
 
 
-def same_library(path: str, expected: str, *beside: str) -> bool:
+def same_library(path: str, real: str, *beside: str) -> bool:
     """True when two resolved paths are one MPI installation's library.
 
     Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies in one folder, because they cannot hold
@@ -241,7 +241,6 @@ def same_library(path: str, expected: str, *beside: str) -> bool:
 
     :param beside: libraries in the same folder that may be mapped with it.
     """
-    real = os.path.realpath(expected)
     if path == real:
         return True
     stem, wanted = (os.path.basename(library).split(".so")[0] for library in (path, real))  # noqa: PTH119 (plain text)
@@ -255,6 +254,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
     sentences = []
     libraries = mpis.libraries()
+    library = stack.resolve(stack.library)
     abis = (FORUM_LIBRARY, *mpis.find(stack.mpi).libraries)
     for rank in ranks:
         version = rank.library_version or ""
@@ -262,7 +262,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         known = re.search(stack.library_version_pattern, version) and _has_version(
             version, stack.mpi_version
         )
-        if not known or not same_library(path, stack.library):
+        if not known or not same_library(path, library):
             wrong.setdefault((version, path), []).append(rank)
         others = sorted(
             mapped
@@ -282,10 +282,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
             f"{without[0].forum_abi}; asked for was {FORUM_MAJOR}, the MPI Forum's ABI."
         )
     of_modules = f" of {stack.modules_text}" if stack.modules else ""
-    asked = (
-        f"{mpis.find(stack.mpi).title} {stack.mpi_version}{of_modules} at "
-        f"{os.path.realpath(stack.library)}"
-    )
+    asked = f"{mpis.find(stack.mpi).title} {stack.mpi_version}{of_modules} at {library}"
     for (version, path), same in wrong.items():
         ran = next(
             (line.strip() for line in version.splitlines() if line.strip()),
@@ -305,8 +302,9 @@ def check_program(ranks: Sequence[RankEvidence], stack: Stack, program: str) -> 
         be anything, and a script runs as its interpreter.
     """
     wrong: dict[str, list[RankEvidence]] = {}
-    for rank in ranks if program in stack.files and not _is_script(program) else ():
-        if rank.executable != os.path.realpath(program):
+    a_file = program in stack.inside or not _is_script(program)
+    for rank in ranks if program in stack.files and a_file else ():
+        if rank.executable != stack.resolve(program):
             wrong.setdefault(f"ran {rank.executable}, asked for was {program}", []).append(rank)
     for rank in ranks:
         files = [
@@ -315,7 +313,7 @@ def check_program(ranks: Sequence[RankEvidence], stack: Stack, program: str) -> 
         ]
         for path, ran, size in files:
             known = stack.files.get(path)
-            if known and ran == os.path.realpath(path) and size != known["size_bytes"]:
+            if known and ran == stack.resolve(path) and size != known["size_bytes"]:
                 had = (
                     f"ran {path} with {size} bytes, it had {known['size_bytes']} when it was "
                     "registered"

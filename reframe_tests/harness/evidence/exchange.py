@@ -149,6 +149,70 @@ class Checker:
         )
         self.compare(f"sums of {8 * count} bytes (MPI_Reduce_scatter_block)", got, numbers(total))
 
+    def translated(self) -> None:
+        """What a library has to translate for programs of another ABI than its own: a reduction,
+        an attribute and an error handler that it calls back, handles of data types, a status.
+        """
+        comm = self.comm
+        rank = self.rank
+        everyone = range(self.size)
+        called: list[int] = []
+
+        def add(sent: Any, kept: Any, kind: Any) -> None:
+            called.append(kind == MPI.BYTE)
+            into = memoryview(kept).cast("B")
+            for at, byte in enumerate(memoryview(sent).cast("B")):
+                into[at] = into[at] + byte & 0xFF
+
+        got = bytearray(SIZES[1])
+        operation = MPI.Op.Create(add, commute=True)
+        comm.Allreduce([pattern("op", rank, len(got)), MPI.BYTE], [got, MPI.BYTE], operation)
+        operation.Free()
+        rows = zip(*(pattern("op", other, len(got)) for other in everyone), strict=True)
+        wanted = bytes(sum(row) & 0xFF for row in rows)
+        self.compare(f"{len(got)} bytes (MPI_Allreduce with MPI_Op_create)", got, wanted)
+        self.compare("types that its function was given", bytes(called), b"\1" * len(called))
+
+        to = (rank + 1) % self.size
+        source = (rank - 1) % self.size
+        count = 1000
+        columns = MPI.BYTE.Create_vector(count, 3, 7).Commit()
+        kept = bytearray(7 * count)
+        status = MPI.Status()
+        sent = pattern("type", rank, 7 * count)
+        comm.Sendrecv([sent, 1, columns], to, rank, [kept, 1, columns], source, source, status)
+        arrived = pattern("type", source, 7 * count)
+        blocks = (byte if at % 7 < 3 else 0 for at, byte in enumerate(arrived))
+        self.compare(f"{3 * count} bytes (MPI_Type_vector)", kept, bytes(blocks))
+        said = (status.Get_source(), status.Get_tag(), status.Get_count(columns))
+        self.compare("MPI_Status", array("q", said), array("q", (source, source, 1)))
+        combiner = columns.combiner
+        columns.Free()
+        self.compare(
+            "MPI_Type_get_envelope", array("q", [combiner]), array("q", [MPI.COMBINER_VECTOR])
+        )
+
+        events: list[int] = []
+        key = MPI.Comm.Create_keyval(
+            copy_fn=lambda old, keyval, value: value + 1,
+            delete_fn=lambda old, keyval, value: events.append(value),
+        )
+        comm.Set_attr(key, 40)
+        twin = comm.Dup()
+        events.append(twin.Get_attr(key) or 0)
+        handler = MPI.Comm.Create_errhandler(lambda failed, code: events.append(code))
+        twin.Set_errhandler(handler)
+        twin.Call_errhandler(MPI.ERR_OTHER)
+        handler.Free()
+        twin.Free()
+        comm.Delete_attr(key)
+        MPI.Comm.Free_keyval(key)
+        self.compare(
+            "attributes and error handler of a communicator",
+            array("q", [*events, 0, 0, 0, 0][:4]),
+            array("q", [41, MPI.ERR_OTHER, 41, 40]),
+        )
+
     def one_sided(self) -> None:
         to = (self.rank + 1) % self.size
         source = (self.rank - 1) % self.size
@@ -183,6 +247,7 @@ def main() -> None:
     checker = Checker(MPI.COMM_WORLD)
     checker.pairs()
     checker.collectives()
+    checker.translated()
     if "one_sided" in sys.argv[1:]:
         checker.one_sided()
     say(

@@ -18,7 +18,6 @@ import shlex
 import signal
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -158,41 +157,51 @@ def _asks(fits: Callable[[Any], Any], test: Any) -> bool:
     return bool(fits(SimpleNamespace(check=test)))
 
 
-def emptied_by(words: Sequence[str], tests: Sequence[Any]) -> str:
-    """Which option leaves nothing of the tests that can be measured here,
-    and what these have; empty where none does.
+def find_fault(words: Sequence[str], tests: Sequence[Any]) -> str:
+    """Which option of selection leaves none of the tests, and what these have; empty where
+    none does.
     """
-    left = [test for test in tests if test.valid_systems]
-    for option, fits in _selectors(words):
-        kept = [test for test in left if fits(test)]
-        if left and not kept:
-            tags = ", ".join(sorted({tag for test in left for tag in test.tags}))
-            what = f", whose tags are {tags}" if option.startswith("-t") else ""
-            return (
-                f"{option} leaves none of the {len(left)} tests that the options before it "
-                f"select{what}"
-            )
-        left = kept
+    left = tests
+    names = command_line.arguments(words, _OPTIONS)["name"]
+    # ReFrame takes any of several names, so that a wrong one beside a right one goes unnoticed.
+    each: list[tuple[str, Callable[[Any], bool]]] = [
+        (f"-n {name}", partial(_asks, filters.have_any_name([name]))) for name in names
+    ]
+    with upstream.quiet_filters():
+        for option, fits in (*each, *_selectors(words)):
+            if kept := [test for test in left if fits(test)]:
+                left = tests if (option, fits) in each else kept
+            elif left:
+                before = "" if len(left) == len(tests) else " that the options before it leave"
+                verb = "leaves" if option.startswith(("-x", "-T")) else "fits"
+                return f"{option} {verb} no test{before}{_there(option, left)}"
     return ""
+
+
+def _there(option: str, tests: Iterable[Any]) -> str:
+    """What tests have that an option could name, as the end of a sentence."""
+    kinds = {type(test) for test in tests}
+    if option.startswith("-n"):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        return (
+            f": there are {names}; a name is a regular expression for any part of a line of "
+            f"'{command_line.REFRAME} -l' without its blanks, and '-l -v' says what is left out"
+        )
+    if option.startswith("-t"):
+        return f": the tags are {', '.join(sorted({tag for test in tests for tag in test.tags}))}"
+    return f": parameters are {', '.join(_parameters(kinds))}" * option.startswith("-E")
 
 
 def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     """The tests of each ``-n`` (without one: of the session) that fit
     the other options of selection as well.
     """
-    known = command_line.arguments(words, _OPTIONS)
-    others = [
-        *map(filters.have_tag, known["tag"]),
-        *map(filters.validates, known["filter_expr"][-1:]),
-    ]
-    fits = [
-        [filters.have_any_name([text]), *others] if text else others
-        for text in known["name"] or [""]
-    ]
+    with upstream.quiet_filters():
+        left = [test for test in tests if all(fits(test) for _, fits in _selectors(words))]
+    names = command_line.arguments(words, _OPTIONS)["name"]
     return [
-        [test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in conditions)]
-        for conditions in fits
-    ]
+        [test for test in left if _asks(filters.have_any_name([name]), test)] for name in names
+    ] or [left]
 
 
 class Loading:
@@ -204,8 +213,7 @@ class Loading:
     :param left_out: each test with a place that it is left out on.
     :param not_made: variants that are not selected, or can be measured nowhere, and were therefore
         not made, and those made all the same: class and number.
-    :param unmade: values of parameters (``ppn=full``) that no test has here, and why.
-    :param passed_over: place and reason of each of them.
+    :param passed_over: where and why, of those that were not made since the tests were loaded.
     :param selected: number of cases that ReFrame set out to run, of which its own ``num_cases``
         counts those that it ran.
     """
@@ -215,8 +223,7 @@ class Loading:
         self.common: list[type] = []
         self.left_out: list[tuple[Any, LeftOutPlace]] = []
         self.not_made: list[tuple[Any, int]] = []
-        self.unmade: dict[str, str] = {}
-        self.passed_over: list[tuple[str, str]] = []
+        self.passed_over: list[LeftOutPlace] = []
         self.selected = 0
         #: Variants that are made although they can be measured nowhere.
         self._wanted: set[tuple[Any, int]] = set()
@@ -240,9 +247,9 @@ class Loading:
         :param facts: its ``display_name``, ``tags`` and parameters.
         """
         self.not_made.append((test, variant))
-        for place, why, _ in left_out:
-            self.passed_over.append((place, why))
-            self._unsaid.append((facts, f"@{place}: {why}"))
+        for left in left_out:
+            self.passed_over.append(left)
+            self._unsaid.append((facts, f"@{left.place}: {left.why}"))
 
     def say_left_out(self) -> None:
         """Say what was left out since of the tests that are asked for: one line
@@ -299,98 +306,66 @@ class Loading:
             any(test.valid_systems for test in chosen) for chosen in _chosen(words, self.tests)
         ):
             self.make_the_rest()
-        try:
-            check(words, self.tests)
-        except BadInput:
-            if not self.not_made:
-                raise
-            self.make_the_rest()
-            check(words, self.tests)
+        check(words, self.tests, {*map(type, self.tests), *(kind for kind, _ in self.not_made)})
         return self.why_none(words)
 
     def why_none(self, words: Sequence[str]) -> list[str]:
         """A sentence for each ``-n`` (without one: for the session) whose
         tests all can be measured nowhere on this system.
 
-        ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since
-        it holds however a case is placed, then the most frequent reasons; more than three are for
-        ``-v``.
+        ReFrame 4.10 lists ``Found 0 check(s)`` and no reason.
         """
         sentences = []
         for chosen in _chosen(words, self.tests):
             if not chosen or any(test.valid_systems for test in chosen):
                 continue
             mine = {id(test) for test in chosen}
-            reasons = Counter(left for test, left in self.left_out if id(test) in mine)
+            reasons = _frequent(left for test, left in self.left_out if id(test) in mine)
             names = sorted({type(test).__name__ for test in chosen})
             subject = (
                 f"no case of {' and '.join(names)}"
                 if len(names) <= FEW
                 else f"no case of any of {len(names)} tests"
             )
-            ordered = sorted(reasons, key=lambda left: (not left.everywhere, -reasons[left]))
-            said = [f"{left.place}: {left.why}" for left in ordered[:FEW]]
-            why = "; ".join(said) or "no partition of the system has the fabric"
+            why = reasons or "no partition of the system has the fabric"
             sentences.append(f"{subject} can be measured here: {why}")
         return sentences
 
-    def say_passed_over(self) -> str:
-        """The most frequent of them, each with the first place it holds at, as
-        the end of a sentence; empty where there are none.
-        """
-        places: dict[str, dict[str, None]] = {}
-        for place, reason in self.passed_over:
-            places.setdefault(clause(reason), {})[place] = None
-        frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
-        return "; ".join(f"{reason} ({few([*places[reason]], 1)})" for reason in frequent)
 
-    def why_empty(self) -> str:
-        """Why no case is left, as a part of a sentence; empty where nothing says so."""
-        return emptied_by(sys.argv[1:], self.tests) or self.say_passed_over()
+def _frequent(left_out: Iterable[LeftOutPlace]) -> str:
+    """The most frequent reasons, each with the first place that it holds at, as the end of a
+    sentence; what no stack has stands first, since it holds however a case is placed.
+    """
+    places: dict[tuple[bool, str], list[str]] = {}
+    for place, why, everywhere in left_out:
+        places.setdefault((not everywhere, clause(why)), []).append(place)
+    ordered = sorted(places, key=lambda reason: (reason[0], -len(places[reason])))[:FEW]
+    return "; ".join(
+        f"{reason[1]} ({few([*dict.fromkeys(places[reason])], 1)})" for reason in ordered
+    )
 
 
 #: That of this process: each test adds itself when it is made.
 LOADING = Loading()
 
 
-def check(words: Sequence[str], tests: Sequence[Any]) -> None:
+def check(words: Sequence[str], tests: Sequence[Any], kinds: Iterable[Any]) -> None:
     """Refuse an option of selection that fits no test, and a value that no test can have.
 
+    :param kinds: classes of the tests, also of those that were not made.
     :raises BadInput: naming the option, and what there is.
     """
-    if not tests:
-        return
+    if fault := find_fault(words, tests):
+        raise BadInput("unknown-name", f"{fault}.")
     known = command_line.arguments(words, _OPTIONS)
-    for text in known["name"]:
-        # frontend/filters.py
-        how = ", and a name is a regular expression for any part of such a line without its blanks"
-        names = {type(test).__name__ for test in tests}
-        of = text.partition("%")[0]
-        if of in names and of != text and not _fit(filters.have_any_name([text]), tests):
-            why = [
-                f"{value}: {reason}" for value, reason in LOADING.unmade.items() if value in text
-            ]
-            listed = f"'-l -v -n {of}' lists what {of} has here, and what was left out and why"
-            raise BadInput("unknown-name", f"-n {text} fits no case: {'; '.join([*why, listed])}.")
-        _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", names, how)
-    for text in known["tag"]:
-        _require(
-            filters.have_tag(text),
-            tests,
-            f"-t {text}",
-            "the tags are",
-            {tag for test in tests for tag in test.tags},
-        )
-    for text in known["filter_expr"][-1:]:  # ReFrame takes the last
-        _require(filters.validates(text), tests, f"-E {text}", "parameters are", _parameters(tests))
     delimiter = [",", *known["param_values_delim"]][-1]
     for text in known["parameterize"]:
         variable, equals, values = text.partition("=")
         if equals:  # ReFrame says what is wrong otherwise
             of, dot, name = variable.rpartition(".")
-            asked = [test for test in tests if not dot or type(test).__name__ == of]
+            asked = {kind for kind in kinds if not dot or kind.__name__ == of}
             if not asked:
-                raise _no_test(f"-P {text}", of, map(type, tests))
+                raise _no_test(f"-P {text}", of, kinds)
             _check_values(text, name, values.split(delimiter), asked)
     for test in tests:
         if test.level not in catalogue.LEVELS:
@@ -463,40 +438,17 @@ def _no_test(option: str, name: str, kinds: Iterable[Any]) -> BadInput:
     )
 
 
-def _fit(fits: Callable[[Any], object], tests: Iterable[Any]) -> bool:
-    return any(_asks(fits, test) for test in tests)
-
-
-def _require(
-    fits: Callable[[Any], object],
-    tests: Iterable[Any],
-    option: str,
-    there: str,
-    names: Iterable[str],
-    how: str = "",
-) -> None:
-    if not _fit(fits, tests):
-        raise BadInput(
-            "unknown-name",
-            f"{option} fits no test: {there} {', '.join(sorted(names))}; '{command_line.REFRAME} "
-            f"-l' lists the tests{how}.",
-        )
-
-
-def _parameters(tests: Iterable[Any]) -> list[str]:
+def _parameters(kinds: Iterable[Any]) -> list[str]:
     """Parameters of the tests, each with its values on the selected system."""
-    return [
-        f"{name} ({', '.join(_values(name, tests))})"
-        for name in _named({type(test) for test in tests})
-    ]
+    return sorted(f"{name} ({', '.join(_values(name, kinds))})" for name in _named(kinds))
 
 
 def _named(kinds: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(name for kind in kinds for name in kind.param_space.params))
 
 
-def _values(name: str, tests: Iterable[Any]) -> list[str]:
-    spaces = [type(test).param_space.params for test in tests]
+def _values(name: str, kinds: Iterable[Any]) -> list[str]:
+    spaces = [kind.param_space.params for kind in kinds]
     return list(
         dict.fromkeys(
             str(value) for space in spaces if name in space for value in space[name].values
@@ -504,15 +456,14 @@ def _values(name: str, tests: Iterable[Any]) -> list[str]:
     )
 
 
-def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[Any]) -> None:
-    classes = {type(test) for test in tests}
-    if not any(name in kind.param_space.params or name in kind.var_space for kind in classes):
+def _check_values(text: str, name: str, values: Sequence[str], kinds: Iterable[Any]) -> None:
+    if not any(name in kind.param_space.params or name in kind.var_space for kind in kinds):
         raise BadInput(
             "unknown-name",
-            f"-P {text}: {name} is not a parameter{meant(name, _named(classes))}; parameters are "
-            f"{', '.join(sorted(_parameters(tests)))}.",
+            f"-P {text}: {name} is not a parameter{meant(name, _named(kinds))}; parameters are "
+            f"{', '.join(_parameters(kinds))}.",
         )
-    known = list(dict.fromkeys([*_values(name, tests), *_WORDS.get(name, ())]))
+    known = list(dict.fromkeys([*_values(name, kinds), *_WORDS.get(name, ())]))
     for value in values:
         if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
             number = " or a number" if name in _NUMBERS else ""
@@ -664,7 +615,7 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         LOADING.say_left_out()
         # Those that -P asked for were made after all tests had been loaded.
-        why = "" if testcases else LOADING.why_empty()
+        why = "" if testcases else _frequent(LOADING.passed_over)
         list_checks(testcases, *words, **named)
         if not testcases and not LOADING.said_why:
             getlogger().warning(
@@ -684,7 +635,7 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         LOADING.say_left_out()
         if not testcases:
-            why = LOADING.why_empty()
+            why = _frequent(LOADING.passed_over)
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a "
                 f"stack that can run it here: {f'{why}; ' if why else ''}'{command_line.REFRAME} "

@@ -26,7 +26,7 @@ from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
 from ..mpis import registry as mpis
 from ..suites import catalogue
-from ..vocabulary import ROOT, BadInput
+from ..vocabulary import ROOT, BadInput, meant
 from . import centre as centres
 from .centre import Centre
 
@@ -369,13 +369,14 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
             iter(own), None
         )
     if system is None:
-        known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
+        known = [*_of_centre(root), *(path.parent.name for path in system_files(root))]
         places = " or ".join(map(str, folders(root)))
         raise SiteError(
             "unknown-name",
-            f"there is no system '{name or socket.gethostname()}' in {places}; known are "
-            f"{known}; one of your own ReFrame configuration is known where {centres.VARIABLE} "
-            f"names that before {root}/site_configs/settings.py.",
+            f"there is no system '{name or socket.gethostname()}' in {places}"
+            f"{meant(name or '', known)}; known are {', '.join(known)}; one of your own ReFrame "
+            f"configuration is known where {centres.VARIABLE} names that before "
+            f"{root}/site_configs/settings.py.",
         )
     return system
 

@@ -162,13 +162,12 @@ def seal(document: Mapping[str, Any], source: Path | str) -> dict[str, Any]:
 
     The interpreter of Python is not among them: the system's updates are not the stack's.
     """
-    build = {
-        name: value
-        for name, value in document.get("build", {}).items()
-        if name not in ("files", "seal")
-    }
+    given = document.get("build", {})
+    build = {name: value for name, value in given.items() if name not in ("files", "seal")}
     document = {**document, "build": build}
     stack = parse(document, source)
+    # Whoever registers an image has looked at its files from inside.
+    looked_at = given.get("files", {}) if stack.enter else {}
     programs = [stack.library, *stack.binaries.values(), stack.mpirun[0]]
     programs += build.get("linked", ())
     programs += [words[0] for words in stack.commands.values() if "-m" not in words]
@@ -176,7 +175,7 @@ def seal(document: Mapping[str, Any], source: Path | str) -> dict[str, Any]:
     there = [
         Path(path)
         for path in dict.fromkeys(programs)
-        if path.startswith("/") and Path(path).exists()
+        if path.startswith("/") and path not in looked_at and Path(path).exists()
     ]
     files = {
         str(path): {
@@ -184,7 +183,7 @@ def seal(document: Mapping[str, Any], source: Path | str) -> dict[str, Any]:
             "size_bytes": 0 if path.is_dir() else path.stat().st_size,
         }
         for path in there
-    }
+    } | looked_at
     sealed: dict[str, Any] = {**document, "build": {**build, "files": files}}
     sealed["build"]["seal"] = _seal_of(sealed)
     return sealed
@@ -208,7 +207,7 @@ def find_damage(stack: Stack) -> str:
         for f in fs
     ]
     for key, path, is_there in claims:
-        if not is_there(Path(path)):
+        if path not in stack.inside and not is_there(Path(path)):
             return (
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is "
                 f"gone or cannot be used; build the stack again ({_builder(stack)}) or remove "
@@ -221,7 +220,7 @@ def find_damage(stack: Stack) -> str:
         )
     try:
         for path, known in stack.files.items():
-            if digest_of(Path(path)) != known["sha256"]:
+            if path not in stack.inside and digest_of(Path(path)) != known["sha256"]:
                 return f"stack '{stack.name}' is left out: {sentence_of_change(stack, path)}."
     except StackError as error:
         return f"stack '{stack.name}' is left out: {error}"

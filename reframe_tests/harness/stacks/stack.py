@@ -6,6 +6,8 @@ The file, ``stack.json``, is written by whatever built the stack and checked aga
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +46,7 @@ class Stack:
         (:data:`machine.gpu.KINDS`); empty: of the host only.
     :param modules: environment modules that jobs load before anything else.
     :param loaded: what loading them did when the stack was registered.
+    :param enter: command that starts the words after it in a container, as each rank is.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Stack:
     gpu: str = ""
     modules: tuple[Module, ...] = ()
     loaded: LoadedModules = field(default_factory=LoadedModules)
+    enter: tuple[str, ...] = ()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -98,6 +102,21 @@ class Stack:
     def files(self) -> Mapping[str, Mapping[str, Any]]:
         """``sha256`` and ``size_bytes`` of what it runs, by path, when it was registered."""
         return self.build.get("files") or {}
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """Files that only its container has, as it names them: what ranks run."""
+        named = (self.library, *self.binaries.values(), *self.build.get("linked", ()))
+        return frozenset(named if self.enter else ())
+
+    @property
+    def kept_out(self) -> frozenset[str]:
+        """Variables that its launcher has, and no rank (``env -u``)."""
+        return frozenset(name for word, name in itertools.pairwise(self.enter) if word == "-u")
+
+    def resolve(self, path: str) -> str:
+        """A file as the kernel calls it in a rank; links of a container were followed in there."""
+        return path if path in self.inside else os.path.realpath(path)
 
     @property
     def mpirun(self) -> tuple[str, ...]:

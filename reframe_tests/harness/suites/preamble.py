@@ -18,50 +18,15 @@ from collections.abc import Iterable, Mapping
 from ..launchers import registry as launchers
 from ..mpis import registry as mpis
 
-#: Who else prints what, as a whole line:
-#:
-#: - Slurm: ``info()`` of src/salloc/salloc.c, src/sbatch/sbatch.c
-#:   (22.05); without ``error:`` and ``warning:``.
-#: - Shells under PBS and Torque without a terminal (tcsh and bash
-#:   say so before a job's first command).
-#: - LSF: ``bsub -I`` (IBM Spectrum LSF 10.1, "Submit interactive
-#:   jobs"); of its job report see :data:`_REPORTS`.
-#: - Intel oneAPI's ``setvars.sh`` (2021 to 2026), sourced in the job.
-_LINES: Mapping[str, re.Pattern[str]] = {
-    "Slurm": re.compile(
-        r"salloc: (?:[Jj]ob \d+ (?:queued and waiting for resources"
-        r"|has been allocated resources)|Pending job allocation \d+"
-        r"|Granted job allocation \d+|Waiting for resource configuration"
-        r"|Nodes \S+ are ready for job)"
-        r"|Submitted batch job \d+(?: on cluster \S+)?"
-    ),
-    "the batch shell": re.compile(
-        r"Warning: no access to tty \(.*\)\.|Thus no job control in this shell\."
-        r"|-?bash: cannot set terminal process group \(-?\d+\): .*"
-        r"|-?bash: no job control in this shell"
-    ),
-    "LSF": re.compile(
-        r"Job <\d+> is submitted to (?:default )?queue <\S+>\.|<<Waiting for dispatch \.\.\.>>"
-        r"|<<Starting on \S+>>"
-    ),
-    "setvars.sh": re.compile(
-        r" *:: initializing oneAPI environment \.\.\. *| *\S+: BASH_VERSION = \S+ *"
-        r"| *args: Using \"\$@\" for setvars\.sh arguments:.*"
-        r"| *:: [\w.-]+ -- [\w.-]+ *| *:: oneAPI environment initialized :: *"
-    ),
-}
-
-#: The report that LSF writes in front of a job's output (``bsub -o``; IBM Spectrum LSF 10.1, "The
-#: output file"), with the job's script in it: at the beginning of the file, from its first line to
-#: its last. Only that of a job that LSF calls successful is none of a failure.
-_REPORTS: Mapping[str, re.Pattern[str]] = {
-    "LSF": re.compile(
-        r"Sender: LSF System <.*>\r?\nSubject: Job \d+: <.*> in cluster <.*> Done\r?\n"
-        r"(?:.*\n)*?# LSBATCH: User input\r?\n"
-        r"(?:.*\n)*?-{20,}\r?\n\r?\nSuccessfully completed\.\r?\n(?:.*\n)*?The output \(if any\)"
-        r" follows:\r?\n"
-    )
-}
+#: Slurm's lines, whole: ``info()`` of src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without
+#: ``error:`` and ``warning:``.
+_SLURM = re.compile(
+    r"salloc: (?:[Jj]ob \d+ (?:queued and waiting for resources"
+    r"|has been allocated resources)|Pending job allocation \d+"
+    r"|Granted job allocation \d+|Waiting for resource configuration"
+    r"|Nodes \S+ are ready for job)"
+    r"|Submitted batch job \d+(?: on cluster \S+)?"
+)
 
 #: Whose lines are that no table here knows.
 OTHERS = "other programs"
@@ -270,17 +235,6 @@ def count(lines: Iterable[str]) -> Counter[str]:
     )
 
 
-def without_report(text: str) -> tuple[str, Counter[str]]:
-    """A text with the lines of a batch system's report of success at its
-    beginning left blank, and how many they were.
-    """
-    for name, report in _REPORTS.items():
-        if match := report.match(text):
-            lines = match[0].count("\n")
-            return "\n" * lines + text[match.end() :], Counter({name: lines})
-    return text, Counter()
-
-
 def part(text: str, title: int) -> tuple[str, Counter[str]]:
     """The text with known lines left blank, so that line numbers
     stay, and who printed how many of them.
@@ -289,9 +243,9 @@ def part(text: str, title: int) -> tuple[str, Counter[str]]:
     """
     end = text.rfind("\n", 0, title) + 1
     kept = []
-    before, counts = without_report(text[:end])
+    counts = Counter[str]()
     speakers = _speakers()
-    for line in before.splitlines(keepends=True):
+    for line in text[:end].splitlines(keepends=True):
         whole = line.rstrip("\r\n")
         name = next((name for name, lines in speakers if lines.fullmatch(whole)), "")
         if name:
@@ -304,4 +258,4 @@ def _speakers() -> list[tuple[str, re.Pattern[str]]]:
     """Who prints which lines, MPI libraries first; where two print the same, the first counts."""
     printed = [(mpi.title, mpi.stdout_lines) for mpi in mpis.known().values()]
     printed += [(launcher.title, launcher.stdout_lines) for launcher in launchers.known().values()]
-    return [*((title, lines) for title, lines in printed if lines is not None), *_LINES.items()]
+    return [*((title, lines) for title, lines in printed if lines is not None), ("Slurm", _SLURM)]

@@ -198,7 +198,7 @@ def _outputs(
         doubt = "" if ends else suite.doubt(records[-1], lines[above:begin])
         notes = (*suite.facts(own).notes, *filter(None, [doubt]))
         whole.append(Whole(begin, end, Output(records, {}, notes, place + 1, ends)))
-    around = list(enumerate(preamble.without_report("\n".join(rest))[0].split("\n"), 1))
+    around = list(enumerate(rest, 1))
     inside = {place for step in failed for place in range(step.begin, step.end)}
     seen = [
         (number, lines[number - 1] if number - 1 in inside else line) for number, line in around

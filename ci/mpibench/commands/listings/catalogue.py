@@ -19,7 +19,7 @@ from reframe_tests.harness.printable import plural
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Benchmark
 from reframe_tests.harness.suites.model import Suite
-from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput, meant
 
 #: Subfolder of a folder of further records that has the test classes of its suites, as in
 #: site_configs/template/extensions.
@@ -220,10 +220,14 @@ def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
         for group in catalogue.GROUPS
     }
     if not any(named.values()):
+        rows = [row for group in catalogue.GROUPS for row in catalogue.rows(group)]
+        programs = [word for row in rows for word in (row.name, row.binary)]
+        there = {*catalogue.SUITES, *catalogue.GROUPS, *programs}
         raise BadInput(
             "unknown-name",
-            f"there is no group, suite, benchmark or program '{name}' in the catalogue; "
-            f"choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench catalogue'.",
+            f"there is no group, suite, benchmark or program '{name}' in the catalogue"
+            f"{meant(name, there)}; choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench "
+            "catalogue'.",
         )
     return {group: rows for group, rows in named.items() if rows}
 

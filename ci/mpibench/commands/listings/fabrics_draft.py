@@ -20,7 +20,7 @@ from reframe_tests.harness import batch_systems
 from reframe_tests.harness.cases.preflight import node_facts
 from reframe_tests.harness.sites import centre as centres
 from reframe_tests.harness.sites import site, systems
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 #: Names of InfiniBand's rates over four lanes, in Gbit/s (sysfs ``rate``: ``200 Gb/sec (4X HDR)``).
 INFINIBAND: Mapping[float, str] = {
@@ -315,11 +315,11 @@ def require_draft(name: str | None, root: Path) -> str:
     name = name or next(iter(centres.matching(centre)), None)
     system = next((row for row in centre.systems if row["name"] == name), None)
     if system is None:
-        known = ", ".join(row["name"] for row in centre.systems)
+        known = [row["name"] for row in centre.systems]
         raise BadInput(
             "unknown-name",
-            f"system {name or 'of this machine'} is not in {centre.source}: choose one with "
-            f"--system ({known}).",
+            f"system {name or 'of this machine'} is not in {centre.source}"
+            f"{meant(name or '', known)}: choose one with --system ({', '.join(known)}).",
         )
     if text := draft(system, root):
         return text

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.printable import FORMULA
 from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -79,7 +81,13 @@ def parse_files(
         out = io.StringIO()
         writer = csv.DictWriter(out, [*KEYS, *_quantities(rows)], restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(
+            {
+                key: re.sub(FORMULA, r"'\1", value) if isinstance(value, str) else value
+                for key, value in row.items()
+            }
+            for row in rows
+        )
         return out.getvalue()
     return _tables(rows)
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import BadInput, meant
 
 from ... import whole_file
 from ...only_one import only_one
@@ -94,7 +94,7 @@ def build(
             )
             raise BadInput(
                 "unknown-name",
-                f"environments/ has no stack '{name}' for Spack; known are "
+                f"environments/ has no stack '{name}'{meant(name, known)} for Spack; known are "
                 f"{', '.join(known)}{ends}.",
             )
         if len(readings := list_readings(root, name)) > 1:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,6 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from ... import whole_file
-from .. import logged, probe
 from ..logged import Echo
 from . import description
 from .lock import Lock, LockedSpec, of_entry
@@ -79,13 +77,6 @@ SITE_SOFTWARE: Mapping[str, str] = {
     "python": "Python.h",
     "rdma-core": "infiniband/verbs.h",
     "slurm": "",
-}
-#: Compilers and their option for OpenMP.
-OPENMP = {
-    "gcc": "-fopenmp",
-    "llvm": "-fopenmp",
-    "intel-oneapi-compilers": "-qopenmp",
-    "aocc": "-fopenmp",
 }
 #: Why a prefix is none that a stack can be built on, by what is in it.
 MARKS: Mapping[str, str] = {
@@ -462,7 +453,6 @@ def check_compiler(project: Project, name: str) -> str:
             f"Spack knows no {wanted}; install it, then run 'mpibench stacks build "
             f"--find{system}', which writes it into the site's configuration scope.",
         )
-    _check_openmp(wanted, rows)
     of_site = [package for package in list_of_site(project.root, name) if package != wanted]
     if absent := [
         package for package in of_site if not (packages.get(package) or {}).get("externals")
@@ -473,42 +463,6 @@ def check_compiler(project: Project, name: str) -> str:
             f"does not name; add them, or let {FIND_COMPILERS} write what it finds.",
         )
     return text
-
-
-def _check_openmp(package: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse a compiler without OpenMP: IMB-MT is built with it, at the end of a long build.
-
-    :param rows: what the entries of its package say beside spec and prefix; those that need a
-        module are left to that build.
-    """
-    for row in rows:
-        compiler = (row.get("compilers") or {}).get("cxx")
-        if package not in OPENMP or not compiler or row.get("modules") or row.get("environment"):
-            continue
-        with tempfile.TemporaryDirectory(prefix="mpibench-openmp-") as folder:
-            source = Path(folder) / "probe.cc"
-            source.write_text(
-                "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n"
-            )
-            try:
-                words = [compiler, OPENMP[package], "-o", f"{folder}/probe", source]
-                done = logged.ask(words, probe.clean_environment(), description.COMPILE_S)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise BadInput(
-                    "build-failed",
-                    f"{compiler} of {package} cannot be run ({error}); correct its entry.",
-                ) from error
-        if done.returncode:
-            said = next(
-                (line for line in done.stderr.splitlines() if "error" in line),
-                probe.last_line(done.stderr),
-            )
-            raise BadInput(
-                "build-failed",
-                f"{compiler} of {package} compiles no OpenMP, which IMB-MT needs "
-                f"({said.rpartition('error: ')[2]}); install what it lacks (Debian: libomp-dev "
-                "for clang).",
-            )
 
 
 def requirements(settings: Mapping[str, Any]) -> list[list[str]]:

@@ -267,6 +267,8 @@ def test_one_repeat_a_side_wins_nothing(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
     result = pairing.pair(Store(tmp_path), "latest", "stack", *STACKS)
     assert set(result.bands["winner"]) == {pairing.UNKNOWN}
+    options = ("--dataset-only", "--dataset", str(tmp_path), "--out", str(tmp_path / "page.html"))
+    assert [cli.main(["compare", *sides, *options]) for sides in (STACKS, ())] == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -23,35 +23,6 @@ from reframe_tests.harness.stacks import metadata
 ROOT = metadata.ROOT
 
 
-def command(*words: str, **environ: str) -> tuple[int, str]:
-    """The command as users run it; exit status and both streams."""
-    done = subprocess.run(
-        [str(ROOT / "ci/bare-machine"), *words],
-        env={**os.environ, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        cwd="/",
-    )
-    return done.returncode, done.stdout
-
-
-def test_the_list_has_what_the_readme_promises_in_both_orders() -> None:
-    status, output = command("--list")
-    rows = [re.split("  +", line) for line in output.splitlines()]
-    assert status == 0 and rows[0] == ["lane", "step", "time", "outcome"]
-    user, root = ([row[1] for row in rows if row[0] == lane] for lane in ("user", "root"))
-    assert user[:5] == ["ci-nightly", "reframe -l", "stored sessions", "doctor", "cluster, first"]
-    wanted = ["cluster, first", "host packages", "cluster, again", "tests"]
-    assert [title for title in user if title in wanted] == wanted
-    wanted = ["host packages", "tests", "cluster"]
-    assert [title for title in root if title in wanted] == wanted
-    assert [step.title for step in bare_machine.LANES["user"] if step.as_root] == ["host packages"]
-    assert all(step.as_root for step in bare_machine.LANES["root"])
-    assert command("users")[0] == command("--only", "dokter")[0] == 2
-
-
 def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "run-1/root/proc").mkdir(parents=True)
     table = tmp_path / "mountinfo"

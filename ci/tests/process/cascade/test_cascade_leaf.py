@@ -85,11 +85,6 @@ def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(
     assert [name for name, _ in steps] == directions
     met = [tuple(map(int, pair.split("-"))) for _, pairs in steps for pair in pairs.split(",")]
     assert sorted(met) == [*itertools.permutations(range(4), 2)]
-    for option, sentence in (
-        ("nodes=2", "-S nodes=2 is not possible; give 3 or more"),
-        ("level=thorough", "'thorough' is not a level"),
-        ("limit_s=1", "-S limit_s=1 would end each measurement, which takes 1 s"),
-    ):
-        words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap", "-S", option)
-        refused = run_here(*words, only="cascade.py")
-        assert refused.returncode == 1 and sentence in refused.stdout, refused.stdout[-2000:]
+    words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap", "-S", "nodes=2")
+    refused = run_here(*words, only="cascade.py")
+    assert refused.returncode == 1 and "give 3 or more" in refused.stdout, refused.stdout[-2000:]

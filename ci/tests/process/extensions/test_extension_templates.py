@@ -4,7 +4,6 @@ with ReFrame and with the command that adds stacks.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import synthetic_stack as synthetic
 from reframe_tests.harness import records
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.stacks import metadata
@@ -91,19 +89,3 @@ def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) ->
         parsed = run_with(FOLDER, "-c", COMMAND, *words)
         assert (parsed.returncode, "1.75" in parsed.stdout) == (status, status == 0), parsed.stderr
     assert "this is not a whole table of My suite" in parsed.stderr
-
-
-def test_an_installation_with_the_program_is_registered(tmp_path: Path) -> None:
-    soname = "libmympi.so.1"
-    synthetic.make_library(tmp_path / "opt/lib" / soname, "My MPI 1.2 (built today)", soname)
-    mpirun = synthetic.make_launcher(tmp_path / "opt", synthetic.HYDRA)
-    program = synthetic.make_program(tmp_path / "suite/mysuite-ring", soname, "My suite 1.0")
-    words = ["--mpirun", str(mpirun), "--binaries", str(tmp_path / "suite")]
-    words += ["--into", str(tmp_path / "registered")]
-    done = run_with(FOLDER, "-c", COMMAND, "stacks", "add", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    stack = json.loads((tmp_path / "registered" / "stack.json").read_text())
-    assert (stack["name"], stack["mpi"]) == ("mympi-system", BUILD)
-    assert stack["launcher_family"] == "hydra"
-    assert stack["binaries"] == {"mysuite-ring": str(program)}
-    assert stack["suites"]["mysuite"]["version"] == "1.0"

@@ -123,26 +123,3 @@ def test_a_file_that_ends_the_program_is_refused_and_no_answer(
     done = run_with(folder, *words)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "relay.py cannot be read (SystemExit: 0)" in done.stderr
-
-
-PLATFORM = """
-from dataclasses import replace
-from reframe_tests.harness.machine import gpu
-
-gpu.KINDS = {**gpu.KINDS, "sycl": replace(gpu.KINDS["rocm"], name="sycl", title="SYCL")}
-from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.suites import catalogue
-
-memory = gpu.Memory("device", "sycl")
-rows = [row for mpi in registry.known().values() for row in mpi.rows]
-print(*(row.transport for row in rows if "sycl" in row.memory))
-able = [row.suite for row in catalogue.ROWS if catalogue.SUITES[row.suite].on_gpu(row, memory, ()) is not None]
-print(*dict.fromkeys(able))
-print(*(mpi.title for mpi in registry.known().values() for gap in mpi.gaps if "ROCm" in gap.reason and "sycl" in gap.kinds))
-"""
-
-
-def test_a_further_platform_of_gpus_is_a_record_that_nothing_claims_to_know(folder: Path) -> None:
-    """OSU alone knows it; what others know is in tables of their own."""
-    done = run_with(folder, "-c", PLATFORM)
-    assert (done.stdout.split("\n"), done.returncode) == (["", "osu", "", ""], 0), done.stderr

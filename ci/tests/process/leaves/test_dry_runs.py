@@ -69,16 +69,3 @@ def test_what_needs_more_nodes_or_ranks_is_left_out_and_said(run_on_ten: Run) ->
     )
     shown = set(re.findall(r"^- (\w+ %.*?) %pinning", result.stdout, re.MULTILINE))
     assert {f"{test} %fabric=eth1g %nodes=10 %ppn=1" for test in STARTED} <= shown
-
-
-Run = Callable[..., CompletedProcess[str]]
-
-
-def scripts(sandbox: Path) -> dict[int, str]:
-    """Job scripts by the number of their ranks."""
-    found = [path.read_text() for path in (sandbox / "results").rglob("rfm_job.sh")]
-    return {
-        int(ranks[1]): text
-        for text in found
-        if (ranks := re.search(r"^#SBATCH --ntasks=([0-9]+)$", text, re.M))
-    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,21 +42,3 @@ def test_the_queries_of_reframe_work_with_the_settings_as_they_are(
     status, said = tiny.reframe("-r", "--performance-report", **settings)
     assert status == 0, said
     assert "PERFORMANCE REPORT" in said and "failed to generate" not in said, said
-
-
-def test_settings_leave_the_search_path_as_reframe_expects(root: Path) -> None:
-    """``temp_sys_path`` of ReFrame 4.10: what it appended must
-    still be at the same position afterwards.
-    """
-    code = (
-        "import runpy, sys\n"
-        f"sys.path[:] = [p for p in sys.path if p != {str(root)!r}]\n"
-        "before = list(sys.path)\n"
-        "import reframe.core.logging as log, reframe.core.config as config\n"
-        "site = config.load_config('<builtin>'); site.select_subconfig('generic'); "
-        "log.configure_logging(site)\n"
-        f"runpy.run_path({str(root / 'site_configs' / 'settings.py')!r})\n"
-        "assert sys.path[:len(before)] == before, sys.path\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr

@@ -111,10 +111,9 @@ def test_a_real_case_is_stored_with_its_evidence(
     ("fields", "status", "said"),
     [
         ({"cut": 300}, "missing", "run 1: STREAM's output is cut off or mixed with other output"),
-        ({"memory": "remote"}, "missing", "was asked for local memory"),
         ({"largest_error": 1e-3}, "contradicted", "the arrays hold wrong numbers"),
     ],
-    ids=["cut", "remote", "wrong"],
+    ids=["cut", "wrong"],
 )
 def test_what_was_not_as_asked_fails_with_its_sentence(
     run_here: Run, sandbox: Path, fields: dict[str, Any], status: str, said: str

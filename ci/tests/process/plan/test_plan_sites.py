@@ -163,10 +163,8 @@ def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer: Li
 @pytest.mark.parametrize(
     "words",
     [
-        "--budget much",
         "--budget 30m -- -n Nothing",
         "--budget 30m -- --mode=smoke",
-        "--mode smoke",
     ],
 )
 def test_bad_input_is_one_sentence(newcomer: Listed, words: str) -> None:

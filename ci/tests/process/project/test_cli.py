@@ -25,18 +25,6 @@ def call(program: str, *words: str, **options: Any) -> subprocess.CompletedProce
     return subprocess.run(command, text=True, capture_output=True, timeout=120, **options)
 
 
-@pytest.fixture
-def mpibench(root: Path):
-    """Run the installed command."""
-
-    def run(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        settings = str(root / "site_configs" / "settings.py")
-        environ = {**os.environ, "COLUMNS": "200", "RFM_CONFIG_FILES": settings, **variables}
-        return call(MAIN, *words, input=stdin, env=environ)
-
-    return run
-
-
 HEAVY = {
     "numpy",
     "polars",
@@ -83,17 +71,6 @@ def test_a_tool_that_is_not_installed_is_named(root: Path) -> None:
         done = call(f"{hidden}; {MAIN}", *words, cwd=root)
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
         assert f"is of the package {package}, which is not installed" in done.stderr
-
-
-def test_parse_reads_standard_input_and_says_what_it_set_aside(mpibench, root: Path) -> None:
-    output = (root / "ci/tests/data/golden/imb-mpi1-2018.1-n2.txt").read_text()
-    before = "[0] MPI startup(): I_MPI_X is ignored\nsrun: job 7 has been allocated resources\n"
-    result = mpibench("catalogue", "--parse", "-", "--format", "csv", stdin=before + output)
-    assert result.returncode == 0
-    assert "1 line of Intel MPI, 1 line of Slurm" in result.stderr
-    head, *rows = result.stdout.splitlines()
-    assert {"benchmark", "message_bytes", "latency_us"} <= set(head.split(","))
-    assert any("PingPong" in row for row in rows)
 
 
 def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: Path) -> None:

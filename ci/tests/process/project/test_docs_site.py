@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from reframe_tests.harness.vocabulary import ROOT
 
 
@@ -27,14 +25,6 @@ def build(
         capture_output=True,
         text=True,
     )
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("docs")
-    done = build(folder)
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:

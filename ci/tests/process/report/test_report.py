@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import webbrowser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
-from mpibench import cli
 from mpibench.pages import job_files
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
@@ -61,20 +59,6 @@ def test_failures_come_before_any_number(
         assert str(session.cases.index(case)) in buttons
         for sentence in report_summary.sentences(case):
             assert sentence in read.text["failures"]
-
-
-def test_evidence_has_a_row_for_each_case_that_ran(read: Reader, session: sessions.Session) -> None:
-    text = read.text["evidence"]
-    assert [
-        case for case in session.cases if case.job_id and f"job {case.job_id}" not in text
-    ] == []
-    for said in (
-        "n1: 0 on 0, 1 on 1 (NUMA\N{NO-BREAK SPACE}0)",
-        "lo: 33 B out, 63 B in",
-        "shm chosen by mpich",
-        "MPICH Version: 5.0.0",
-    ):
-        assert said in text
 
 
 def test_links_lead_to_the_files_of_the_job(
@@ -154,31 +138,6 @@ def test_a_report_is_whole_or_not_there(
     with pytest.raises(BadInput, match="No space left on device"):
         report.write_report(report.View(session, tmp_path), "report.html")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("found", [True, False, None])
-def test_a_report_is_opened_where_there_is_a_browser(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    found: bool | None,
-) -> None:
-    """``None``: there is none that Python knows. The report is written all the same."""
-    opened: list[str] = []
-
-    def open_page(url: str) -> bool:
-        opened.append(url)
-        if found is None:
-            raise webbrowser.Error("could not locate runnable browser")
-        return found
-
-    monkeypatch.setattr(webbrowser, "open", open_page)
-    out = tmp_path / "report.html"
-    given = ["--db", str(folder / "results.db"), "--dataset", str(tmp_path / "dataset")]
-    assert cli.main(["report", *given, "--out", str(out), "--open"]) == 0
-    assert opened == [out.as_uri()] and out.is_file()
-    assert bool(capsys.readouterr().err) == (not found)
 
 
 @settings(max_examples=100)

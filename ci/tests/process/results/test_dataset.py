@@ -120,21 +120,6 @@ def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_files_are_seen_only_when_they_are_whole(
-    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = whole_file.write_parquet
-    places = []
-    monkeypatch.setattr(
-        whole_file,
-        "write_parquet",
-        lambda path, frame, **rest: (places.append(path), write(path, frame, **rest)),
-    )
-    dataset.export(db, tmp_path)
-    assert len(places) == 3
-    assert all(place.suffix != ".parquet" and not place.exists() for place in places)
-
-
 def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
     refused(lambda: Store(tmp_path).values(), "mpibench export")
     dataset.export(db, tmp_path)

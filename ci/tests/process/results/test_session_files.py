@@ -105,11 +105,3 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: 
     before = set(_files(results))
     prune(results, 3000, remove=True)
     assert before - set(_files(results)) == set(left)
-
-
-def test_results_behind_a_link_have_their_size(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "file").write_bytes(bytes(1 << 20))
-    (tmp_path / "results").symlink_to("there")
-    held = (session_files.holdings(tmp_path / name) for name in ("results", "there"))
-    assert len({text.partition(" holds ")[2].partition(",")[0] for text in held}) == 1

@@ -14,7 +14,7 @@ import pytest
 
 import synthetic_fabric
 import synthetic_stack
-from programs import fabric_of, listed
+from programs import fabric_of
 from reframe_tests.harness.sites import site
 from synthetic_site import write_site
 from synthetic_stack import NCCL, OSU, sealed
@@ -136,31 +136,6 @@ def test_scripts_are_those_of_the_documentation(partition: str, run: Any, tmp_pa
     ours = {r"osu_allreduce .*-d (cuda|rocm)": "OSU", r"all_reduce_perf -b \d+ -e \d+ -f 2": "NCCL"}
     sources = {**points, **ours}.items()
     assert [row for row in sources if not re.search(row[0], text, re.MULTILINE)] == []
-
-
-def test_the_matrix_of_a_gpu_partition_is_listed(run: Any) -> None:
-    """Each memory is a fabric of its own, and what cannot have it is left out."""
-    said = run("-lC -v -p hpcx-224")
-    listing = listed(said)
-    assert "measured nowhere" not in said, "each line has a reason"
-    host, device = (
-        set(re.findall(rf"^(\w+) @ .*%fabric={name} ", listing, re.MULTILINE))
-        for name in ("hdr200", "hdr200_device")
-    )
-    assert {"OsuPointToPoint", "OsuCollectives", "NcclCollectives", "NcclSendRecv"} <= device
-    assert not {name for name in device if name.startswith(("Imb", "Wire", "Mpi4py", "Stream"))}
-    assert not {name for name in host if name.startswith("Nccl")}
-    assert {"OsuOneSided", "CrossCheck", "OsuParallelTransfer"} <= host - device
-    pairs = " ".join(re.findall("^Pair.*", listing, re.MULTILINE))
-    maps = set(re.findall(r"%fabric=(\w+) %nodes=(\d+) %ppn=(\w+)", pairs))
-    assert {("nvlink", "1", "gpu"), ("hdr200_device", "2", "1")} <= maps
-    assert {row[1:] for row in maps} == {("1", "gpu"), ("2", "1")}, (
-        "one GPU a node, or those of one node"
-    )
-    assert "its MPI does no one-sided operations in CUDA memory (device)" in said
-    assert not re.search(r"^CrossCheck @ .*%nodes=2 %ppn=2", listing, re.MULTILINE), (
-        "two suites have one pair of ranks"
-    )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-import synthetic_site
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import site
 
@@ -47,18 +45,6 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
     file.write_text(filled(file.read_text().partition('"""\n\n')[2]))
     assert list(doctor.unfilled(site.read_system(file))) == []
     assert "template" not in {path.parent.name for path in site.system_files()}
-
-
-def test_the_tutorials_commands_copy_it_under_another_name(copied: Path) -> None:
-    """Line by line, in a folder where the template lies as in the project."""
-    lines = synthetic_site.page("tutorials/your-cluster").splitlines()
-    first = lines.index("    mkdir site_configs/NAME")
-    (copied / "site_configs" / "template").mkdir()
-    shutil.copy(TEMPLATE, copied / "site_configs" / "template")
-    script = "\n".join(line.strip() for line in lines[first : first + 2]).replace("NAME", "ours")
-    subprocess.run(["sh", "-ec", script], cwd=copied, check=True)
-    assert site.read_system(copied / "site_configs" / "ours" / "system.py")["name"] == "ours"
-    assert lines[first + 2].strip() == "mpibench doctor --system NAME"
 
 
 def test_cpus_that_slurm_keeps_are_to_be_described(

@@ -43,18 +43,6 @@ def test_an_old_or_mute_spack_is_refused(place: Site, plan: dict[str, Any], said
     assert place.build("openmpi") == []
 
 
-def test_a_compiler_without_openmp_is_refused_before_anything_is_solved(
-    place: Site, tmp_path: Path
-) -> None:
-    compiler = tmp_path / "clang++"
-    compiler.write_text("#!/bin/sh\necho \"fatal error: 'omp.h' file not found\" >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    place.plan["packages"] = packages(**{**COMPILERS, "cxx": str(compiler)})
-    [sentence] = place.build("openmpi")
-    assert "compiles no OpenMP, which IMB-MT needs ('omp.h' file not found)" in sentence
-    assert "concretize" not in place.asked()
-
-
 # ---- no compiler ----
 
 

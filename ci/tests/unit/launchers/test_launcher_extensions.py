@@ -6,38 +6,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from mpibench.commands.listings import doctor
 from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
-from reframe_tests.harness.cases.job import batch, condition
+from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.launchers import registry
-from reframe_tests.harness.machine.topology import describe
-from reframe_tests.harness.sites import site
-from synthetic_evidence import STACK
-from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 from synthetic_extensions import write_launchers
-
-[PARTITION] = SYSTEM["partitions"]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a site's own files, with both launchers in it."""
     return write_launchers(tmp_path / "own", monkeypatch)
-
-
-def resolved(
-    pinning: str, ppn: str = "2", launcher: str = "galley", stack: Any = STACK, **extras: Any
-) -> condition.Condition:
-    """A condition on two nodes of the made-up site."""
-    given = {**PARTITION["extras"], **extras}
-    asked = condition.Asked(site.fabrics_of(given)["eth"], 2, ppn, pinning)
-    partition = condition.Partition(describe(1, 4), given, launcher=launcher, scheduler="pbs")
-    return condition.resolve(stack, asked, partition, {"USERS_OWN": "a b"})
 
 
 def test_reframe_is_given_the_launchers_it_does_not_have() -> None:

@@ -4,8 +4,6 @@ have them: nobody here could start them.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from reframe_tests.harness import records
@@ -14,14 +12,11 @@ from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.vocabulary import ROOT
-from synthetic_evidence import STACK
-from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 SCATTER = place("scatter", 4, WESTMERE, 1)
 NONE = place("none", 2, WESTMERE, 1)
 WIDE = RankPlacement("scatter", 2, ((0, 2), (1, 3)), WESTMERE)
-[PARTITION] = SYSTEM["partitions"]
 RESOURCES = "resources.erf"
 
 
@@ -77,9 +72,6 @@ def test_command_lines(name: str, placement: RankPlacement, pmi: str, wanted: st
 
 
 # ---- which ranks they start ----
-
-
-MPICH = replace(STACK, mpi="mpich", mpi_version="5.0.2", device="ch4:ofi", launcher_family="hydra")
 
 
 # ---- with ReFrame, and by what they print ----

@@ -32,14 +32,6 @@ def test_the_contents_name_every_group(tests: bool, monkeypatch: pytest.MonkeyPa
     assert text.count(listing.NOT_RUN) >= len(catalogue.GROUPS) - 1
 
 
-@pytest.mark.parametrize("suite", [name for name, suite in catalogue.SUITES.items() if suite.pairs])
-def test_a_suite_without_mpi_is_shown_under_its_name(suite: str) -> None:
-    (pair,) = catalogue.SUITES[suite].pairs
-    assert shown(suite).startswith(f"{pair.name}: ") and list(listing.as_data(suite)) == [pair.name]
-    assert listing.as_data(suite)[pair.name]["suite"] == suite
-    assert [pair.name] in listing.groups_by_suite().values()
-
-
 # ---- The generated pages of the documentation are current and whole ----
 
 

@@ -95,30 +95,6 @@ def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
     assert list(doctor.check_gpus("here:p", {"scheduler": "slurm", "extras": EXTRAS}, [])) == []
 
 
-def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RDMA where there is Ethernet only, two nodes where there is
-    one, and programs that the nodes may lack.
-    """
-
-    def said(name: str = "minicluster", here: bool = True) -> dict[str, str]:
-        system = systems.select(name, metadata.ROOT)
-        found = [*doctor.check_below_mpi(system, [metadata.ROOT / "reframe_tests"], here=here)]
-        assert all(row.state == doctor.NOTE for row in found)
-        return {row.subject: row.detail for row in found}
-
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    found = said()
-    names = ("WireTcp", "WireRdma", "TransportUcx", "TransportLibfabric")
-    assert set(found) == {f"test {name}" for name in names}
-    assert "eth1g is of transport tcp, without an RDMA adapter" in found["test WireRdma"]
-    assert "not on PATH here: iperf3;" in found["test WireTcp"]
-    [alone] = said("generic").values()
-    assert "WireTcp" in alone and "no fabric of the system is between nodes" in alone
-    assert list(said(here=False)) == ["test WireRdma"]
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert list(said()) == ["test WireRdma"]
-
-
 # ---- The draft of a partition's extras: what a machine shows, in words
 # that Python, YAML and the schema take ----
 

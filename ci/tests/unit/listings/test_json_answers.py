@@ -9,12 +9,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from mpibench import cli
 from mpibench.commands.listings import orphans
-from mpibench.judge import review
 from mpibench.store import records
 from mpibench.store.store import Store
 from reframe_tests.harness.process_stat import Process
@@ -22,22 +20,6 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
 from synthetic_stack import describe
 from synthetic_verdicts import write_session
-
-DOING = {"export", "nightly", "sessions withdraw", "site", "tune"}
-DOING |= {f"stacks {word}" for word in ("add", "build", "remove")}
-DOING |= {f"cluster {word}" for word in ("up", "down", "exec", "fault")}
-
-
-DOING |= {
-    "stacks add",
-    "stacks build",
-    "stacks remove",
-    "tune",
-    "cluster up",
-    "cluster down",
-    "cluster exec",
-    "cluster fault",
-}
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
@@ -106,21 +88,3 @@ def test_whose_reframe_is_gone(
     process = {"process": 8, "name": "mpirun", "reframe": 7, "directory": "/stage"}
     job = {"job": "12", "state": "PENDING", "reframe": 7, "directory": "/stage/2"}
     assert (said["processes"], said["jobs"]) == ([process], [job])
-
-
-def test_what_a_change_alters(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counts = {"session": "s1", "values": 9, "failed_before": 2, "failed_after": 0}
-    effect = pl.DataFrame([{"started": datetime(2026, 1, 5, 2, tzinfo=timezone.utc), **counts}])
-    system = review.SystemChange("testbed", ["references.yaml"], {review.LOOSER: ["a"]}, effect)
-    found = review.ReviewedChange("main", [system], {"openmpi": "its recipe changed"}, ["openmpi"])
-    monkeypatch.setattr(review, "review", lambda *_: found)
-    out = tmp_path / "comment.md"
-    words = ("rebaseline", "--review", "main", "--json", "--out", str(out))
-    status, said = answer(capsys, *words)
-    assert status == 0 and out.read_text() == found.markdown()
-    assert said["finding"] == found.finding()
-    [one] = said["systems"]
-    assert (one["hides"], one["finds"], one["references"][review.LOOSER]) == (2, 0, ["a"])
-    assert one["nights"] == [{"started": "2026-01-05T02:00:00+00:00", **counts}]

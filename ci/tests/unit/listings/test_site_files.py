@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from folders import PRODUCT
 from mpibench.commands.listings import doctor, site_files
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.vocabulary import ROOT
@@ -48,13 +46,6 @@ def test_each_file_of_a_site_is_read_before_a_night(
     assert found == name and path.name in sentence and key in sentence
     said = [*doctor.check_files(tiny, tmp_path), *doctor.check_references("tiny", True, tmp_path)]
     assert [row.detail for row in said if row.state == doctor.MISSING] == [sentence]
-
-
-def test_no_file_of_a_site_is_forgotten() -> None:
-    known = {*site_files.FILES, *site_files.OTHERS}
-    sources = [path.read_text() for top in PRODUCT for path in top.rglob("*.py")]
-    read = {name for text in sources for name in re.findall(r'folder_of\(.*\) / "([\w.]+)"', text)}
-    assert "policy.yaml" in read and read <= known
 
 
 def test_a_file_that_nothing_reads_is_named_with_the_one_that_was_meant(

@@ -49,15 +49,6 @@ def test_a_gpu_of_a_node_that_sends_slowly(ask) -> None:
     assert said.count("scontrol update nodename=n1 ") == 1
 
 
-def test_errors_of_its_nodes_links_are_said_of_a_gpu(ask) -> None:
-    counted = {"node": "n1", "link": "mlx5_0:1", "counter": "symbol_error", "reported": True}
-    session = session_of(of_one_node(pair_map(8, sends_slowly("c4", 4.0))))
-    (case,) = session.cases
-    assert case.proof is not None
-    case = replace(case, proof=replace(case.proof, link_errors=({**counted, "new": 7},)))
-    assert "its mlx5_0:1 counted 7 " in ask(replace(session, cases=(case,)))[1]
-
-
 def ranks(*cpus: str, boots: int = 1, known: bool = True) -> list[dict[str, object]]:
     """Ranks of nodes by the cores they may use, on as many machines as there are boots."""
     return [

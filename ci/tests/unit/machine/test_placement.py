@@ -20,7 +20,6 @@ from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, Not
 
 #: Dual hexa-core, even CPUs on socket 0.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
-CONSECUTIVE = Topology.from_processor(describe(2, 6))
 NPS4 = Topology.from_processor(
     describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last")
 )
@@ -55,20 +54,7 @@ def cpus(placed: RankPlacement | Unplaceable) -> tuple[int, ...]:
     return tuple(rank[0] for rank in placed.ranks)
 
 
-def reason(placed: RankPlacement | Unplaceable) -> str:
-    assert isinstance(placed, Unplaceable), placed
-    return placed.reason
-
-
 # ---- what the Cambridge paper says ----
-
-
-def test_the_numbering_of_the_server_does_not_matter() -> None:
-    """Section 3.3: the same placement has other CPU numbers on another server."""
-    assert cpus(place("bunch", 4, CONSECUTIVE)) == (0, 1, 2, 3)
-    assert cpus(place("bunch", 4, WESTMERE)) == (0, 2, 4, 6)
-    assert cpus(place("scatter", 4, CONSECUTIVE)) == (0, 6, 3, 9)
-    assert cpus(place("scatter", 4, WESTMERE)) == (0, 1, 6, 7)
 
 
 # ---- processes per node ----

@@ -57,18 +57,3 @@ def test_templates_escape_and_are_given_what_they_name() -> None:
         safe = re.findall(r"\|\s*safe\b", text)
         ours = re.findall(r'(?<="<br>" )\| safe', text)
         assert safe == ours, "only what the template itself wrote"
-
-
-def test_markup_is_made_in_templates_only() -> None:
-    """Not tags: plotly breaks lines of what it shows so."""
-    texts = {}
-    for path in [*PRODUCT.glob("pages/*.py"), *PRODUCT.parent.glob("mpibench_*/*.py")]:
-        text = path.read_text()
-        if path.parent.name == "pages" or "mpibench.pages" in text:
-            texts[path.name] = text
-    for pattern, names in (
-        (r"\bMarkup\(", set()),
-        (r"(?<!\bre\.)(?<!\bglob\.)\bescape\(|import escape", set()),
-        (r"[\"']<[a-zA-Z!]", {"figures.py"}),
-    ):
-        assert {name for name, text in texts.items() if re.search(pattern, text)} == names

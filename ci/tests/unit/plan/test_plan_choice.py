@@ -15,10 +15,8 @@ from mpibench.judge.plan import choice, making
 from mpibench.judge.plan.choice import (
     EXPECTED,
     FAILED,
-    NEVER,
     TURN,
     Candidates,
-    RotationState,
 )
 from mpibench.judge.plan.record import ListedCase
 from reframe_tests.harness.sites import site
@@ -32,10 +30,6 @@ def listed(
     return ListedCase(
         partition, f"s{stack}", f"{test} %fabric=f{fabric} %nodes={nodes} %ppn={ppn} %pinning=bunch"
     )
-
-
-def never(cases: Sequence[ListedCase]) -> RotationState:
-    return RotationState([NEVER] * len(cases))
 
 
 @st.composite

@@ -5,7 +5,6 @@ and every command they show is one that exists.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import typer
 from reframe.frontend import cli
 
 import synthetic_site
-from folders import OF_TOOLS, PRODUCT
+from folders import PRODUCT
 from mpibench.cli import app
 from reframe_tests.harness import command_line
 from reframe_tests.harness.vocabulary import ROOT
@@ -185,23 +184,3 @@ def test_each_command_that_a_sentence_gives_to_be_pasted_is_one() -> None:
         if not {"-c", "--checkpath", "--detect-host-topology"} & set(given) and given:
             faults.add((path, f"reframe {' '.join(words)} has no -c"))
     assert faults == set()
-
-
-def test_each_shown_script_and_study_exists() -> None:
-    wrong = []
-    for path in (*synthetic_site.PAGES, *synthetic_site.BESIDE):
-        text = path.read_text()
-        scripts = {
-            script
-            for line in shown_code(text)
-            for script in re.findall(r"(?<![\w/.-])(ci/[\w-]+)(?![\w/.-])", line)
-        }
-        studies = set(re.findall(r"studies\.(\w+)", text))
-        known = {f"ci/{tool}" for tool in OF_TOOLS}  # also where it is not installed
-        wrong += [f"{path.name}: {name}" for name in scripts - known if not (ROOT / name).exists()]
-        wrong += [
-            f"{path.name}: {name}"
-            for name in studies
-            if importlib.util.find_spec(f"studies.{name}") is None
-        ]
-    assert wrong == []

@@ -31,13 +31,19 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
     assert all(900 < value < 1100 for *_, value in rows)
 
 
+#: What a spreadsheet would run.
+FORMULA = "=HYPERLINK(1)"
+
+
 def test_proven_values_of_a_period_and_condition_become_csv(tmp_path: Path) -> None:
     places = [{"fabric": "eth1g"}, {"fabric": "shm"}, {"fabric": "eth1g", "evidence": "missing"}]
     for night in range(3):
-        write_session(tmp_path, night, where=places)
+        write_session(tmp_path, night, where=places, stacks=(FORMULA,))
     given = ("--dataset-only", "--out", str(tmp_path), "--csv", str(tmp_path / "values.csv"))
     period = ("--sessions", f"{FIRST:%Y%m%d}:{FIRST + timedelta(days=2):%Y%m%d}")
     assert cli.main(["export", *given, *period, "--where", "fabric == 'eth1g'"]) == 0
+    text = (tmp_path / "values.csv").read_text()
+    assert f'"\'{FORMULA}"' in text and f'"{FORMULA}"' not in text
     rows = pl.read_csv(tmp_path / "values.csv")
     metrics = len(SIZES) * len(BENCHMARKS) - 1  # no bytes have no bandwidth
     assert rows.height == 2 * metrics * 5

@@ -64,12 +64,13 @@ KINDS = (ImbPointToPoint, Placement, Compiled)
 TESTS: tuple[Any, ...] = (ImbPointToPoint("shm"), ImbPointToPoint("eth1g"), Placement("shm"))
 
 REFUSED = {
-    "-r -t nosuch": "^-t nosuch fits no test: the tags are eth1g, maintenance, production, shm; ",
-    "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement;",
+    "-r -t nosuch": "^-t nosuch fits no test: the tags are eth1g, maintenance, production, shm.$",
+    "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement; ",
     "-n Placement -n Colectives": "^-n Colectives fits no test",
-    "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no case: '-l -v -n Placement' lists",
-    "-n Placement%.*ppn=full": "fits no case: ppn=full: as many as ppn=2; '-l -v -n Placement' lists",
+    "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no test: there are Imb",
+    "-t shm -x .": "^-x . leaves no test.$",
     "-E fabric=='nosuch'": r"fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\),",
+    "-E nosuch==1": "^-E nosuch==1 fits no test: parameters are fabric",
     "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; there are shm, eth1g.$",
     "-P ppn=ful": "there are 1, full, 2, gpu, numa, socket, half or a number.$",
     "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter \(.*'fabric'\?\); parameters are",
@@ -97,10 +98,12 @@ def test_an_option_that_fits_no_test_is_refused_with_what_there_is(
     mine = Placement("shm", level="nosuch" if "depth" in words else "nightly")
     if "suite_options" in words:
         vars(mine)["suite_options"] = {"window": "shared"}
-    monkeypatch.setattr(selected_tests.LOADING, "unmade", {"ppn=full": "as many as ppn=2"})
+    warned: list[str] = []
+    filters = selected_tests.filters
+    monkeypatch.setattr(filters, "getlogger", lambda: SimpleNamespace(warning=warned.append))
     with pytest.raises(BadInput, match=REFUSED[words]):
-        selected_tests.check(words.split(), (*TESTS, mine))
-    selected_tests.check(words.split(), ())
+        selected_tests.check(words.split(), (*TESTS, mine), {ImbPointToPoint, Placement})
+    assert not warned
 
 
 def test_a_setting_that_sets_nothing_is_refused_however_it_is_written(
@@ -141,7 +144,7 @@ def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
     ]
     said = loading.why_none(words.split())
     assert "".join(said).startswith(
-        f"no case of ImbPointToPoint can be measured here: here:nodes: {none}; here:nodes: same pla"
+        f"no case of ImbPointToPoint can be measured here: {none} (here:nodes); same placement as"
         * named
     )
     assert len(said) == named
@@ -180,29 +183,12 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("-l -n Imb -t shm -E fabric=='shm'", ""),
-        ("-l -n Imb -t smoke", "-t smoke leaves none of the 2 tests that the options before it "),
-        ("-l -n Placement -n Imb -x .", "-x . leaves none of the 3 tests"),
-        ("-l -t shm -E fabric=='eth1g'", "-E fabric=='eth1g' leaves none of the 2 tests"),
-    ],
-)
-def test_the_option_that_leaves_nothing_is_named(words: str, sentence: str) -> None:
-    said = selected_tests.emptied_by(words.split(), TESTS)
-    assert said.startswith(sentence) and bool(said) == bool(sentence)
-
-
-def test_why_no_variant_was_made_is_said_by_frequency() -> None:
-    """What -P asks for and no partition has: each reason once, with the first place of many."""
-    loading = selected_tests.Loading()
-    loading.passed_over = [
-        ("mini:shm", "in one node"),
-        ("mini:a", "2 cores."),
-        ("mini:b", "2 cores."),
-    ]
-    assert loading.say_passed_over() == "2 cores (mini:a and 1 more); in one node (mini:shm)"
+def test_options_that_fit_tests_together_are_no_fault() -> None:
+    assert not selected_tests.find_fault(
+        ["-l", "-n", "Imb", "-t", "shm", "-E", "fabric=='shm'"], TESTS
+    )
+    fault = selected_tests.find_fault(["-l", "-t", "shm", "-E", "fabric=='eth1g'"], TESTS)
+    assert fault.startswith("-E fabric=='eth1g' fits no test that the options before it leave: ")
 
 
 @pytest.mark.parametrize(

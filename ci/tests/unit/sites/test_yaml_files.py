@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from folders import PRODUCT
 from mpibench.judge import expected, policy
 from mpibench.stacks import wheels
 from mpibench.stacks.spack import scope
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 FOLDER = Path("site_configs") / "mysystem"
@@ -87,16 +85,3 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
 )
 def test_what_is_not_yaml(tmp_path: Path, content: bytes, words: str) -> None:
     assert words in refused(tmp_path, FOLDER / "references.yaml", content)
-
-
-def test_nothing_reads_such_files_another_way() -> None:
-    """PyYAML itself is asked in one place."""
-    readers = {
-        str(path.relative_to(ROOT))
-        for top in PRODUCT
-        for path in top.rglob("*.py")
-        if any(
-            word in path.read_text() for word in ("yaml.safe_load", "yaml.load(", "yaml.compose(")
-        )
-    }
-    assert readers == {"reframe_tests/harness/yaml_file.py"}

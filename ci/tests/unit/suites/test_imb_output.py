@@ -66,9 +66,6 @@ def test_every_benchmark_was_recorded():
 # Damage, case by case; test_parser_mutations.py does the same at random.
 
 
-# Damage, case by case; test_parser_mutations.py does the same at random.
-
-
 def refuse(text: str, name: str = SMALL) -> str:
     """The sentence a text is refused with, where the tables of a recorded output were asked for."""
     assert text != golden(name)

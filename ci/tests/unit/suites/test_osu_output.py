@@ -60,10 +60,6 @@ def change(text: str, pattern: str, by: str) -> str:
     return changed
 
 
-def variants(text: str) -> set[str]:
-    return {record.variant for record in parse(text)}
-
-
 def as_started(name: str, text: str) -> list[Record]:
     """Records completed by what was started, which the name of the file says."""
     records = parse(text)

@@ -26,35 +26,6 @@ OUTPUTS = {
 }
 
 
-#: In front of a job's output, as IBM Spectrum LSF 10.1 documents it.
-LSF_REPORT = """Sender: LSF System <lsfadmin@hostB>
-Subject: Job 1021: <./rfm_job.sh> in cluster <cluster1> Done
-
-Job <./rfm_job.sh> was submitted from host <hostA> by user <user1> in cluster <cluster1> at Fri Nov 20 02:00:00 2026
-Job was executed on host(s) <hostB>, in queue <normal>, as user <user1> in cluster <cluster1> at Fri Nov 20 02:00:01 2026
-</home/user1> was used as the home directory.
-Started at Fri Nov 20 02:00:01 2026
-
-Your job looked like:
-
-------------------------------------------------------------
-# LSBATCH: User input
-#!/bin/bash
-mpirun -n 2 IMB-MPI1 PingPong
-------------------------------------------------------------
-
-Successfully completed.
-
-Resource usage summary:
-
-    CPU time :                                   0.03 sec.
-    Max Memory :                                 2 MB
-
-The output (if any) follows:
-
-"""
-
-
 @pytest.mark.parametrize("name", TALKATIVE)
 def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
     text = (RECORDED / name).read_text()
@@ -81,16 +52,3 @@ def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
         "output-damaged", match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not a line of IMB"
     ):
         reader.parse((RECORDED / name).read_text(), source=name)
-
-
-@pytest.mark.parametrize("suite", OUTPUTS)
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_report_of_lsf_in_front_of_an_output_is_set_aside_whole(suite: str, end: str) -> None:
-    report = LSF_REPORT.replace("\n", end)
-    read = reader.read(report + OUTPUTS[suite])
-    assert dict(read.set_aside) == {"LSF": LSF_REPORT.count("\n") - 1}
-    assert read.records == reader.parse(OUTPUTS[suite])
-    failed = report.replace("Successfully completed.", "Exited with exit code 1.")
-    for other in (failed, failed.replace("> Done", "> Exited")):
-        with pytest.raises(OutputError):
-            reader.read(other + OUTPUTS[suite])

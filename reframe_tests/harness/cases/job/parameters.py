@@ -20,7 +20,7 @@ from ...machine.fabric import Fabric
 from ...machine.gpu import Memory
 from ...printable import few
 from ...sites import site, systems
-from ...sites.selected_tests import LOADING, LeftOutPlace
+from ...sites.selected_tests import LeftOutPlace
 from ...stacks import metadata
 from ...stacks.stack import Stack
 from ...suites import benchmark, catalogue, options
@@ -212,7 +212,6 @@ def ppn_of_system() -> list[str]:
                 reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
     for symbol in SYMBOLIC_PPN:
         if symbol not in useful and symbol in reasons:
-            LOADING.unmade[f"ppn={symbol}"] = reasons[symbol]
             getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
     return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
 

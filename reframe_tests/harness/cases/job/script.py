@@ -181,6 +181,7 @@ def write_body(
     owner: Owner | None = None,
     job_key: str = "",
     digested: Sequence[str] = (),
+    digested_inside: Sequence[Sequence[str]] = (),
 ) -> list[str]:
     """Shell lines that define ``measure``, which runs everything
     by the functions of ``measure.sh``.
@@ -189,6 +190,7 @@ def write_body(
     :param owner: the process on the same machine without which the job must not go on.
     :param job_key: begins the nonces of all launches.
     :param digested: files of which the job logs digests (:func:`digested_files`).
+    :param digested_inside: commands that print those of files in containers.
     """
     once, again = (
         [command for command in commands if command.once is first] for first in (True, False)
@@ -235,6 +237,11 @@ def write_body(
         f". {shlex.quote(str(DRIVER))} || exit",
         f"launch_log={LAUNCH_LOG} start_log={START_LOG} limit_s={limit_s} grace_s={GRACE_S} group=",
         f"job_key={shlex.quote(job_key)} digested=({shlex.join(digested)})",
+        *(
+            ["digest_inside() {", *(f"    {shlex.join(words)}" for words in digested_inside), "}"]
+            if digested_inside
+            else ()
+        ),
         f"most_kib={MOST_OUTPUT_BYTES // 1024} owner={shlex.quote(owner.text if owner else '')} "
         f"look_s={OWNER_CHECK_S}",
         "set_debug() {",

@@ -35,7 +35,7 @@ from ...mpis.transport import (
     TransportRow,
 )
 from ...stacks.stack import Stack
-from ...vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
+from ...vocabulary import BadInput, NotMeasured
 from .script import DEBUG_FILE
 
 #: Of host memory.
@@ -104,7 +104,6 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     :raises BadInput: the fabric cannot be used by any MPI as described
         (unknown transport, no rail, wrong scope).
     """
-    _check(fabric)
     mpi: Mpi | Library = library or registry.find(stack.mpi)
     named = mpi.title if library else f"{mpi.title} {stack.mpi_version}"
     memory = fabric.memory
@@ -219,42 +218,6 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
     for line in stdout.splitlines(keepends=True):
         (debug if known.fullmatch(line.rstrip("\r\n")) else clean).append(line)
     return "".join(clean), "".join(debug)
-
-
-def _check(fabric: Fabric) -> None:
-    try:
-        transport = registry.transport(fabric.transport)
-    except BadInput as unknown:
-        raise BadInput("system-description", f"fabric {fabric.name}: {unknown}") from None
-    if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
-        raise BadInput(
-            "system-description",
-            f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor "
-            f"{SCOPE_CLUSTER}.",
-        )
-    if transport.in_memory:
-        if fabric.scope != SCOPE_NODE or fabric.rails:
-            raise BadInput(
-                "system-description",
-                f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.",
-            )
-    elif not fabric.rails and transport.forced:
-        raise BadInput(
-            "system-description",
-            f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least "
-            "one rail.",
-        )
-    if transport.gpus_only and not fabric.memory.on_gpu:
-        raise BadInput(
-            "system-description",
-            f"fabric {fabric.name}: {transport.name} needs 'memory' of GPUs, such as device.",
-        )
-    if fabric.striped and len(fabric.rails) < 2:
-        raise BadInput(
-            "system-description",
-            f"fabric {fabric.name}: striped needs two rails or more, and it has "
-            f"{len(fabric.rails)}.",
-        )
 
 
 def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:

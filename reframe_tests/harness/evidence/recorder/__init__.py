@@ -112,10 +112,15 @@ def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
     the same source is already built there.
 
     :param compiler: argument vector of a C compiler; by default each of
-        :func:`compilers` until one succeeds.
+        :func:`compilers` until one succeeds, that of ziglang first: containers
+        and other nodes may have an older glibc than this machine.
     """
     options = (*flags(), *SHARED)
-    candidates = None if compiler is None else [compiler]
+    candidates = (
+        sorted(compilers(), key=lambda vector: "ziglang" not in vector)
+        if compiler is None
+        else [compiler]
+    )
     return compile_once(
         "the evidence library",
         SOURCE,
