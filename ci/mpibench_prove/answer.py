@@ -3,7 +3,7 @@
 Bytes of a network are those that the kernel counted on the nodes' interfaces and ports between the
 first MPI_Init and the last MPI_Finalize, whoever sent them; what the ranks' own TCP sockets sent is
 said beside it (:mod:`reframe_tests.harness.evidence.traffic`). Memory that ranks of one node share
-is counted by nobody.
+is not counted.
 """
 
 from __future__ import annotations
