@@ -3,7 +3,7 @@
 Bytes of a network are those that the kernel counted on the nodes' interfaces and ports between the
 first MPI_Init and the last MPI_Finalize, whoever sent them; what the ranks' own TCP sockets sent is
 said beside it (:mod:`reframe_tests.harness.evidence.traffic`). Memory that ranks of one node share
-is counted by nobody.
+is not counted.
 """
 
 from __future__ import annotations
@@ -428,8 +428,8 @@ def _lines(launch: LaunchProof) -> Iterator[str]:
         yield f"not countable here: {', '.join(launch.uncounted[:FEW])}"
     if len(launch.nodes) < launch.ranks:
         tcp = launch.inside_tcp_bytes
-        over = f"{format_bytes(tcp)} over TCP, " if tcp else ""
-        yield f"inside nodes: {over}what goes through shared memory is counted by nobody"
+        over = f"{format_bytes(tcp)} over TCP; " if tcp else ""
+        yield f"inside nodes: {over}nothing counts what goes through shared memory"
     if launch.settings:
         yield f"settings: {launch.settings}"
     yield from (f"cores: {node.text}" for node in launch.cores[:FEW])
@@ -470,7 +470,7 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
     if name == "shm" and len(launch.nodes) > 1:
         return False, f"the ranks are on {len(launch.nodes)} nodes"
     if launch.uncounted:
-        return None, f"{', '.join(launch.uncounted[:FEW])}: what it sends is counted by nobody here"
+        return None, f"{', '.join(launch.uncounted[:FEW])}: nothing here counts what it sends"
     blind = None, "not all sockets of the ranks could be counted"
     if name == "shm":
         tcp = launch.inside_tcp_bytes

@@ -27,7 +27,7 @@ def prove(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="COMMAND...", help="What starts the ranks, as it is: mpirun -n 64 ./app"
+            metavar="COMMAND...", help="The command that starts the ranks: mpirun -n 64 ./app"
         ),
     ],
     expect: Annotated[
@@ -45,7 +45,7 @@ def prove(
     ] = None,
     bytes_from: Annotated[
         int,
-        typer.Option(min=0, help="Fewer bytes between nodes are no traffic of the program."),
+        typer.Option(min=0, help="Ignore less than this many bytes between nodes."),
     ] = BYTES_FROM,
     dir: Annotated[
         Path,

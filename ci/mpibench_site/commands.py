@@ -30,13 +30,13 @@ def site(
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     out: Annotated[
-        Path, typer.Option(help="Folder of the site; what the next build needs is kept beside it.")
+        Path, typer.Option(help="Folder of the site; files for the next build are kept beside it.")
     ] = RESULTS / "site",
     judge: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Newest nights of each system to hold against those before, where nobody did.",
+            help="Newest nights of each system to compare with earlier ones, if not done yet.",
         ),
     ] = 1,
 ) -> None:

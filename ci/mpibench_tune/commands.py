@@ -226,7 +226,7 @@ def advise(
     ] = 10.0,
     profiled_on: Annotated[
         str | None,
-        typer.Option(help="Stack the profile was taken with, to hold its prediction against it."),
+        typer.Option(help="Stack the profile was taken with, to compare its prediction with."),
     ] = None,
     as_json: Json = False,
 ) -> None:

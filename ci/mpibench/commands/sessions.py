@@ -183,7 +183,7 @@ def report(
 @app.command()
 def withdraw(
     session: SessionId,
-    why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")] = "",
+    why: Annotated[str, typer.Option(help="The reason, in one line, for later readers.")] = "",
     undo: Annotated[
         bool,
         typer.Option(
@@ -293,7 +293,7 @@ def prune(
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="What there is, and is not removed, as JSON.")
+        bool, typer.Option("--json", help="List as JSON what was found; remove nothing.")
     ] = False,
 ) -> None:
     """List or remove what sessions left: orphaned jobs, half-written files,
