@@ -196,8 +196,9 @@ def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
     """The tests of each ``-n`` (without one: of the session) that fit
     the other options of selection as well.
     """
+    selectors = _selectors(words)
     with upstream.quiet_filters():
-        left = [test for test in tests if all(fits(test) for _, fits in _selectors(words))]
+        left = [test for test in tests if all(fits(test) for _, fits in selectors)]
     names = command_line.arguments(words, _OPTIONS)["name"]
     return [
         [test for test in left if _asks(filters.have_any_name([name]), test)] for name in names
