@@ -623,17 +623,19 @@ def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[st
     return {
         path.name: path
         for path in found
-        if abi in {mpis.abi_of(name) for name in list_needs(path, environ)}
+        if abi in {mpis.abi_of(name) for name in list_needs(path, environ)[0]}
     }
 
 
-def list_needs(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the loader makes of a program: file per library it asks for (empty: none)."""
-    done = logged.ask(["ldd", program], environ, ANSWER_S)
-    libraries: list[tuple[str, str]] = re.findall(
-        r"^\s+(\S+) => (/\S+|not found)", done.stdout + done.stderr, re.M
-    )
-    return {name: path if path.startswith("/") else "" for name, path in libraries}
+def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What the loader makes of a program: file per library it asks for
+    (empty: none), and symbols nobody has (ldd -r).
+    """
+    done = logged.ask(["ldd", "-r", program], environ, ANSWER_S)
+    text = done.stdout + done.stderr
+    libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
+    missing = sorted(set(re.findall(r"^undefined symbol: ([\w.]+)", text, re.M)))
+    return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
 
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
@@ -664,7 +666,7 @@ def plan_links(
     """
     links: dict[str, Path] = {}
     for path in programs.values():
-        for soname, resolved in list_needs(path, environ).items():
+        for soname, resolved in list_needs(path, environ)[0].items():
             built_for = mpis.abi_of(soname)
             if built_for and built_for != abi:
                 raise BadInput(
@@ -755,7 +757,7 @@ def _find_suite_gpu(
             said = run_inside(stack, words, environ)[1]
             record(said)
         else:
-            said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ)))
+            said = "\n".join(list_needs(Path(binaries[own[0]]), metadata.enter(stack, environ))[0])
         if re.search(pattern, said, re.M):
             return kind
     return ""
@@ -770,7 +772,7 @@ def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[s
     banner = mpis.find(mpi.identity.mpi).banner
     if not banner or not banner.gpu:
         return ""
-    said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ))]
+    said = [mpi.answer, *(name for path in programs for name in list_needs(Path(path), environ)[0])]
     if banner.gpu_words:
         program = find_program(mpi.mpirun, banner.gpu_words[0])
         if not program:
@@ -788,9 +790,12 @@ def _try(
     """Why a program does not run on the stack (empty if it does), and the
     version it says (empty if it runs and says none).
     """
-    libraries = list_needs(path, metadata.enter(stack, environ))
-    if absent := [soname for soname, resolved in libraries.items() if not resolved]:
+    libraries, missing = list_needs(path, metadata.enter(stack, environ))
+    absent = [soname for soname, resolved in libraries.items() if not resolved]
+    if absent:
         return f"it needs {few(absent)}, which is not found", ""
+    if missing:
+        return f"it needs {few(missing)}, which {stack.library} does not have", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
     other = [soname for soname in libraries if mpis.abi_of(soname) not in ("", stack.abi)]
     if other:

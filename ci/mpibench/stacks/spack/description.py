@@ -93,7 +93,7 @@ def find_programs(package: str, prefix: Path) -> dict[str, str]:
 
 def find_library(program: str, environ: Mapping[str, str]) -> Path:
     """The libmpi a program gets from the loader."""
-    needs = probe.list_needs(Path(program), environ)
+    needs = probe.list_needs(Path(program), environ)[0]
     for name, path in needs.items():
         if path and probe.is_library_name(name):
             return Path(path)

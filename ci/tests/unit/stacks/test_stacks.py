@@ -190,7 +190,9 @@ def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ) -> tuple[int, str]:
         return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
 
-    monkeypatch.setattr(probe, "list_needs", lambda path, environ: {"libmpi.so.12": stack.library})
+    monkeypatch.setattr(
+        probe, "list_needs", lambda path, environ: ({"libmpi.so.12": stack.library}, [])
+    )
     monkeypatch.setattr(probe, "run_inside", start)
     return lambda *names: probe.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
 
