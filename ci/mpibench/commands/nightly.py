@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from reframe_tests.harness import tools
 from reframe_tests.harness.printable import clause
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from .. import exit_status, tools, whole_file
+from .. import exit_status, whole_file
 from ..night import supervision
 from .options import DATABASE, RESULTS, say
 

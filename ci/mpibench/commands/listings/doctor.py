@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mpibench import own_reframe, tools
+from mpibench import own_reframe
 from mpibench.commands.listings import fabrics_draft, site_files
 from mpibench.commands.listings.catalogue import test_folders, tests_by_group
 from mpibench.stacks import modules, suite_builds
-from reframe_tests.harness import batch_systems, records
+from reframe_tests.harness import batch_systems, records, tools
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.cases.job.transports import resolve_transport

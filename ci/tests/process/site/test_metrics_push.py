@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.sites.session import metrics_push
+from mpibench_site import metrics_push
+from reframe_tests.harness import tools
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
 from servers import PUSHED, Gateway, fetch, influx_rows, influxdb, pushgateway, read, serving
 
@@ -304,6 +306,19 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
     for writer in writers:
         writer.join()
     assert sorted(Path(path).read_text().splitlines()) == sorted(lines * 5)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_reframe_has_a_handler_for_each_address(
+    installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose Python has no package of ours."""
+    if not installed:
+        monkeypatch.setattr(tools.metadata, "entry_points", lambda **_: [])
+    addresses = (f"influx+file://{tmp_path}/lines", f"json+file://{tmp_path}/cases", "http://h/x")
+    monkeypatch.setenv("MPIBENCH_METRICS", " ".join(addresses))
+    [entry] = site.logging_settings("/our.log", None)
+    assert [row["type"] for row in entry["handlers_perflog"]] == ["influx", "caselog", "jsonlist"]
 
 
 @pytest.mark.parametrize(

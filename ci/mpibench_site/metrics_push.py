@@ -27,6 +27,8 @@ replaces the set as a whole (its README, "PUT method"). What makes a case is the
 key: cases replace earlier runs of themselves and never each other, and a case that is not proven
 takes its earlier values away.
 
+A centre's own ReFrame loads this file, whose Python has neither :mod:`mpibench` nor its libraries.
+
 Sources: ``reframe/core/logging.py`` (``register_log_handler``, ``log_result``) of ReFrame 4.10;
 documentation of ``prometheus_client``, "Pushgateway", and of Prometheus, "Metric and label naming";
 InfluxDB API, ``/write`` (1.8) and ``/api/v2/write``, and its "Line protocol reference" (escapes,
@@ -54,9 +56,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
-from ...printable import first_line, one_line, printable
-from ...samples import DRY_RUN, FAIL, NO_REFERENCE
-from ...vocabulary import MB_PER_GBIT, QUANTITIES, BadInput
+from reframe_tests.harness.printable import first_line, one_line, printable
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE
+from reframe_tests.harness.vocabulary import MB_PER_GBIT, QUANTITIES, BadInput
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -430,7 +432,7 @@ def case_lines(record: Any) -> Iterator[str]:
     ``medians`` holds a number per metric under the name it has in
     ReFrame; the repeats are in the results database.
     """
-    from ...suites.benchmark import metric_name
+    from reframe_tests.harness.suites.benchmark import metric_name
 
     for run in runs_of(record):
         failed = (
