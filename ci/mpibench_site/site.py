@@ -35,12 +35,11 @@ from mpibench.judge import drift, gate
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.drift import Event
 from mpibench.judge.engine import Array
-from mpibench.pages import job_files, page
+from mpibench.pages import page
 from mpibench.pages.outcomes import (
     KEY_FIGURES,
     OUTCOMES,
     Outcome,
-    bounds_text,
     format_number,
     plain_reason,
     why,
@@ -61,7 +60,7 @@ from mpibench.store.quantity_text import (
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS, UNJUDGED
-from mpibench.store.store import Store, StoredPairMap
+from mpibench.store.store import Store, StoredNight, StoredPairMap
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.printable import clause, first_line, one_line
 from reframe_tests.harness.samples import (
@@ -76,6 +75,8 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
+
+from . import stored_files
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -455,7 +456,8 @@ def _missed(
         store.scan("cases", system, [session, *again]), session, store.withdrawn
     )
     found = []
-    every = confirmations.missed_references(own, second, store.cases_before(system, session))
+    earlier = StoredNight(store, system, session, withdrawn_too=True).earlier
+    every = confirmations.missed_references(own, second, earlier)
     for missed in sorted(every, key=lambda one: -_beyond(one.check)):
         row = missed.check
         value = confirmations.value_text(row["value"], row)
@@ -1280,6 +1282,16 @@ def key_figures(series: Series, night: SiteNight) -> list[dict[str, Any]]:
     ]
 
 
+def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
+    """What a reference asks for; a bound that is ``None`` or NaN is none."""
+    bounds = [("at least", lower), ("at most", upper)]
+    return " and ".join(
+        f"{word} {format_number(value)} {unit}".rstrip()
+        for word, value in bounds
+        if value is not None and math.isfinite(value)
+    )
+
+
 def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, Any]:
     """One figure beside its line rate, its reference and what is usual;
     its curve has the line rate where that is near.
@@ -1538,8 +1550,8 @@ def night_proofs(
                 ],
                 "gates": checks,
                 "references": references_title(gates),
-                "place": job_files.find(row, page_folder),
-                "excerpts": list(job_files.excerpts(row).items()) if failed else [],
+                "place": stored_files.find(row, page_folder),
+                "excerpts": list(stored_files.excerpts(row).items()) if failed else [],
             }
         )
     return {"series": series, "night": night, "shared": shared, "cases": cases}

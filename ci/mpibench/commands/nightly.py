@@ -467,9 +467,7 @@ def publish(night: Night, session: Session) -> None:
     command = f"gate --only completeness --session {session.uuid}{' --partial' if partial else ''}"
 
     def check_completeness() -> None:
-        whole = expected.judge(
-            night.store, *night.store.find_session(session.uuid), partial=partial
-        )
+        whole = expected.judge(night.store.find_session(session.uuid), partial=partial)
         say(whole.lines())
         if not whole.complete:
             logs = session.info.get("log_files")

@@ -264,11 +264,11 @@ def gate(
         expect_alone(context, f"--only {only.value}", *beside)
     store = open_store(db, dataset, dataset_only, reported=True)
     if only:
-        name, chosen = store.find_session(session, system)
-        whole = expected.judge(store, name, chosen, partial=partial)
+        night = store.find_session(session, system)
+        whole = expected.judge(night, partial=partial)
         lost = [
             f"session {unread.session[:8]} is not counted: {unread.why}"
-            for unread in store.lost(name)
+            for unread in store.lost(night.system)
         ]
         whole = replace(whole, notes=(*whole.notes, *lost))
         lines = whole.lines()

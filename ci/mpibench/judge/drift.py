@@ -33,7 +33,7 @@ from ..store.quantity_text import (
     with_own_loss,
 )
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, among, not_among
-from ..store.store import Store, scan_files
+from ..store.store import Store, StoredNight, scan_files
 from . import engine, expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
@@ -231,7 +231,7 @@ def read(
         chosen = list(sessions)
     elif selector is None:
         newest = selectors.select("latest", known, unreadable=lost)[0]
-        chosen = [*store.alike(name, newest).earlier, newest]
+        chosen = StoredNight(store, name, newest).series
     else:
         chosen = selectors.select(selector, known, unreadable=lost)
     table = store.cases(name).filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)

@@ -5,7 +5,6 @@ part of its page that fits on a terminal.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import statistics
 from collections import Counter
@@ -149,16 +148,6 @@ def format_number(value: float | None) -> str:
         return f"{value:.3e}"
     text = f"{value:.4g}"
     return f"{value:.0f}" if "e" in text or abs(value) >= 1000 else text
-
-
-def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
-    """What a reference asks for; a bound that is ``None`` or NaN is none."""
-    bounds = [("at least", lower), ("at most", upper)]
-    return " and ".join(
-        f"{word} {format_number(value)} {unit}".rstrip()
-        for word, value in bounds
-        if value is not None and math.isfinite(value)
-    )
 
 
 def gate_sentence(gate: ReferenceCheck) -> str:

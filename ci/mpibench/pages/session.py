@@ -48,7 +48,7 @@ from ..store.quantity_text import (
     unit_text,
 )
 from ..store.sessions import Case, Session, label_of
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import figures
 from .additions import Curve, additions
 from .job_files import CaseFiles, place_of
@@ -959,13 +959,12 @@ def write_report(view: View, name: str) -> Path:
 def _excused(store: Store, session: Session) -> frozenset[str]:
     found: set[str] = set()
     for system in session.systems:
-        cases = store.cases_of(system, [session.uuid], withdrawn_too=True)
+        night = StoredNight(store, system, session.uuid, withdrawn_too=True)
         again = confirmations.confirming(
             store.cases(system, withdrawn_too=True), session.uuid, store.withdrawn
         )
-        earlier = store.cases_before(system, session.uuid)
-        missed = confirmations.missed_references(cases, again, earlier)
-        found |= confirmations.excused(cases, missed)
+        missed = confirmations.missed_references(night.cases, again, night.earlier)
+        found |= confirmations.excused(night.cases, missed)
     return frozenset(found)
 
 

@@ -428,3 +428,16 @@ def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path: Path)
     assert run(tmp_path) == 0
     write_session(tmp_path, 2, started=now + timedelta(hours=20))
     assert run(tmp_path) == 1
+
+
+def test_a_verdict_is_of_what_was_written_since_the_last_one(tmp_path: Path) -> None:
+    """One command measures, judges, measures again and judges again."""
+    write_nights(tmp_path, 2)
+    store = Store(tmp_path)
+    judged = []
+    for number in (2, 3):
+        judged.append(gate.decide(store, "testbed", max_age_hours=1e6).session)
+        last = write_session(tmp_path, number)
+        store.reread()
+    assert gate.decide(store, "testbed", max_age_hours=1e6).session == last
+    assert len({*judged, last}) == 3
