@@ -49,7 +49,7 @@ def _pages(store: Store, out: Path) -> list[str]:
     compared = pairing.pair(store, green, "stack", *sides, allow=["nodelist"])
     page.write(out / COMPARISON, comparison.page(compared, values))
     with suppress(typer.Exit):  # its status is 1: somebody is accused
-        diagnose.locate(red, dataset=store.folder, dataset_only=True, out=out / MAP)
+        diagnose.locate(shown.uuid, dataset=store.folder, dataset_only=True, out=out / MAP)
     about = {
         SITE: "the results site: start here",
         REPORT: "the report of the red night",
