@@ -230,10 +230,12 @@ def light_cases(store: Store, system: str) -> pl.DataFrame:
     """
     counts = {name: eligibility.checks(outcome) for name, outcome in _CHECKS.items()}
     missed = pl.element().filter(pl.element().struct.field("outcome") == FAIL)
-    value, lower, upper = (missed.struct.field(name) for name in ("value", "lower", "upper"))
+    value, lower, upper = (pl.element().struct.field(name) for name in ("value", "lower", "upper"))
     # as confirmations.distance
     beyond = pl.max_horizontal(lower / value, value / upper).fill_null(math.inf)
-    check = pl.col("gates").list.eval(missed.sort_by(beyond, descending=True)).list.first()
+    # In two steps: Polars 1.44 sorts what it filtered in the same step by values of other lists.
+    worst = pl.element().sort_by(beyond, descending=True)
+    check = pl.col("gates").list.eval(missed).list.eval(worst).list.first()
     first = pl.col("sentences").list.first()
     texts = {"reason": pl.col("reason"), "sentence": first}
     short = {name: text.fill_null("").str.slice(0, LONGEST_REASON) for name, text in texts.items()}
