@@ -22,8 +22,14 @@ from synthetic_site import write_site
 TEMPLATES = site.ROOT / "site_configs" / "template"
 #: Template: fabrics, processes per node and policy of the scripts looked at; always two nodes.
 CASES = {
-    "cray_ex_pals": ("(ss200|ss800|plain)", "4", "nic_local"),
-    "flux_infiniband": ("(hdr200|plain)", "2", "scatter"),
+    "cray_ex_pals": ("(ss200|ss200_low|ss800|plain)", "4", "nic_local"),
+    "flux_infiniband": ("(hdr200|hdr200_low|plain)", "2", "scatter"),
+}
+#: Template: a fabric that is described again, as one of another service
+#: level or traffic class.
+LOW = {
+    "cray_ex_pals": ("ss200", {"traffic_class": "LOW_LATENCY"}),
+    "flux_infiniband": ("hdr200", {"service_level": 3, "traffic_class": 104}),
 }
 
 
@@ -43,6 +49,9 @@ def filled(template: str, folder: Path) -> dict[str, Any]:
 def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Path) -> None:
     fabrics, ppn, pinning = CASES[template]
     system = filled(template, tmp_path / "filled")
+    described = system["partitions"][0]["extras"]["fabrics"]
+    name, classes = LOW[template]
+    described[f"{name}_low"] = {**described[name], **classes}
     stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
     where: dict[str, Any] = {
         "config": write_site(tmp_path, system),
