@@ -97,7 +97,9 @@ class Fabric:
     @property
     def quality_of_service(self) -> str:
         """``service level 3``; ``traffic class LOW_LATENCY``; empty where the site names none."""
-        return ", ".join(f"{word.replace('_', ' ')} {value}" for word, value in self.classes.items())
+        return ", ".join(
+            f"{word.replace('_', ' ')} {value}" for word, value in self.classes.items()
+        )
 
     @property
     def within_node(self) -> bool:

@@ -468,7 +468,7 @@ def _loaded_facts(text: str) -> Facts:
     more = f" and {len(victims) - _FEW_NODES} more" if victims[_FEW_NODES:] else ""
     return Facts(
         (f"aggressors {head['aggressors']}, victims on {names}{more}",) if victims else (),
-        {rank: host for rank, host in victims},
+        dict(victims),
     )
 
 
