@@ -22,7 +22,7 @@ from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from ..machine.gpu import DEVICE, Memory
 from ..machine.switch_paths import node_of
-from ..vocabulary import BadInput, NotMeasured
+from ..vocabulary import BadInput
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
 from .algorithms import IN_BLOCKS as BLOCK_COLLECTIVES
@@ -516,8 +516,8 @@ LOADED_LATENCY = _suite(
             "aggressors stream and rest in turn",
             default="steady",
             groups=("loaded_latency",),
-            pattern=r"[1-9][0-9]{0,2}ms_on_[1-9][0-9]{0,2}ms_off",
-            shape="steady, and times of up to 999 ms like 10ms_on_90ms_off",
+            pattern="[1-9][0-9]?ms_on_[1-9][0-9]?ms_off",
+            shape="steady, and times of up to 99 ms like 10ms_on_90ms_off",
             words=_burst_words,
         ),
         SuiteOption(
