@@ -49,14 +49,16 @@ def filled(template: str, folder: Path) -> dict[str, Any]:
 def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Path) -> None:
     fabrics, ppn, pinning = CASES[template]
     system = filled(template, tmp_path / "filled")
+    stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
+    where: dict[str, Any] = {
+        "config": write_site(tmp_path / "site", system),
+        "environ": {"MPIBENCH_STACKS": stacks},
+    }
+    listing = run_reframe("-lC", f"--system={system['name']}", **where).stdout
     described = system["partitions"][0]["extras"]["fabrics"]
     name, classes = LOW[template]
     described[f"{name}_low"] = {**described[name], **classes}
-    stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
-    where: dict[str, Any] = {
-        "config": write_site(tmp_path, system),
-        "environ": {"MPIBENCH_STACKS": stacks},
-    }
+    where["config"] = write_site(tmp_path / "low", system)
     words = f"--system={system['name']} -S level=smoke --stage={tmp_path}/stage --keep-stage-files"
     words += f" -P nodes=2 -P ppn={ppn} -P pinning={pinning} -n ImbPointToPoint%fabric={fabrics}%"
     result = run_reframe("--dry-run", *words.split(), **where, only="point_to_point.py")
@@ -65,7 +67,6 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
         f"{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted((tmp_path / "stage").rglob("rfm_job.sh"))
     }
-    listing = run_reframe("-lC", f"--system={system['name']}", **where).stdout
     compare(system["name"], {**written, "listing.txt": listed(listing)})
 
 
