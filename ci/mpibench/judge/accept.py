@@ -414,6 +414,7 @@ _SAME_REFERENCE = (
     "level",
     "suite_options",
     "striped",
+    "quality_of_service",
     "tuned",
     "oversubscribed",
     "metric",

@@ -266,9 +266,8 @@ def _beside(session: Session, measured: Iterable[int]) -> dict[str, dict[str, st
     """
     fabrics: dict[str, dict[str, dict[str, str]]] = {}
     for case in (session.cases[at] for at in measured):
-        links = str(
-            [case.condition.get(name) for name in ("scope", "transport", "devices", "striped")]
-        )
+        words = ("scope", "transport", "devices", "striped", "quality_of_service")
+        links = str([case.condition.get(name) for name in words])
         memory = str(case.condition.get("memory", HOST))
         fabrics.setdefault(case.partition, {}).setdefault(links, {})[memory] = case.fabric
     return {

@@ -64,7 +64,15 @@ _SAME_CASE = (
     "pinning",
 )
 #: What makes two reference checks those of one metric, measured alike.
-APART = ("suite_options", "striped", "tuned", "oversubscribed", "network", "line_rate_gbit_per_s")
+APART = (
+    "suite_options",
+    "striped",
+    "quality_of_service",
+    "tuned",
+    "oversubscribed",
+    "network",
+    "line_rate_gbit_per_s",
+)
 SAME_CHECK = (*_SAME_CASE, "level", *APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)

@@ -145,6 +145,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"suite options of {stack}": condition.get("suite_options"),
             f"tuned settings of {stack} on {fabric}": condition.get("tuned"),
             f"striping of {fabric}": "over all rails" if condition.get("striped") else None,
+            f"quality of service of {fabric}": condition.get("quality_of_service"),
             f"network of {stack} on {fabric}": condition.get("network"),
             f"oversubscription on {fabric}": condition.get("oversubscribed"),
             **{

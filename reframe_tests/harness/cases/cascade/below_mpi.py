@@ -73,6 +73,8 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
         known = ", ".join(group.transports)
         lacks = ", without an RDMA adapter" if mpis.transport(fabric.transport).interfaces else ""
         return f"{fabric.name} is of transport {fabric.transport}{lacks}; it is measured on {known}"
+    if fabric.classes:
+        return f"{fabric.name} is of {fabric.quality_of_service}, which is set for MPIs alone"
     if scheduler not in SLURM.schedulers:
         known = ", ".join(SLURM.schedulers)
         return (
