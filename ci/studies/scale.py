@@ -47,7 +47,7 @@ from reframe_tests.harness.suites.benchmark import Record
 
 from . import simulated_map as simulated
 from .session_cost import TRIVIAL
-from .site_speed import write_night
+from .site_speed import BENCHMARKS, write_night
 
 #: Of a healthy pair.
 MB_PER_S = 12000.0
@@ -206,7 +206,7 @@ def print_map(size: int, asked: argparse.Namespace, folder: Path, seed: int = 1)
 def read_map(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
     """From what was printed to metrics and file, as the test of a map does."""
     began, before = time.process_time(), peak_mb()
-    text = script.beginning_of(folder / OUTPUT, sys.maxsize)
+    text = script.beginning_of(folder / OUTPUT, 1 << 60)
     size = len(text)
     kept = []
 
@@ -315,18 +315,20 @@ def read_evidence(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
 
 
 def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
-    """Gate and drift of the first of the systems of a dataset, and the site of all."""
+    """Gate, drift and all values of the first of the systems of a dataset, and the site of all."""
     found: dict[str, Any] = {}
     system = Store(folder).systems[0]
     newest = Store(folder).sessions_of(system)[-1]
+    read = f"--dataset {folder}"
     for name, words in {
-        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json",
-        "drift": f"drift --system {system} --json",
-        "site": f"site --out {folder / 'site'}",
+        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json {read}",
+        "drift": f"drift --system {system} --json {read}",
+        "site": f"site --out {folder / 'site'} {read}",
+        "csv": f"export --csv {folder / 'csv'} --system {system} --sessions 20200101:now --out {folder}",
     }.items():
         began = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
-            status = cli.main([*words.split(), "--dataset", str(folder), "--dataset-only"])
+            status = cli.main([*words.split(), "--dataset-only"])
         if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
             raise SystemExit(f"{name} gave no answer: exit status {status}")
         found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
@@ -366,7 +368,7 @@ def draw(question: str, size: int, asked: argparse.Namespace, folder: Path) -> N
     elif question == "nights":
         for system in range(asked.systems):
             for night in range(size):
-                write_night(folder, night, f"system{system}")
+                write_night(folder, night, f"system{system}", asked.benchmarks)
 
 
 ANSWERS = {
@@ -404,6 +406,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="where the page of a map is kept")
     parser.add_argument("--ranks", type=int, default=128, help="of a node, of evidence")
     parser.add_argument("--record", type=Path, help="file that the recorder left on a node")
+    parser.add_argument(
+        "--benchmarks", type=int, default=BENCHMARKS, help="of a night: 500 metrics each"
+    )
     parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
     parser.add_argument("--folder", type=Path, help="where there is room (default: TMPDIR)")
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)

@@ -74,9 +74,7 @@ def read(text: str, *, source: str = "<text>", parse: Parser | None = None) -> O
     return first
 
 
-def read_log(
-    text: str, *, source: str = "<text>", parse: Parser | None = None
-) -> list[Output]:
+def read_log(text: str, *, source: str = "<text>", parse: Parser | None = None) -> list[Output]:
     """Read all outputs of a job's log, in their order; lines of others
     between them are set aside by the first.
 

@@ -200,7 +200,7 @@ def test_an_output_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
     found = output.read(made(4, silent=2), "map.1.out")
-    rows = sorted(found.values, key=lambda one: (QUANTITIES.index(one.quantity)))
+    rows = sorted(found.values, key=lambda one: QUANTITIES.index(one.quantity))
     for right, counted in (({}, None), ({"n0": True, "n1": True, "n3": False}, False)):
         found.values.check(right)
         kept = PairMap("all", 1, 6, found.nodes, found.silent, found.values).keep(tmp_path)
@@ -210,9 +210,9 @@ def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
         assert list(again.rows()) == sorted(
             found.values, key=lambda one: QUANTITIES.index(one.quantity)
         )
-        assert {one.counted for one in again.rows() if {one.source, one.target} == {"n0", "n3"}} == {
-            counted
-        }
+        assert {
+            one.counted for one in again.rows() if {one.source, one.target} == {"n0", "n3"}
+        } == {counted}
     assert found.values.message_bytes(BANDWIDTH) == 1 << 20
     source, target, value = found.values.measured(BANDWIDTH)
     assert list(zip(source, target, value, strict=True)) == [
