@@ -324,7 +324,8 @@ def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
         "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json {read}",
         "drift": f"drift --system {system} --json {read}",
         "site": f"site --out {folder / 'site'} {read}",
-        "csv": f"export --csv {folder / 'csv'} --system {system} --sessions 20200101:now --out {folder}",
+        "csv": f"export --csv {folder / 'csv'} --system {system} --out {folder}"
+        " --sessions 20200101:now",
     }.items():
         began = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
