@@ -22,7 +22,7 @@ from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import references, systems
+from . import planned_cases, references, systems
 from .centre import Centre
 from .session import session_folder
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
@@ -284,9 +284,11 @@ def _completed(
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
-        if shared and row["scheduler"] in spool.SHARED:
-            extras = {**extras, spool.EXTRA: {"minutes": shared}}
-            row = {**row, "extras": extras}
+        if row["scheduler"] in spool.SHARED:
+            planned = planned_cases.minutes_of(system["name"], row["name"])
+            if minutes := shared or (planned if spool.EXTRA not in extras else 0):
+                extras = {**extras, spool.EXTRA: {"minutes": minutes}}
+                row = {**row, "extras": extras}
         # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         environs = [*row.get("environs", ()), *fitting_stacks(extras, names), "builtin"]
         row = {
@@ -299,7 +301,7 @@ def _completed(
         if row["scheduler"] in batch_systems.SLURM.schedulers:
             reasons = {"slurm_job_cancel_reasons": list(batch_systems.SLURM_NEVER_STARTS)}
             row["sched_options"] = {**reasons, **row.get("sched_options", {})}
-        if spool.EXTRA in extras:
+        if extras.get(spool.EXTRA, False) is not False:
             row["scheduler"] = spool.SHARED[row["scheduler"]]
         partitions.append(row)
     prefix = (

@@ -740,14 +740,21 @@ PINGS = {"smoke": 50, "nightly": 100, "acceptance": 500}
 LEAST_MESSAGES = 3
 
 
-def _parse_pairs(text: str, source: str) -> list[Record]:
+def read_pairs(text: str, source: str) -> map_output.MapOutput:
+    """The map that an output has, up to its last checksum.
+
+    :raises OutputError: it is not of this instrument, or damaged before its first checksum.
+    """
+    try:
+        return map_output.read(text, source)
+    except BadInput as error:
+        raise OutputError(error.code, str(error)) from None
+
+
+def pair_records(pair_map: map_output.MapOutput, source: str) -> list[Record]:
     """What the median pair and the slowest have: latency, then
     bandwidth; a pair without a value is an error.
     """
-    try:
-        pair_map = map_output.read(text, source)
-    except BadInput as error:
-        raise OutputError(error.code, str(error)) from None
     if not pair_map.whole:
         raise OutputError(
             "output-cut",
@@ -811,14 +818,14 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
 
 
 def _pair_facts(text: str) -> Facts:
-    """Design and rounds, and where the ranks were."""
-    pair_map = map_output.read(text, "the output")
+    """Design and rounds, and where the ranks were, of a whole output."""
+    pair_map = map_output.read_ends(text)
     switches = (
         f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
     )
     took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
     note = (
-        f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} "
+        f"{pair_map.expected} values of pairs ({pair_map.design}) in {pair_map.rounds} "
         f"rounds{took}; {switches}"
     )
     return Facts((note,), dict(enumerate(map(node_of, pair_map.nodes))))
@@ -849,7 +856,7 @@ _PAIR_LEVELS = at_levels(
 PAIR_MAP = _suite(
     "pair_map",
     "the instrument of pair maps",
-    _parse_pairs,
+    lambda text, source: pair_records(read_pairs(text, source), source),
     # Quantiles are over the pairs, of which each direction counts with the median of its values.
     # Every rank sends as much as any other, and a link is busy both ways in turn.
     tuple(

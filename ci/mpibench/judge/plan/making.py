@@ -203,10 +203,10 @@ class Costs:
             for plan in group.plans
         ]
         timed = [seconds for seconds in took if seconds is not None]
+        scheduler = self.partitions.get(case.partition, {}).get("scheduler")
+        shares = scheduler in spool.SHARED and extras.get(spool.EXTRA) is not False
         # The check of received data comes first, once.
-        seconds = (
-            (SHARED_S if spool.EXTRA in extras else JOB_S) + START_S + self.repeats * sum(timed)
-        )
+        seconds = (SHARED_S if shares else JOB_S) + START_S + self.repeats * sum(timed)
         return Estimate(seconds, 1 + self.repeats * len(timed))
 
     def _launch_seconds(

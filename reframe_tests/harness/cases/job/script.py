@@ -358,7 +358,8 @@ def beginning_of(path: Path, most: int = MOST_OUTPUT_BYTES) -> str:
     if not path.exists():
         return ""
     with path.open(errors="replace") as file:
-        return file.read(most)
+        # Python asks for as much memory as it may read.
+        return file.read(min(most, path.stat().st_size))
 
 
 def end_of(path: Path) -> str:

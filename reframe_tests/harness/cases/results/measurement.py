@@ -413,7 +413,7 @@ def _parse(
             "writes its results."
         )
         raise OutputError("file-missing", sentence)
-    reading = reader.read(printed, source=source)
+    reading = reader.read(printed, source=source, parse=launch.parse)
     set_aside.update(reading.set_aside)
     if launch.options:
         reader.check_arguments(printed, launch, source=source)
