@@ -90,9 +90,8 @@ def require_checkout(root: Path) -> None:
     if not (root / "site_configs" / "settings.py").is_file():
         raise BadInput(
             "file-missing",
-            f"{root} has the program without the systems and stacks of its checkout; run "
-            "ci/setup of a checkout, or in an environment of your own pip install --editable "
-            "CHECKOUT.",
+            f"{root} has only the program, not the systems and stacks of a checkout: run ci/setup "
+            "in a checkout, or pip install --editable CHECKOUT in your own environment.",
         )
 
 

@@ -81,7 +81,7 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
         if error.errno not in OF_THE_MACHINE:
             return _crashed(error)
         where = f"{error.filename}: " if error.filename else ""
-        _tell(f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat.")
+        _tell(f"mpibench: {where}{error.strerror}: there is no answer; correct that and repeat.")
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130
@@ -124,8 +124,8 @@ def _crashed(error: BaseException) -> int:
     with contextlib.suppress(OSError):
         traceback.print_exception(error)
     _tell(
-        f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report "
-        "it with the lines above."
+        f"mpibench: there is no answer because of a defect in mpibench ({type(error).__name__}); "
+        "report it with the lines above."
     )
     return CRASHED
 

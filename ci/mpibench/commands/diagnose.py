@@ -38,18 +38,18 @@ def locate(
     dataset_only: DatasetOnly = False,
     ordinary: Annotated[
         str | None,
-        typer.Option(
-            help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now."
-        ),
+        typer.Option(help="Use ordinary sessions instead of a map; a selector, e.g. now-30d:now."),
     ] = None,
     system: System = None,
     where: Where = None,
-    rate: Annotated[float, typer.Option(help="False positives per run, expected at most.")] = 0.05,
+    rate: Annotated[
+        float, typer.Option(help="Largest expected number of false positives per run.")
+    ] = 0.05,
     bandwidth_margin: Annotated[
-        float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")
+        float, typer.Option(help="Smallest loss of bandwidth to report, in percent.")
     ] = 7.0,
     latency_margin: Annotated[
-        float, typer.Option(help="Added latency that is called slow at least, in percent.")
+        float, typer.Option(help="Smallest added latency to report, in percent.")
     ] = 25.0,
     kind: Annotated[
         list[str] | None,
@@ -61,8 +61,8 @@ def locate(
         bool | None,
         typer.Option(
             "--oversubscribed/--full-rate",
-            help="Whether links between switches are meant to be slower than what is below "
-            "them; default: as the site says.",
+            help="Whether links between switches are slower by design than the links below them; "
+            "default: what the site says.",
         ),
     ] = None,
     as_json: Json = False,
@@ -71,13 +71,11 @@ def locate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write an HTML page with the map, and with each node over the nights."
-        ),
+        typer.Option(help="Also write an HTML page with the map and the history of each node."),
     ] = None,
     nights: Annotated[
         int,
-        typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps."),
+        typer.Option(min=1, help="How many days of maps the page shows for each node."),
     ] = 90,
 ) -> None:
     """Say which node, cable or switch is slow, with a stated rate of false positives.

@@ -29,19 +29,19 @@ class TableFormat(str, enum.Enum):
 
 def doctor(
     system: Annotated[
-        str | None, typer.Option(help="System to check; default: the one ReFrame selects here.")
+        str | None, typer.Option(help="System to check; default: the one that ReFrame selects.")
     ] = None,
     stacks_only: Annotated[
         bool,
         typer.Option(
-            "--stacks", help="Check only whether each partition gets the stacks it asks for."
+            "--stacks", help="Check only whether each partition has the stacks that it names."
         ),
     ] = False,
     draft: Annotated[
         bool,
         typer.Option(
             "--draft",
-            help="Print only a draft of extras, for a system of your ReFrame configuration.",
+            help="Print only a draft of 'extras' for a system of your ReFrame configuration.",
         ),
     ] = False,
     as_json: Json = False,
@@ -58,7 +58,7 @@ def doctor(
 
     if draft and as_json:
         raise BadInput(
-            "options-exclude", "--draft prints a file and --json an answer: give one of them."
+            "options-exclude", "--draft prints a file, --json an answer: give one of them."
         )
     raise typer.Exit(
         examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json)
@@ -76,13 +76,13 @@ def catalogue(
         ),
     ] = None,
     tests: Annotated[
-        bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")
+        bool, typer.Option("--tests", help="List each group with the test that measures it.")
     ] = False,
     parse: Annotated[
         bool,
         typer.Option(
             "--parse",
-            help="Read outputs of any suite of the catalogue as records; FILE - is standard input.",
+            help="Parse outputs of any suite in the catalogue; FILE - is standard input.",
         ),
     ] = False,
     format: Annotated[
@@ -109,7 +109,8 @@ def catalogue(
         expect_alone(context, "--parse", "parse", "names", "format", "as_json")
         if not names:
             raise BadInput(
-                "bad-option", "--parse reads outputs: name their files, or - for standard input."
+                "bad-option",
+                "--parse needs files: name the outputs to read, or - for standard input.",
             )
         kind = "json" if as_json else format.value
         faults = list[BadInput]()
@@ -142,8 +143,9 @@ def plan(
     budget: Annotated[
         str | None,
         typer.Option(
-            help="What the night may take: minutes (10m) or hours (1.5h) of each partition, or "
-            "node-hours (20nodeh) of all; default: the mode's on a batch system."
+            help="Budget of the night: minutes (10m) or hours (1.5h) for each partition, or "
+            "node-hours (20nodeh) for all together; default: that of the mode on a batch "
+            "system."
         ),
     ] = None,
     date: Annotated[
@@ -159,11 +161,13 @@ def plan(
     max_jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs)."
+            min=1,
+            help="Jobs of a partition that may be queued or running at a time (ReFrame's "
+            "max_jobs).",
         ),
     ] = None,
     dataset: Dataset = None,
-    out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say which cases a night measures that fits a budget: what
@@ -187,7 +191,7 @@ def plan(
             else datetime.now(timezone.utc).date()
         )
     except ValueError:
-        raise BadInput("bad-option", f"--date {date} is no day: write YYYY-MM-DD.") from None
+        raise BadInput("bad-option", f"--date {date} is not a date: write YYYY-MM-DD.") from None
     folder = dataset or RESULTS / "dataset"
     most_jobs = str(max_jobs or "")
     options = [*context.args, *([f"--system={system}"] if system else [])]
@@ -195,7 +199,7 @@ def plan(
     if not budget:
         raise BadInput(
             "bad-option",
-            f"mode {mode} has no budget of its own: give --budget, as in --budget 30m.",
+            f"mode {mode} has no default budget: give one, as in --budget 30m.",
         )
     request = settings.request(
         budget, mode, label or mode, options, folder, day=day, max_jobs=most_jobs

@@ -50,7 +50,8 @@ class Only(str, enum.Enum):
 Rename = Annotated[
     list[str] | None,
     typer.Option(
-        help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."
+        help="OLD=NEW: a stack, benchmark, fabric or partition of the baseline has a new name; "
+        "repeatable."
     ),
 ]
 #: Sentences that ``accept`` prints; the record has all of them.
@@ -98,7 +99,7 @@ def accept(
         bool,
         typer.Option(
             "--allow-unproven",
-            help="Unproven cases of the candidate make it inconclusive instead of refused.",
+            help="Let unproven cases of the candidate make it inconclusive instead of refused.",
         ),
     ] = False,
     history: History = None,
@@ -164,8 +165,7 @@ def drift(
         int,
         typer.Option(
             min=1,
-            help="Nights, up to the last, whose changes for the better are reported; what is "
-            "worse always is.",
+            help="Number of last nights whose improvements are reported; losses always are.",
         ),
     ] = 14,
     as_json: Json = False,
@@ -196,14 +196,14 @@ def gate(
     session: Annotated[
         str,
         typer.Option(
-            help="Session: its id, a beginning of it, latest, or night: the last with a label "
-            "that is whole."
+            help="Session: its id, the beginning of its id, latest, or night (the last whole "
+            "session with a label)."
         ),
     ] = "night",
     only: Annotated[
         Only | None,
         typer.Option(
-            help="Ask nothing else: completeness lists each expected case that is missing."
+            help="Check only this: completeness lists each expected case that is missing."
         ),
     ] = None,
     db: Db = DATABASE,
@@ -214,22 +214,23 @@ def gate(
         int,
         typer.Option(
             min=1,
-            help="Nights, up to the last, whose changes count as new; older ones that last are "
-            "red, too.",
+            help="Number of last nights whose changes count as new; older losses that last still "
+            "fail.",
         ),
     ] = 14,
     max_age: Annotated[
         float | None,
         typer.Option(
             min=0.01,
-            help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.",
+            help="Maximum age of the session in hours; default: max_age_hours of policy.yaml, or "
+            "36.",
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Judge a session started with selection options by what these selected.",
+            help="Judge a partial session by what its options selected.",
         ),
     ] = False,
     history: History = None,
@@ -317,8 +318,8 @@ def rebaseline(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the diff of references.yaml, by default results/references.diff, or "
-            "for the review."
+            help="File for the diff of references.yaml (default: results/references.diff), or for "
+            "the review."
         ),
     ] = None,
     expected_out: Annotated[
@@ -328,13 +329,13 @@ def rebaseline(
         str | None,
         typer.Option(
             metavar="BASE",
-            help="Propose nothing: say in Markdown, for a merge request, what the commits since "
-            "BASE alter: references before and after on stored sessions, stacks that are "
+            help="Propose nothing; report in Markdown what the commits since BASE change: "
+            "references applied to stored sessions before and after, and stacks that are "
             "built differently.",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --review: the whole answer as JSON.")
+        bool, typer.Option("--json", help="With --review: print the whole answer as JSON.")
     ] = False,
 ) -> None:
     """Propose references.yaml and expected.yaml from past sessions, as diffs of
@@ -363,8 +364,8 @@ def rebaseline(
     if not where:
         change = references.propose_expected(store, sessions, system=system)
         typer.echo(
-            f"{change.added} expected things to name, {change.retired} lines to retire, each "
-            "with a reason to be written"
+            f"{change.added} expected entries to add, {change.retired} to retire; write a reason "
+            "for each"
         )
         write(expected_out, change.diff())
     proposal = references.propose(store, sessions, system=system, where=where)
@@ -397,19 +398,19 @@ def _review(base: str, sessions: str, dataset: Path, out: Path | None, as_json: 
 def compare(
     first: Annotated[
         str,
-        typer.Argument(
-            help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions."
-        ),
+        typer.Argument(help="A stack; with --by, a fabric, ppn, pinning or session selector."),
     ] = "",
     second: Annotated[
         str,
-        typer.Argument(help="The other one; without both, all pairs of stacks, in one line each."),
+        typer.Argument(
+            help="The other one; without both, all pairs of stacks are compared, a line each."
+        ),
     ] = "",
     by: Annotated[
         str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")
     ] = "stack",
     sessions: Annotated[
-        str, typer.Option(help="Sessions that both are taken from; a selector.")
+        str, typer.Option(help="Sessions from which both are taken; a selector.")
     ] = "latest",
     db: Db = DATABASE,
     dataset: Dataset = None,
@@ -418,7 +419,7 @@ def compare(
     where: Where = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="What may differ: nodelist, placement or suites; repeatable."),
+        typer.Option(help="Condition that may differ: nodelist, placement or suites; repeatable."),
     ] = None,
     history: History = None,
     out: Annotated[
@@ -462,9 +463,7 @@ def compare(
     if not second:
         raise BadInput(
             "options-exclude",
-            f"compare {first} needs what it is compared with: give a second {by}.".replace(
-                "  ", " "
-            ),
+            f"compare {first} has nothing to compare with: give a second {by}.".replace("  ", " "),
         )
     result = pairing.pair(
         store, sessions, by, first, second, allow=allow or (), history=history, **options

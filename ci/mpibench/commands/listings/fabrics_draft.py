@@ -216,21 +216,19 @@ def write(
             fabric |= {"memory": ["host", "device"]} if fabric["transport"] in REACHING_GPUS else {}
         described["gpu_ipc"] = {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]}
     seen = (
-        f"up on {socket.gethostname()}"
-        if found
-        else f"no network was seen on {socket.gethostname()}"
+        f"up on {socket.gethostname()}" if found else f"no network found on {socket.gethostname()}"
     )
     lines = [
-        f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must "
-        "be reached,",
-        '# e.g. "min_efficiency": 0.9 (of the line rate), where that is known. Words: '
+        f"# Begun by '{command}': {seen}. Remove networks that MPI must not use; add what must be "
+        "reached,",
+        '# e.g. "min_efficiency": 0.9 (of the line rate), where you know it. Keys: '
         "site_configs/system.schema.json, extras.",
     ]
     for row in partitions:
         if row["scheduler"] == "local":
             lines.append(
-                f"# {row['name']} runs where ReFrame is started: needs none unless it is a node "
-                "that MPI jobs run on."
+                f"# {row['name']} is where ReFrame runs: it needs no fabrics unless MPI jobs run "
+                "on it."
             )
             continue
         options = " ".join(row.get("access", ())) or "without options"
@@ -239,7 +237,7 @@ def write(
         elsewhere = (
             ""
             if inside
-            else f" its nodes may have others: run the same in one of its jobs ({options})."
+            else f" its nodes may differ: run the same command in a job there ({options})."
         )
         extras = json.dumps(
             {"node_counts": [2], **({"gpus": cards} if cards else {}), "fabrics": described},
@@ -248,8 +246,8 @@ def write(
         lines += [f"# {row['name']}:{elsewhere}", f'"extras": {extras},']
         if not (row.get("processor", {}).get("topology") or {}).get("cores"):
             lines.append(
-                "# No topology: put what 'reframe --detect-host-topology' prints in one of its "
-                "jobs into 'processor'."
+                "# No topology: put what 'reframe --detect-host-topology' prints in a job there "
+                "into 'processor'."
             )
         if cards:
             lines.append(
@@ -268,7 +266,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
     rows: list[tuple[str, bool | None, str]] = [
-        (name, None, f"is in {centre.source}, with what is measured on it")
+        (name, None, f"is in {centre.source}, including its fabrics")
     ]
     for mode in site.MODES:
         if mode["name"] in centre.modes:
@@ -276,7 +274,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
                 (
                     f"mode {mode['name']}",
                     True,
-                    f"stands in place of that of {centre.source} while ours is read, too",
+                    f"replaces the one in {centre.source} as long as both are read",
                 )
             )
     return rows + [
@@ -308,7 +306,7 @@ def require_draft(name: str | None, root: Path) -> str:
     if centre is None:
         raise BadInput(
             "file-missing",
-            f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, "
+            f"no configuration of a centre is loaded: name yours in {centres.VARIABLE}, "
             f"before {root}/site_configs/settings.py; for a system.py begin with "
             "site_configs/template.",
         )

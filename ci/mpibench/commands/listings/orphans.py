@@ -200,7 +200,7 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
         there = [launch for launch in launches if launch.directory == directory]
         listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
         say(
-            f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; "
+            f"local processes {listed}: their ReFrame (process {there[0].owner.pid}) has ended; "
             f"files in {directory}"
         )
     if launches and cancel:
@@ -214,14 +214,14 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
     jobs = _jobs()
     for job in jobs:
         say(
-            f"job {job.number} ({job.state}): its ReFrame, process {job.owner.pid}, is gone; "
+            f"job {job.number} ({job.state}): its ReFrame (process {job.owner.pid}) has ended; "
             f"files in {job.directory}"
         )
     if jobs and cancel:
         _call(["scancel", *(job.number for job in jobs)])
         say(f"cancelled: {', '.join(job.number for job in jobs)}")
     if not jobs and not launches and shutil.which(_LIST[0]):
-        say("no job in the queue is an orphan, and no process on this machine is")
+        say("no orphaned jobs in the queue, no orphaned processes on this machine")
     elif not jobs and not launches:
-        say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
+        say("no orphaned processes on this machine; there is no Slurm here, so no queue to look at")
     return int(bool(left) or (bool(jobs) and not cancel))

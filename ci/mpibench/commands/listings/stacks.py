@@ -140,7 +140,7 @@ def check(
                 problems.append(str(error))
                 continue
         else:
-            notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
+            notes.append(f"{stack.name} is not compared: it has no lock file ({stack.origin}).")
         stored = stack.build.get("compiled", {})
         compiled = ask(stack, injected) if ask else stored
         if fault := compilation.find_fault(compiled):
@@ -151,7 +151,7 @@ def check(
         ):
             texts = " and now ".join(map(compilation.describe, (stored, compiled)))
             problems.append(
-                f"{stack.name}: its MPI library is not as it was registered: {texts}; register "
+                f"{stack.name}: its MPI library changed after it was registered: {texts}; register "
                 "it again."
             )
         if not lock:
@@ -176,18 +176,19 @@ def check(
             for note in (*stack_lock.notes(lock), *(f"{note}." for note in remarks))
         ]
         if not aspects:
-            notes.append(f"{stack.name}: how its MPI library was compiled is not known.")
+            notes.append(f"{stack.name}: it is unknown how its MPI library was compiled.")
     for problem in problems:
         console.print(problem, style="red", markup=False, soft_wrap=True)
     if not facts and not problems:
         raise BadInput(
             "nothing-measured",
-            f"none of {len(stacks)} stacks was built by Spack, and only such are compared: build "
-            "with 'mpibench stacks build'.",
+            f"none of {len(stacks)} stacks was built by Spack, and only those can be compared: "
+            "build with 'mpibench stacks build'.",
         )
     if len(facts) == 1:
         notes.append(
-            f"{next(iter(facts))} is the only stack built by Spack and is compared with nothing."
+            f"{next(iter(facts))} is the only stack built by Spack: there is nothing to compare it "
+            "with."
         )
     differ = False
     for device, compiler in dict.fromkeys(kinds.values()):
@@ -197,8 +198,8 @@ def check(
         elif len(facts) > 1:
             memory = f"{device} device memory" if device else "host memory alone"
             notes.append(
-                f"{next(iter(group))} is the only stack for {memory} built with {compiler} and "
-                "is not compared."
+                f"{next(iter(group))} is the only stack for {memory} built with {compiler}: there "
+                "is nothing to compare it with."
             )
     for left, right in combinations(facts, 2):
         left_identity = identities[left]
@@ -243,7 +244,7 @@ def _compare(
         console.print(table)
         return True
     console.print(
-        f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:"
+        f"{', '.join(facts)} differ only in their MPI, as far as their spack.lock records:"
     )
     shared = next(iter(facts.values()))
     for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):

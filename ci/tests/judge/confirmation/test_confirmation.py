@@ -368,7 +368,7 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
     night = nightly.Night("smoke", "smoke", [], print)
     nightly.confirm(night, Session({"uuid": "s"}, []))
     assert night.problems == [
-        "not measured again, by a defect of this program (KeyError: 'stack'): report it"
+        "not measured again because of a defect in mpibench (KeyError: 'stack'): report it"
     ]
     assert "Traceback" in capsys.readouterr().err
 

@@ -138,7 +138,7 @@ def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject
     assert night.returncode == 128 + signal.SIGTERM, said
     assert "INTERRUPTED by SIGTERM" in said and "Traceback" not in said
     first = sessions.read_session(project.results / "results.db", project.session)
-    assert len(first.cases) == 3 and f"session {first.uuid} is whole and stored" in said
+    assert len(first.cases) == 3 and f"session {first.uuid} is complete and stored" in said
 
 
 def at_speed(factor: float) -> dict[str, Any]:

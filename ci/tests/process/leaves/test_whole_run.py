@@ -122,7 +122,7 @@ def test_a_session_whose_cases_were_all_skipped_is_red(
     ("end", "said"),
     [
         ("", None),
-        ("import os\nos._exit(0)\n", "it lists nothing: a file of tests ends the program"),
+        ("import os\nos._exit(0)\n", "it lists no tests: a test file ends the program"),
         ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
     ],
 )

@@ -18,7 +18,7 @@ from mpibench import cli, exit_status
 from mpibench.commands.listings import catalogue as catalogue_command
 from reframe_tests.harness.vocabulary import BadInput
 
-DEFECT = "this is a defect of mpibench and no answer"
+DEFECT = "there is no answer because of a defect in mpibench"
 
 
 @pytest.mark.parametrize(
