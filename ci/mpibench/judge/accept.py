@@ -183,10 +183,7 @@ class Acceptance:
             *self.suspects,
             *self.unlike,
             *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
-            *(
-                f"reference missed that the baseline reached: {miss.text}"
-                for miss in self.references
-            ),
+            *(f"missed a reference that the baseline met: {miss.text}" for miss in self.references),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(said for said in verdicts if said.verdict != INCONCLUSIVE),
             *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
@@ -212,7 +209,7 @@ class Acceptance:
         lines = [
             *self.map_notes,
             *(
-                f"not proven in the baseline, so not asked of the candidate: {text}"
+                f"not proven in the baseline, so not required of the candidate: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)
             ),
             *(
@@ -225,15 +222,15 @@ class Acceptance:
                 self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"
             ),
             *(
-                "the baseline's sessions do not form one history, so none before them is used: "
-                f"{text}"
+                "the baseline's sessions do not form one history, so earlier sessions are not "
+                f"used: {text}"
                 for text in mixed.values()
             ),
             # What was measured again of a night is what it was called for,
             # against other sessions and by another decision.
             *(
-                f"candidate: session {first[:8]} was measured again by session {again[:8]}, in "
-                "part, which decides nothing here: see `mpibench gate`"
+                f"candidate: session {first[:8]} was partly measured again by session {again[:8]}; "
+                "that does not count here: see `mpibench gate`"
                 for first, again in self.measured_again
             ),
             *self.past.sentences(),
@@ -246,13 +243,13 @@ class Acceptance:
         ]
         if without:
             lines.append(
-                f"{without} metrics are not judged: {self.policy.source} gives them no margin"
+                f"{without} metrics are not judged: {self.policy.source} has no margin for them"
             )
         if new.height:
             lines.append(
-                f"{new.height} metrics only the candidate has are not judged "
-                f"({', '.join(sorted(set(new['benchmark'])))}); if one is an old one renamed, "
-                "say --rename OLD=NEW"
+                f"{new.height} metrics are not judged because only the candidate has them "
+                f"({', '.join(sorted(set(new['benchmark'])))}); if one was renamed, give --rename "
+                "OLD=NEW"
             )
         return lines
 
@@ -265,8 +262,8 @@ class Acceptance:
             return []
         there = self.candidate.cases.select(SHARED).unique().rows()
         return [
-            f"the baseline is from before {level}; accept does not take that into account: "
-            "choose a baseline since then"
+            f"the baseline is older than {level}, which accept does not take into account: choose "
+            "a newer baseline"
             for level in self.policy.levels
             if first.date() < level.since <= last.date()
             and any(
@@ -312,7 +309,7 @@ def decide(
     if shared:
         raise BadInput(
             "options-exclude",
-            f"session {shared[0]} is on both sides: a machine is not accepted against itself.",
+            f"session {shared[0]} is on both sides: choose different sessions.",
         )
     first = before.planned.select(pl.min("started")).item()
     last = after.planned.select(pl.max("started")).item()
@@ -320,8 +317,8 @@ def decide(
         raise BadInput(
             "not-comparable",
             f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline "
-            f"({first:%Y-%m-%d %H:%M} UTC): what became slower would be called an improvement; "
-            "exchange the two selectors.",
+            f"({first:%Y-%m-%d %H:%M} UTC): losses would appear as improvements: exchange the two "
+            "selectors.",
         )
     policy = verdict_policy.load(name)
     past = find_history(
@@ -339,16 +336,16 @@ def decide(
         if judgement.without_margin:
             raise BadInput(
                 "configuration-unusable",
-                f"{policy.source} gives none of the {judgement.without_margin} metrics that both "
-                "sides have a margin, so nothing can be decided; give those you mean to judge one.",
+                f"{policy.source} gives none of the {judgement.without_margin} common metrics a "
+                "margin, so nothing can be decided: add margins for those to judge.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:
                 raise BadInput(
                     "session-missing",
-                    f"the {side} {selection.selector} holds no value of a judged quantity, "
-                    f"though {selection.cases.height} of its cases measured: export its sessions "
-                    "again, or measure them again.",
+                    f"the {side} {selection.selector} holds no value of a judged quantity, though "
+                    f"{selection.cases.height} of its cases were measured: export its sessions "
+                    "again, or measure again.",
                 )
         raise BadInput(
             "nothing-measured",

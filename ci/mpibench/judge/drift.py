@@ -103,8 +103,7 @@ class History:
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
         return (
-            f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than "
-            f"{FEWEST_NIGHTS}"
+            f"{young} of {int(known[:, -1].sum())} metrics have fewer nights than {FEWEST_NIGHTS}"
             if young
             else ""
         )
@@ -202,9 +201,7 @@ class Event:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
         text += (
-            f"; that night: {changed}"
-            if changed
-            else "; nothing else that is stored changed that night"
+            f"; that night: {changed}" if changed else "; no other stored fact changed that night"
         )
         return f"{text}; part of {self.accepted}" if self.accepted else text
 
@@ -243,8 +240,8 @@ def read(
     if first is not None and first < OLDEST:
         raise BadInput(
             "tool-failed",
-            f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was "
-            "wrong.",
+            f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: the clock was "
+            "wrong; withdraw it.",
         )
     file = expected.load_file(name)
     runs = selectors.runs_of(known)
@@ -264,7 +261,7 @@ def read(
     )
     if not known_metrics.height:
         raise NothingJudged(
-            "nothing-measured", f"the nights of {name} hold no metric that is judged."
+            "nothing-measured", f"the nights of {name} hold no metric that can be judged."
         )
     conditions = used.select("condition", *CONDITION).unique("condition")
     metrics = (
@@ -286,7 +283,7 @@ def read(
     ]
     if second:
         notes.append(
-            f"{second} sessions not used: another session of the same day (UTC) stands for that "
+            f"{second} sessions not used: another session of the same day (UTC) counts as that "
             "night"
         )
     last = nights["session"][-1]
@@ -576,8 +573,8 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     ):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
-            f"{stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last "
-            f"{FEWEST_CHANGED} nights were not measured, or have another name now"
+            f"{stack} on {fabric}, {benchmark}, {sizes}: {plural(rows.height, 'metric')} of the "
+            f"last {FEWEST_CHANGED} nights not measured any more, or renamed"
         )
     return lines
 
@@ -624,8 +621,8 @@ class DriftAnswer(NamedTuple):
         options = " ".join(self.history.partial)
         partial = (
             options
-            and f"the last session is partial (started with {options}): what it lacks is not "
-            "looked for"
+            and f"the last session is partial (started with {options}): missing metrics are not "
+            "reported"
         )
         return [*filter(None, [partial, self.history.too_few, self.history.young, self.noise])]
 

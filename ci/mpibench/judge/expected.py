@@ -215,13 +215,13 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
     if day > datetime.now(timezone.utc).date() + timedelta(days=1):
         raise BadInput(
             "bad-option",
-            f"{where}.date is {day}, which is to come: it would retire what is still measured, "
-            "too.",
+            f"{where}.date is {day}, which is in the future: it would also retire what is still "
+            "measured.",
         )
     if not set(row) & set(CoverageKey._fields):
         raise BadInput(
             "nothing-measured",
-            f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.",
+            f"{where} does not say what is retired: give one of {', '.join(CoverageKey._fields)}.",
         )
     runs = row.get("run") or []
     return Retired(
@@ -340,9 +340,7 @@ def missing_planned(
             owing.append(
                 (
                     case,
-                    f"{owed}"
-                    if known
-                    else f"{owed}; it no longer exists: bring it back, or {retire}",
+                    f"{owed}" if known else f"{owed}; it no longer exists: restore it, or {retire}",
                 )
             )
     elsewhere = [
@@ -352,19 +350,19 @@ def missing_planned(
     ]
     lines = []
     for head, cases, remedy in (
-        ("planned and not proven", lost, ""),
-        ("not right when last tried and not planned", owing, ""),
+        ("planned but not proven", lost, ""),
+        ("not right when last tried, but not planned", owing, ""),
         (
-            "not measured again as it was when it was not right",
+            "not measured again under the condition in which it was not right",
             elsewhere,
-            f": measure it as on that day, or {retire}",
+            f": measure it as then, or {retire}",
         ),
     ):
         jobs: dict[CoverageKey, list[str]] = {}
         for case, why in cases:
             jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
         lines += [f"{head}: {job}: {few(names)}{remedy}" for job, names in jobs.items()]
-    return lines, [f"planned and skipped, never proven here: {few(skipped)}"] if skipped else []
+    return lines, [f"planned but skipped, and never proven here: {few(skipped)}"] if skipped else []
 
 
 #: Fields of a place that is one test: what a job measures.
@@ -434,7 +432,7 @@ class Completeness:
         counts = f"{self.there} of {self.expected} expected there ({self.rests_on})"
         if not self.options:
             return counts
-        rest = f", {self.not_asked} more not asked for" if self.partial else ""
+        rest = f", {self.not_asked} more were not selected" if self.partial else ""
         return f"partial (started with {' '.join(self.options)}): {counts}{rest}"
 
     def as_data(self) -> dict[str, Any]:
@@ -526,7 +524,7 @@ def _read_night(store: Store, system: str, session: str, *, partial: bool, root:
     try:
         plan = find_plan(store, system, cases, session)
     except BadInput as error:
-        fault = f"plan: {clause(error)}: what was planned is not known, so everything is expected"
+        fault = f"plan: {clause(error)}: the plan cannot be read, so everything is expected"
     file = load_file(system, root)
     command_line = next(iter(tonight["cmdline"].drop_nulls()), None)
     return _Night(
@@ -615,14 +613,12 @@ def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> li
     :param problems: with stacks, which are none of what a partial session was asked for.
     """
     notes = [
-        f"{night.file.source}: runs.{label}: no session carries this label"
+        f"{night.file.source}: runs.{label}: no session has this label"
         for label in sorted(set(night.file.expected) - night.alike.runs)
     ]
     notes += [*unready, *(() if night.wholly else problems)]
     if night.tonight["cmdline"].null_count():
-        notes.append(
-            "the command line of this session is not stored: whether it was partial is not known"
-        )
+        notes.append("the command line of this session is not stored, so it may have been partial")
     return notes
 
 
@@ -638,7 +634,9 @@ def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
         described,
         named,
         f"{retired} retired" if retired else "",
-        "expected are its own jobs, as nothing else that is known was asked for" if own else "",
+        "only its own jobs are expected, because nothing else is known to have been selected"
+        if own
+        else "",
     ]
     if night.plan:
         plan = night.plan.plan
@@ -669,7 +667,9 @@ def judge(
     asked = known or own
     absent = _absent(night, asked)
     file = systems.shown(path_of(system, root), root)
-    remedies = dict.fromkeys(registered, f"never proven here: if it cannot be, retire it in {file}")
+    remedies = dict.fromkeys(
+        registered, f"never proven here; if it never can be, retire it in {file}"
+    )
     of_plan, unready = _against_plan(night)
     holes = [
         *_holes(absent, asked, night.past, night.now, night.became, remedies),
@@ -679,15 +679,15 @@ def judge(
     ]
     if not asked and not planned:
         where = f"no earlier session, expected.yaml, {SITE_FILES}"
-        holes.append(Hole(f"nothing says what this session must hold: {where}"))
+        holes.append(Hole(f"nothing defines what this session must contain: {where}"))
     elif not night.now:
         holes.append(Hole("no case of this session is proven"))
     if night.wholly:
         holes += [Hole(line, "") for line in problems]
     if night.options and not partial:
         why = (
-            f"partial: started with {' '.join(night.options)}, so it cannot stand for a whole "
-            "session: run it whole, or say --partial to judge only what was asked for"
+            f"partial: started with {' '.join(night.options)}, so it is not a whole session: run a "
+            "whole one, or give --partial to judge only what was selected"
         )
         holes.insert(0, Hole(why, ""))
     counts = len(asked), len(asked) - len(absent)
@@ -744,9 +744,9 @@ def _moved(
     last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last "
-        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) and this one is of "
-        f"{system}: correct site_configs, or if it is meant to be, give it a label of its own or "
-        f"name {run} under runs in {systems.shown(path_of(system, root), root)}"
+        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) , this one is of {system}: "
+        f"correct site_configs; or, if intended, use another label or name {run} under runs in "
+        f"{systems.shown(path_of(system, root), root)}"
     ]
 
 
@@ -817,7 +817,7 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
     """
     described = systems.find(system, root)
     if described is None:
-        return [], [], f"nothing describes {system} here, so neither registered stacks nor fabrics"
+        return [], [], f"{system} is not described here, so its stacks and fabrics are unknown"
     stacks, problems = metadata.discover(root)
     names = [stack.name for stack in stacks]
     found = []
@@ -907,7 +907,7 @@ def _holes(
             if name is not None and len(whole) > 1 and whole <= set(left):
                 said = why([place for place in wanted if place in whole])
                 found.append(
-                    Hole(f"{kind} {name}: none of the {len(whole)} expected of it is proven{said}")
+                    Hole(f"{kind} {name}: none of its {len(whole)} expected cases is proven{said}")
                 )
                 left = [place for place in left if place not in whole]
     jobs = {place.job() for place in now}

@@ -241,7 +241,7 @@ def differing_node_counts(
         had, has = (" and ".join(map(str, row[name])) for name in ("count_before", "count"))
         sentences.append(
             f"nodes=all of {row['test']} on {row['partition']}, {row['fabric']}: {has} nodes in "
-            f"{newer}, {had} in {older}: compared at the node counts that both have"
+            f"{newer}, {had} in {older}: only node counts that both have are compared"
         )
     return list(dict.fromkeys(sentences))
 
@@ -342,7 +342,7 @@ class Stratum(answers.StackHistory):
             if len(self.days) > 1
             else ""
         )
-        few = "" if self.enough else f"; {FEWEST} are needed to know how much nights differ"
+        few = "" if self.enough else f"; {FEWEST} are needed to estimate how much nights differ"
         left = ", ".join(f"{plural(row.sessions, 'session')} {row.why}" for row in self.left_out)
         return f"{plural(self.count, 'session')}{named}{span}{few}{left and f'; not used: {left}'}"
 
@@ -446,7 +446,7 @@ def find_history(
     if count := several.select(MEASURED).unique().height:
         lost.append(
             f"{plural(count, 'condition')} measured in more than one way (several placements, "
-            "versions or levels in one session) are compared with no history"
+            "versions or levels in one session) are not compared with earlier sessions"
         )
     strata = _strata(describe_facts(like), judged, counted=counted)
     cases = split.eligible.filter(pl.col("case").is_in(used))
@@ -497,7 +497,7 @@ def _judge_earlier(
     reasons = [
         (pl.col("started") > until, pl.lit("that started later")),
         (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
-        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        (pl.col("why").is_not_null(), pl.lit("unproven for this")),
         (pl.col("result") == "fail", pl.lit("that missed a reference")),
         *(
             (pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact))

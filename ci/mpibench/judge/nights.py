@@ -171,7 +171,8 @@ class NightJudgement:
             elif first:
                 others = (on.job or on.hosts for on, row in wanted.items() if not row)
                 why[key] = (
-                    f"nothing measured it on {named(next(others))}, which measured it tonight, too"
+                    f"no earlier session measured it on {named(next(others))}, which also measured "
+                    "it tonight"
                 )
         conditions = {key[: len(CONDITION)]: said for key, said in why.items() if said}
         return again.filter(pl.col("case").is_in(kept)), conditions
@@ -257,12 +258,12 @@ class NightJudgement:
         text = (
             f"{judged} of {metrics} metrics compared with {before}"
             if judged
-            else f"nothing compared with {before}"
+            else f"nothing was compared with {before}"
         )
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
         new = not_among(self.first.new, self.first.metrics, METRIC).height
-        unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
+        unknown = f"{plural(new, 'metric')} not judged: no earlier night" if new else ""
         sight = verdict_text.sight(rows)
         return answers.HistoryCounts(
             text="; ".join(filter(None, [text, sight, unknown])),
@@ -291,7 +292,7 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not compared with the sessions before: a night needs {minimum} "
+            f"{few} metrics were not compared with earlier sessions: a night needs {minimum} "
             f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
@@ -393,7 +394,7 @@ def _with_older(
     )
     began = (
         f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
-        "measured differently; of these only a gross loss is called"
+        "measured differently; for these, only a gross loss is reported"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
     return replace(

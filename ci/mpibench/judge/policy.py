@@ -171,9 +171,8 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{where}: margins_percent.{unknown[0]}: no such "
-            f"quantity{meant(unknown[0], QUANTITIES)}; there are "
-            f"{', '.join(QUANTITIES)}.",
+            f"{where}: margins_percent.{unknown[0]}: unknown "
+            f"quantity{meant(unknown[0], QUANTITIES)}; there are {', '.join(QUANTITIES)}.",
         )
     levels = []
     for place, level in enumerate(content.get("levels", ())):
@@ -182,7 +181,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
         except ValueError:
             raise BadInput(
                 "bad-option",
-                f"{where}: levels.{place}.since: {level['since']} is not a day; write it as "
+                f"{where}: levels.{place}.since: {level['since']} is not a date; write it as "
                 "2026-01-31.",
             ) from None
     bands = content.get("bands_bytes", BANDS)
@@ -190,16 +189,15 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):
         raise BadInput(
             "configuration-unusable",
-            f"{where}: bands_bytes must ascend, and only the last band has no end (null).",
+            f"{where}: bands_bytes must ascend, and only the last band may be open (null).",
         )
     for quantity, margin in content.get("margins_percent", {}).items():
         strange = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
         if strange:
             raise BadInput(
                 "unknown-name",
-                f"{where}: margins_percent.{quantity}.{strange[0]}: no such "
-                f"band{meant(strange[0], bands)}; there are "
-                f"{', '.join(bands)}.",
+                f"{where}: margins_percent.{quantity}.{strange[0]}: unknown "
+                f"band{meant(strange[0], bands)}; there are {', '.join(bands)}.",
             )
     read = {key: value for key, value in content.items() if key not in UNREAD}
     return Policy(**{**read, "levels": tuple(levels), "source": systems.shown(path, root)})

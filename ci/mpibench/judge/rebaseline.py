@@ -155,8 +155,8 @@ def propose(
     if not learned and not kept:
         raise BadInput(
             "nothing-measured",
-            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the "
-            f"policy; {refused} metrics have fewer): select more nights.",
+            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs in "
+            f"policy.yaml; {refused} metrics have fewer): select more nights.",
         )
     head = "".join(
         itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True))
@@ -263,7 +263,7 @@ def _effect(
     return counted.sort("started")
 
 
-HEAD = "# What each session must hold, proven; schema: site_configs/expected.schema.json.\n"
+HEAD = "# What each session must contain, proven; schema: site_configs/expected.schema.json.\n"
 
 
 def propose_expected(

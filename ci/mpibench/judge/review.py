@@ -131,7 +131,7 @@ class ReviewedChange:
         hides = sum(system.hides for system in self.systems)
         finds = sum(system.finds for system in self.systems)
         said = [
-            f"{hides} values of stored nights that missed a reference would pass" if hides else "",
+            f"{hides} stored values that missed a reference would pass" if hides else "",
             f"{finds} that passed would fail" if finds else "",
             f"{len(self.stacks)} stacks are built differently: measure them again before their "
             "numbers are compared"

@@ -182,7 +182,7 @@ def part_text(sides: Mapping[str, Selection]) -> str:
         chosen = eligibility.owed_proof(side.planned).height
         counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
     return (
-        f"judged is only a part, {' and '.join(counts)} (--where "
+        f"only a part is judged, {' and '.join(counts)} (--where "
         f"{first_line(where, LONGEST_WHERE)})"
     )
 
@@ -238,7 +238,7 @@ def troubles(sides: Mapping[str, Selection]) -> list[str]:
                 f"the MPI library of {stack} is {fault}"
                 for stack, fault in faulty_libraries(side).items()
             ),
-            *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
+            *(f"missed reference of {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
             busy_text(name, side),
         ]
     return list(filter(None, found))
@@ -286,13 +286,13 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
     if levels[0] != levels[1] and all(levels):
         before, after = (" and ".join(sorted(several)) for several in levels)
         lost = (
-            f"; {missing} metrics are missing, those among them that {after} does not measure"
+            f"; {missing} metrics are missing, including those that {after} does not measure"
             if missing
             else ""
         )
         sentences.append(
-            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: "
-            "measure both sides alike (--mode)"
+            f"different modes: the baseline was measured as {before}, the candidate as "
+            f"{after}{lost}: measure both in the same mode (--mode)"
         )
         reason = f"it was measured as {after}, the baseline as {before}"
     if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
@@ -300,12 +300,9 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
             partial = {session: words for session, words in options.items() if words}
             for session, words in partial.items():
                 sentences.append(
-                    f"unlike: {name} session {session} is a partial one, started with "
-                    f"{' '.join(words)}"
+                    f"partial: {name} session {session} was started with {' '.join(words)}"
                 )
-            reason = reason or (
-                "its session is a partial one" if partial and name == "candidate" else ""
-            )
+            reason = reason or ("its session is partial" if partial and name == "candidate" else "")
     return tuple(sentences), reason
 
 
@@ -354,22 +351,22 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
         if level == compilation.UNKNOWN
     ]
     unknown = (
-        [f"how the MPI library of {' and of '.join(silent)} was compiled is not known"]
+        [f"it is unknown how the MPI library of {' and of '.join(silent)} was compiled"]
         if silent
         else []
     )
     if (things := differing(sides)) is not None:
         texts = "; ".join(things.values())
         if len(things) > 1:
-            said = f"{len(things)} things, each may be part of the difference: {texts}"
+            said = f"{len(things)} things; each may contribute to the difference: {texts}"
         else:
             said = (
                 f"{f'{texts} and in nothing else' if texts else 'nothing'} that their locks record"
             )
         names = [] if things else _other_files(sides)
         other = [
-            f"and yet {' and '.join(names)} of {first} and of {second} are other files: one was "
-            "changed, or put into another store"
+            f"but {' and '.join(names)} of {first} and {second} are different files: one was "
+            "changed, or belongs to another Spack store"
         ]
         return [f"{first} and {second} differ in {said}", *(other if names else []), *unknown]
     libraries = stack_lock.things(*map(_compiled, sides)).values()
@@ -428,9 +425,7 @@ def same_programs(sides: Sequence[Selection]) -> str:
     digests = {name: next(iter(found)) for name, found in both.items()}
     digest = next(iter(digests.values())) if len(digests) == 1 else compute_hash(digests)
     ran_both = "the same program" if len(digests) == 1 else f"the same {len(digests)} programs"
-    return (
-        f"both ran {ran_both}, digest {digest[:12]}: of what was built, nothing differs but the MPI"
-    )
+    return f"both ran {ran_both}, digest {digest[:12]}: only the MPI differs"
 
 
 def _name_compiler(text: str) -> str:
@@ -562,8 +557,8 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     baseline, candidate = few.min().row(0)
     return (
         f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} "
-        f"(candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
-        f"measure again with -S repeats={max(minimum, 5)}"
+        f"(candidate) values, and fewer than {minimum} per side are too few for a verdict; measure "
+        f"again with -S repeats={max(minimum, 5)}"
     )
 
 
@@ -613,7 +608,7 @@ def sessions_text(judgement: Judgement) -> str:
         rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
     )
     nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
-    unseen = f"no loss would be called of {plural(nothing, 'metric')}" if nothing else ""
+    unseen = f"no loss could be detected in {plural(nothing, 'metric')}" if nothing else ""
     seen = "; ".join(filter(None, [sight(rows), unseen]))
     return f"compared with {plural(sessions, 'session')}: {seen}" if seen else ""
 
@@ -637,14 +632,14 @@ def needed_text(row: Mapping[str, Any]) -> str:
     if row["seen_percent"] is not None and row["seen_percent"] <= (
         300 if row["quantity"] in LESS_IS_BETTER else 75
     ):
-        known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
+        known.append(f"losses are visible from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
         wanted = f"about {plural(row['needed'], 'session')} of the candidate would decide"
     else:
         wanted = (
             "a longer history would decide"
             if row["units"] == SESSIONS
-            else "more jobs a side would decide"
+            else "more jobs per side would decide"
         )
     return "; ".join(filter(None, [", ".join(known), wanted]))
 

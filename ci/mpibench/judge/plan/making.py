@@ -324,9 +324,7 @@ def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
             f"there is no level '{level}'; choose one of {', '.join(catalogue.LEVELS)}.",
         )
     if not repeats.isdecimal() or not int(repeats):
-        raise BadInput(
-            "bad-option", f"-S repeats={repeats} is not a number of repeats: give 1 or more."
-        )
+        raise BadInput("bad-option", f"-S repeats={repeats} is not possible: give 1 or more.")
     return level, int(repeats)
 
 
@@ -434,7 +432,7 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
     if not cases:
         raise BadInput(
             "nothing-measured",
-            f"no case can be measured here, so there is nothing to plan: '{REFRAME} -l' says why.",
+            f"nothing to plan: no case can be measured here; '{REFRAME} -l' says why.",
         )
     past = record.read_past(Store(request.dataset), listing.system, request.label, request.day)
     costs = Costs.read(listing.system, past, *level_and_repeats(request.words), request.root)
@@ -561,14 +559,12 @@ def not_kept(
     }
     for why, numbers in wanted.items():
         if left := sorted(cases[at] for at in numbers - tonight.keys()):
-            sentences.append(
-                f"{len(left)} cases that {why} do not fit into the budget: {few(left)}"
-            )
+            sentences.append(f"{len(left)} cases that {why} do not fit the budget: {few(left)}")
     if large := sorted(candidates.too_large, key=shares.__getitem__, reverse=True):
         names = few([cases[at] for at in large])
         sentences.append(
-            f"{len(large)} cases never come, because each takes more than the whole budget: "
-            f"{names}; a budget of {budget.format(shares[large[0]])} has room for each"
+            f"{len(large)} cases are never measured, because each takes more than the whole "
+            f"budget: {names}; use a budget of {budget.format(shares[large[0]])}"
         )
     return sentences
 
@@ -581,8 +577,8 @@ def headline(plan: NightPlan) -> str:
     if plan.last is None:
         known = sum(cost.measured for cost in plan.cost)
         error = (
-            f"no planned night before: {known} of {len(plan.cost)} costs are measured, the "
-            "others are those of a model"
+            f"no planned night before: {known} of {len(plan.cost)} costs are measured, the others "
+            "are estimated by a model"
         )
     else:
         night, planned = plan.last

@@ -155,15 +155,15 @@ def parse(text: str) -> Listing:
     if count is None or int(count[1]) < len(lines) or (int(count[1]) and not lines):
         raise BadInput(
             "output-unknown",
-            "what ReFrame lists (-lC) is no whole list of cases: use the release named in "
-            "pyproject.toml.",
+            "what ReFrame lists (-lC) is not a complete list of cases: use the ReFrame release "
+            "named in pyproject.toml.",
         )
     systems = {found["system"] for found in lines}
     if len(systems) > 1:
         raise BadInput(
             "ambiguous-name",
-            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and "
-            "a plan is for one.",
+            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}); a plan "
+            "covers one: select it with --system.",
         )
     cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
     return Listing(next(iter(systems), ""), tuple(sorted(cases)))
@@ -311,14 +311,15 @@ def read(path: Path) -> PlanRecord:
     if not path.stem.endswith(f"-{checksum(text)}"):
         raise BadInput(
             "changed-since",
-            f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.",
+            f"the plan {path} was changed after it was made: its checksum is now {checksum(text)}.",
         )
     try:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
             raise BadInput(
                 "other-release",
-                f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.",
+                f"the plan {path} has layout {content['layout']}, but this program reads {LAYOUT}: "
+                "make it again.",
             )
         rows = [
             {**row, "case": (row["partition"], row["stack"], row["name"])}
@@ -358,14 +359,14 @@ def of_session(
     if (plan.system, plan.label) != (system, labels.get("run")):
         raise BadInput(
             "not-comparable",
-            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is "
+            f"plan {wanted} is for run={plan.label} on {plan.system}, but the session is "
             f"run={labels.get('run')} on {system}.",
         )
     begins = datetime.combine(plan.day, datetime.min.time(), timezone.utc)
     if not begins <= started < begins + timedelta(days=1) + LATE:
         raise BadInput(
             "not-comparable",
-            f"plan {wanted} is for {plan.day}, and the session started at "
+            f"plan {wanted} is for {plan.day}, but the session started at "
             f"{started:%Y-%m-%d %H:%M} UTC.",
         )
     return plan

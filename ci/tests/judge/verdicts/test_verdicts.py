@@ -189,7 +189,7 @@ def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
     ("text", "part"),
     [
         ("margins_percent: {latency_ms: 3}", "latency_ms"),
-        ("margins_percent: {latency_us: {huge: 3}}", "no such band"),
+        ("margins_percent: {latency_us: {huge: 3}}", "unknown band"),
         ("marginz: 3", "marginz"),
         ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
         ("margins_percent: {latency_us: {small: .nan}}", "is not a finite number"),

@@ -101,7 +101,9 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(
     assert run(tmp_path, *OLD) == 0
     out = capsys.readouterr().out
     assert out.startswith("PASS: ") and "no value was judged: " in out.splitlines()[0]
-    assert "nothing compared with 1 session before; 21 metrics not judged: too few nights" in out
+    assert (
+        "nothing was compared with 1 session before; 21 metrics not judged: too few nights" in out
+    )
     for number, factor in ((2, 1.05), (3, 0.97)):
         write_session(tmp_path, number, change=by(factor))
     for number in range(4, 10):

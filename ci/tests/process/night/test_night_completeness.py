@@ -16,7 +16,7 @@ from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
 LOST = case("mpich-wheels", group="collectives")
-MISSING = "missing: group collectives: none of the 8 expected of it is proven; not among the cases"
+MISSING = "missing: group collectives: none of its 8 expected cases is proven; not among the cases"
 
 
 @pytest.fixture(scope="module")

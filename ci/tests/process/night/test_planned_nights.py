@@ -95,7 +95,7 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject)
     status, said = project.run(BUDGET="20m")
     assert status == 1, said
     assert re.search(
-        r"missing: planned and not proven: .*_2_bunch_intelmpi \(did not run\)", said
+        r"missing: planned but not proven: .*_2_bunch_intelmpi \(did not run\)", said
     ), said
 
 

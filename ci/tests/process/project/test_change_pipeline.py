@@ -122,7 +122,7 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
         [system] = found.systems
         assert system.why == "" and [*system.entries] == [kind], system
         assert system.hides == hides and (hides == 0 or system.finds == 0)
-        assert (f"{hides} values of stored nights that missed" in found.markdown()) == bool(hides)
+        assert (f"{hides} stored values that missed" in found.markdown()) == bool(hides)
 
 
 def _stored(dataset: Path) -> tuple[tuple[Any, ...], float]:
