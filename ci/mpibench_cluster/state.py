@@ -177,7 +177,7 @@ def locked() -> Iterator[Path]:
             os.close(descriptor)
             raise BadInput(
                 "busy",
-                f"another mpibench cluster command is at work in {path}; wait until it ends.",
+                f"another mpibench cluster command is running in {path}; wait until it ends.",
             ) from None
         # It may have been removed between making and locking it.
         if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:

@@ -160,7 +160,7 @@ class CascadeAnswer:
             notes.append(f"{above} is better than {slow.name}")
         notes += [f"{level}: {why}" for level, why in self.absent.items()]
         reached = ", ".join(f"{level.level} {self.value_text(level)}" for level in best)
-        what = f"{reached}; {self._loss_text(carried)}" if best else "no level has a proven number"
+        what = f"{reached}; {self._loss_text(carried)}" if best else "no level has proven numbers"
         rest = f" ({'; '.join(notes)})" if notes else ""
         return f"{self.fabric}, {self.question.title}: {what}{rest}."
 
@@ -189,11 +189,7 @@ class CascadeAnswer:
             what = "is lost" if self.question.more_is_better else "time is added"
             return f"the most {what} {max(losses, key=lambda loss: loss[0])[1]}"
         few = len(self.reached) < 2
-        return (
-            "there is nothing to compare it with"
-            if few
-            else "no step loses more than the repeats differ"
-        )
+        return "nothing to compare it with" if few else "no step loses more than repeats differ"
 
 
 @dataclass(frozen=True)

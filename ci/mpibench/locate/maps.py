@@ -108,15 +108,14 @@ class Observations:
         if not np.isfinite(self.slowness).all():
             raise BadInput(
                 "output-damaged",
-                f"the map of {self.quantity} has a value that is not a positive number: measure "
-                "it again.",
+                f"the map of {self.quantity} has a value that is not positive: measure it again.",
             )
         if (self.source == self.target).any():
             name = self.nodes[int(self.source[self.source == self.target][0])]
             raise BadInput(
                 "output-damaged",
-                f"the map of {self.quantity} has {name} measured against itself: measure pairs "
-                "of nodes.",
+                f"the map of {self.quantity} has {name} paired with itself: measure pairs of "
+                "nodes.",
             )
 
     def __len__(self) -> int:
@@ -212,14 +211,12 @@ def prepare(
     if len(pair_map.nodes) < 2:
         raise BadInput(
             "nothing-measured",
-            "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.",
+            "a map of pairs needs at least two nodes: measure on more.",
         )
     rows = pair_map.table().filter(pl.col("quantity").is_in(list(quantities)))
     found = rows.filter(_USABLE).select("quantity", "message_bytes").unique().collect().rows()
     if not found:
-        raise BadInput(
-            "session-missing", "the map of pairs holds no value that can be used: measure it again."
-        )
+        raise BadInput("session-missing", "the map of pairs has no usable value: measure it again.")
     kinds = sorted(found, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
     return (
         [_observations(pair_map.nodes, rows, *kind) for kind in kinds],
@@ -305,12 +302,12 @@ def _missing(pair_map: PairMap, rows: pl.LazyFrame) -> list[str]:
 
     lost = pairs(pl.col("value").is_null())
     if others := ["-".join(pair) for pair in lost if not silent & set(pair)]:
-        found.append(f"{len(others)} pairs were to be measured and were not: {listed(others, 5)}")
+        found.append(f"{len(others)} planned pairs were not measured: {listed(others, 5)}")
     if uncounted := pairs(~pl.col("counted")):
         shown = listed(["-".join(pair) for pair in uncounted], 5)
         found.append(
-            f"of {len(uncounted)} pairs the nodes did not count the bytes that were sent on the "
-            f"fabric, so these are not used: {shown}"
+            f"of {len(uncounted)} pairs the nodes counted no bytes on the fabric; these are not "
+            f"used: {shown}"
         )
     measured = rows.filter(pl.col("value").is_not_null())
     seen = {
@@ -342,7 +339,7 @@ def _notes(pair_map: PairMap, rows: pl.LazyFrame, kinds: Sequence[tuple[str, int
     found = [f"{what} of {len(pair_map.nodes)} {kind_of(pair_map.nodes)}, {rounds}: {sizes}"]
     if unknown:
         found.append(
-            "of some values it is not known whether the nodes counted their bytes on the fabric"
+            "for some values it is unknown whether the nodes counted their bytes on the fabric"
         )
     return [*found, *(pair_map.tree.notes if pair_map.tree else ())]
 
@@ -358,8 +355,8 @@ def places_of(tree: SwitchTree | None, nodes: Sequence[str]) -> tuple[Places, li
     if not described:
         others = ", ".join(sorted(tree.leaf_of)[:3])
         return Places({}), [
-            f"the switches ({tree.origin}) have none of the nodes that were measured, but "
-            f"{others}, ...: its names contradict the host names, and it is not used"
+            f"the switches ({tree.origin}) have none of the measured nodes, but {others}, ...: the "
+            "names do not match the host names, so they are not used"
         ]
     said = [f"the switches ({tree.origin}) lack {listed(unknown, 10)}"] if unknown else []
     return Places(described, tree.origin, tree.origin == GUESSED), said

@@ -63,7 +63,7 @@ def _condition(answer: MapJudgement) -> tuple[str, str]:
 def _nobody(answer: MapJudgement) -> str:
     """What is said where it flags nothing, which is not always that all are healthy."""
     unclear = (
-        f", and not all could be decided (mpibench locate --session {answer.session[:8]})"
+        f"; some could not be decided (mpibench locate --session {answer.session[:8]})"
         if answer.inconclusive
         else ""
     )
@@ -161,15 +161,15 @@ def newly_flagged(
             notes.append(f"{where} {_nobody(mine)}")
         for thing, text in flagged.items():
             if not earlier:
-                notes.append(f"{where} flags, and the baseline has no map to compare with: {text}")
+                notes.append(f"{where} flags (the baseline has none to compare with): {text}")
             elif any(thing in earlier_things for earlier_things in earlier):
-                notes.append(f"{where} flags, and the baseline's flags too: {text}")
+                notes.append(f"{where}, like the baseline's, flags: {text}")
             elif thing[0] in (NODE, PAIR) and not any(
                 nodes.issuperset(thing[1:]) for nodes in there
             ):
-                notes.append(f"{where} flags, and the baseline's did not measure it: {text}")
+                notes.append(f"{where} flags what the baseline's did not measure: {text}")
             else:
-                new.append(f"{where} flags what the baseline's does not: {text}")
+                new.append(f"{where} flags, unlike the baseline's: {text}")
     return new, notes
 
 

@@ -126,8 +126,7 @@ def confirm(
             missed += of_checks(system, confirmations.missed_references(rows, rows.clear()))
     except BadInput as error:
         answer.problems.append(
-            "which references were missed is not known, and nothing of it was measured again: "
-            f"{error}"
+            f"missed references are unknown and were not measured again: {error}"
         )
     missed = worst_first(missed)
     cases = worst_first([*missed, *(case for judged in slower for case in _cases_of(judged))])
@@ -136,13 +135,13 @@ def confirm(
     try:
         late = confirmations.lateness(session.started, datetime.now(timezone.utc))
         if late:
-            raise BadInput("too-large", f"{late}: measure the night in fewer hours, or in parts")
+            raise BadInput("too-large", f"{late}: shorten the night, or split it")
         again = remeasuring.measure_again(cases, place, minutes, say, show)
     except BadInput as error:
         what = (
             f"{len(missed)} cases missed a reference"
             if missed
-            else f"{len(cases)} cases are slower than in the nights before"
+            else f"{len(cases)} cases are slower than in earlier nights"
         )
         sentence = f"{what}, and were not measured again: {clause(error)}"
         (answer.problems if missed else answer.notes).append(sentence)
@@ -194,7 +193,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
             cases = store.cases_of(system, [session.uuid])
             judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
         except BadInput as error:
-            answer.notes.append(f"not compared with the nights before: {clause(error)}")
+            answer.notes.append(f"not compared with earlier nights: {clause(error)}")
             complete = False
             continue
         if judged is None:
@@ -249,8 +248,8 @@ def stored_answers(
         for missed in confirmations.missed_references(own, again, earlier):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [
-            f"session {unread.session[:8]} cannot be read and may have measured this one again; "
-            f"what follows it confirms nothing: {unread.why}"
+            f"session {unread.session[:8]} cannot be read. It may have been the confirmation run "
+            f"of this one, so later ones do not count: {unread.why}"
             for unread in (lost if by_case else ())
         ]
         for several in by_case.values():
@@ -275,7 +274,7 @@ def _answer(
         reasons = (
             left.get(called),
             *(miss.why for miss in missed),
-            "no session measured it again as it was, with proof",
+            "no later session measured it again under the same, proven condition",
         )
         busy = "machine busy, " if outcome == BUSY else ""
         return ReferenceAnswer(

@@ -107,13 +107,13 @@ class Progress:
             self._say("no case has begun yet" if self._began is None else "no case has ended yet")
             return
         done, total, ended, left_s = at
-        basis = "" if self._costs else " (no earlier night says what they cost)"
+        basis = "" if self._costs else " (no earlier night shows their cost)"
         if left_s is None:
-            rest = "an unknown time left"
+            rest = "time left unknown"
         elif (still := left_s - (now - ended)) >= 0:
             rest = f"about {duration(still)} left"
         else:
-            rest = "what runs now takes longer than expected"
+            rest = "running cases take longer than expected"
         self._say(f"{done} of {total} cases; {rest}{basis}")
 
 

@@ -45,12 +45,12 @@ _NEUTRAL = (
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
-    "--disable-hook": "a night proves its conditions and is compared with its references",
+    "--disable-hook": "a night proves its conditions and checks its references",
     "--mode": "set MODE=",
-    "--skip-performance-check": "a night is compared with its references",
+    "--skip-performance-check": "a night checks its references",
     "--skip-sanity-check": "a night proves its conditions",
     "--timestamp": "each session has folders of its own",
-    "--report-file": "results/tonight/run-report.json is the run report",
+    "--report-file": "the run report is always results/tonight/run-report.json",
 }
 #: Variables of ``ci/nightly``: the budget, and jobs at once.
 BUDGET = "BUDGET"
@@ -92,8 +92,8 @@ def confirm_minutes(text: str) -> float:
             return float(text)
     raise BadInput(
         "bad-option",
-        f"CONFIRM_MINUTES={text} is not a number of minutes: give one of 0 (nothing is measured "
-        "again) or more.",
+        f"CONFIRM_MINUTES={text} is not a number of minutes: give 0 (measure nothing again) or "
+        "more.",
     )
 
 
@@ -120,8 +120,8 @@ def check(options: Sequence[str]) -> None:
     if record.LABEL in [name for name, *_ in session_folder.labels(options)]:
         raise BadInput(
             "name-taken",
-            f"the label '{record.LABEL}' is not for anybody to give: with it a session would be "
-            "excused by a plan that it was not measured by; set BUDGET= for a planned night.",
+            f"the label '{record.LABEL}' is reserved: it would excuse a session by a plan that it "
+            "did not follow; set BUDGET= for a planned night.",
         )
     command_line.check_settings(options)
 
@@ -224,7 +224,7 @@ def budget_of(
 def not_set(plan: PlanRecord) -> str:
     """What a night says of a budget that nobody gave."""
     return (
-        f"{BUDGET} is not set, and {plan.budget} is taken; {BUDGET}={UNBOUNDED} measures "
+        f"{BUDGET} is not set: using {plan.budget}; {BUDGET}={UNBOUNDED} measures "
         f"everything of mode {plan.mode}"
     )
 
@@ -258,9 +258,8 @@ class PlannedNight:
         if not beyond:
             return []
         return [
-            f"{len(beyond)} cases ran that were not planned ({few(beyond)}): tests that "
-            "are not made of the harness's base classes cannot be left out; measure them by "
-            "themselves"
+            f"{len(beyond)} cases ran without being planned ({few(beyond)}): tests without the "
+            "harness's base classes cannot be left out; measure them separately"
         ]
 
     def took(self, session: Session) -> str:
@@ -287,7 +286,7 @@ def plan_night(
         if given := environ.get(MAX_JOBS):
             raise BadInput(
                 "bad-option",
-                f"{MAX_JOBS}={given} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.",
+                f"{MAX_JOBS}={given} needs a planned night: also set {BUDGET}, as in {BUDGET}=30m.",
             )
         return None
     asked = request(budget, mode, label, options, dataset, max_jobs=environ.get(MAX_JOBS, ""))

@@ -254,7 +254,7 @@ def _make_folder(folder: Path, suites: Collection[str]) -> IO[str]:
         fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BadInput(
-            "busy", f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it."
+            "busy", f"another 'mpibench stacks add' is running in {folder}: wait for it, or end it."
         ) from None
     except OSError as error:
         raise BadInput(

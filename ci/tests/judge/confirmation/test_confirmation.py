@@ -173,7 +173,7 @@ def test_what_was_measured_otherwise_confirms_nothing(
         ({}, ""),
         ({"condition": newer}, "is another measurement: mpi_version 5.0.0 and now 5.0.1"),
         ({"proof": {**plan["proof"], "ranks": ranks}}, "measured it on n2, and not on n1"),
-        ({"name": "Other"}, "no longer among the tests here"),
+        ({"name": "Other"}, "its test is gone or was left out"),
         ({"proof": {}}, "has no proof of its condition"),
     ):
         again = {**plan, **changed}

@@ -91,7 +91,7 @@ def test_one_command_at_a_time(runtime: Path) -> None:
     with state.locked():
         program = "from mpibench_cluster import state\nwith state.locked(): pass"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "another mpibench cluster command is at work" in other.stderr
+    assert "another mpibench cluster command is running" in other.stderr
     with state.locked():
         pass
 

@@ -183,7 +183,7 @@ def test_what_is_slower_than_the_nights_before_is_measured_again(
     project.plan([at_speed(1.3), *GOOD])
     ended, said = project.run(NIGHT_DURING=then(project, at_speed(second), *GOOD))
     assert ended == 0, "the night's references and proof are as they must be: " + said
-    assert "measuring again what was called slower: 1 case of mpich-wheels on tiny:node" in said
+    assert "measuring again what looked slower: 1 case of mpich-wheels on tiny:node" in said
     gated, answer = gate_says(project)
     assert gated == status, answer
     assert ("for the gate, history: mpich-wheels on node, shm" in said) == bool(status)

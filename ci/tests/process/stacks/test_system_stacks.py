@@ -194,7 +194,7 @@ def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> N
     (into / "made").touch()
     with (into / system.UNFINISHED).open("x") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        assert "is at work in" in refused(add, mpirun, into=into)
+        assert "is running in" in refused(add, mpirun, into=into)
         assert (into / "made").exists() and (into / system.UNFINISHED).exists()
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"
