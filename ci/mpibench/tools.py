@@ -58,6 +58,6 @@ def find(group: str, name: str, words: str) -> Any:
     package = next((f"the package {_package_of(entry)}" for entry in entries), "a package")
     raise BadInput(
         "tool-missing",
-        f"'mpibench {words}' is of {package}, which is not installed here: run ci/setup of a "
+        f"'mpibench {words}' belongs to {package}, which is not installed: run ci/setup in a "
         "checkout that has it.",
     )

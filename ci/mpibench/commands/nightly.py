@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from reframe_tests.harness.printable import clause
+from reframe_tests.harness.printable import clause, plural
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -356,7 +356,7 @@ def shortfall(session: Session, selected: object) -> list[str]:
         case.result == "pass" and session.outcome(case) == "failed" for case in session.cases
     ):
         problems.append(
-            f"{unproven} cases passed in ReFrame without stored proof of their condition"
+            f"{plural(unproven, 'case')} passed in ReFrame without stored proof of the condition"
         )
     return problems
 

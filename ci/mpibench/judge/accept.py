@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import first_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
@@ -186,7 +186,7 @@ class Acceptance:
             *(f"missed a reference that the baseline met: {miss.text}" for miss in self.references),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(said for said in verdicts if said.verdict != INCONCLUSIVE),
-            *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
+            *([f"missing: {plural(count, 'metric')}: {ABSENT}: {self.absence}"] if count else ()),
             *filter(None, [few]),
             *(said for said in verdicts if said.verdict == INCONCLUSIVE),
         ]
@@ -243,11 +243,11 @@ class Acceptance:
         ]
         if without:
             lines.append(
-                f"{without} metrics are not judged: {self.policy.source} has no margin for them"
+                f"not judged: {plural(without, 'metric')} without a margin in {self.policy.source}"
             )
         if new.height:
             lines.append(
-                f"{new.height} metrics are not judged because only the candidate has them "
+                f"not judged: {plural(new.height, 'metric')} that only the candidate has "
                 f"({', '.join(sorted(set(new['benchmark'])))}); if one was renamed, give --rename "
                 "OLD=NEW"
             )

@@ -573,8 +573,8 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     ):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
-            f"{stack} on {fabric}, {benchmark}, {sizes}: {plural(rows.height, 'metric')} of the "
-            f"last {FEWEST_CHANGED} nights not measured any more, or renamed"
+            f"{stack} on {fabric}, {benchmark}, {sizes}: {plural(rows.height, 'metric')} not "
+            f"measured in the last {FEWEST_CHANGED} nights, or renamed"
         )
     return lines
 

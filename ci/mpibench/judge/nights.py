@@ -393,8 +393,8 @@ def _with_older(
         (int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item()))
     )
     began = (
-        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
-        "measured differently; for these, only a gross loss is reported"
+        f"{plural(rows.height, 'metric')} began anew: {changes_text(rows)} than in {sessions} "
+        "before that measured differently; for these, only a gross loss is reported"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
     return replace(

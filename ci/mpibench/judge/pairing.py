@@ -321,7 +321,7 @@ def every_pair(
     if len(stacks) < 2:
         raise BadInput(
             "nothing-measured",
-            f"{selector} holds usable cases of {len(stacks)} stacks; two are needed.",
+            f"{selector} holds usable cases of {plural(len(stacks), 'stack')}; two are needed.",
         )
     check_allowed(allow)
     found: list[tuple[float, Comparison | str]] = []

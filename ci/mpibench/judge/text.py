@@ -286,7 +286,7 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
     if levels[0] != levels[1] and all(levels):
         before, after = (" and ".join(sorted(several)) for several in levels)
         lost = (
-            f"; {missing} metrics are missing, including those that {after} does not measure"
+            f"; {plural(missing, 'metric')} missing, including those that {after} does not measure"
             if missing
             else ""
         )
@@ -556,9 +556,9 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
         return ""
     baseline, candidate = few.min().row(0)
     return (
-        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} "
-        f"(candidate) values, and fewer than {minimum} per side are too few for a verdict; measure "
-        f"again with -S repeats={max(minimum, 5)}"
+        f"too few repeats: {plural(few.height, 'metric')} with only {baseline} (baseline) or "
+        f"{candidate} (candidate) values; fewer than {minimum} per side are too few for a verdict; "
+        f"measure again with -S repeats={max(minimum, 5)}"
     )
 
 
@@ -647,6 +647,6 @@ def needed_text(row: Mapping[str, Any]) -> str:
 def summary(judgement: Judgement) -> str:
     counts = judgement.counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    return f"{judgement.metrics.height} metrics: {words}" + (
+    return f"{plural(judgement.metrics.height, 'metric')}: {words}" + (
         " (improved counts as accepted)" if counts[IMPROVED] else ""
     )

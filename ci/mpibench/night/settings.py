@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import command_line
-from reframe_tests.harness.printable import few
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.sites import planned_cases, site, systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput, meant
@@ -258,8 +258,8 @@ class PlannedNight:
         if not beyond:
             return []
         return [
-            f"{len(beyond)} cases ran without being planned ({few(beyond)}): tests without the "
-            "harness's base classes cannot be left out; measure them separately"
+            f"{plural(len(beyond), 'case')} ran without being planned ({few(beyond)}): tests "
+            "without the harness's base classes cannot be left out; measure them separately"
         ]
 
     def took(self, session: Session) -> str:

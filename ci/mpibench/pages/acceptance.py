@@ -98,7 +98,7 @@ def _decided(
     return [
         *reversed(named),
         ("decided", f"{record['decided'][:16].replace('T', ' ')} UTC by {by}"),
-        ("signed by", "the last section has a line to sign"),
+        ("signed by", "sign in the last section"),
     ]
 
 
@@ -117,7 +117,7 @@ def _worst(record: Mapping[str, Any]) -> list[Table | str]:
         for row in lost[:3]
     ]
     if not rows:
-        return ["No band of sizes is worse than before."]
+        return ["No band of sizes is worse."]
     return [Table((*_WHAT, "band", "change", "verdict", "why"), rows, (), 5)]
 
 
@@ -212,7 +212,7 @@ def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) 
             "decided",
             f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}",
         ),
-        ("asked for", asked or "everything both sides have"),
+        ("asked for", asked or "everything that both sides have"),
         ("policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"),
         *(
             (

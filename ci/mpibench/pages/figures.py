@@ -603,7 +603,7 @@ def _details(part: QuantityFindings) -> Iterator[go.Figure]:
         row = np.full(len(seen.nodes), -1)
         row[own] = np.arange(len(own))
         title = (
-            f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what "
+            f"{QUANTITIES[seen.quantity].title}: sent by the nodes below {switch}, % of what "
             "others reach"
         )
         yield _aggregated(part, row, [seen.nodes[node] for node in own], leaf, names, title)

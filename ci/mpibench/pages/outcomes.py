@@ -54,20 +54,20 @@ OUTCOMES = {
     outcome.name: outcome
     for outcome in (
         Outcome(
-            "failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"
+            "failed", "✕", "failed", "condition not proven, reference missed, or no usable output"
         ),
         Outcome(
             "interrupted",
             "■",
             "interrupted",
-            "did not run, or not to its end: the session was interrupted",
+            "did not run or finish: the session was interrupted",
         ),
-        Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
+        Outcome("passed", "✓", "passed", "condition proven, and every reference met"),
         Outcome(
             "recorded",
             "○",
             "recorded",
-            "condition proven, numbers recorded; there is no reference to judge them by",
+            "condition proven and numbers recorded, but there is no reference to judge them",
         ),
         Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
         Outcome(
@@ -82,7 +82,7 @@ OUTCOMES = {
             "retried",
             "↻",
             "retried",
-            "failed, and was run again in the same session; the last run counts",
+            "failed and ran again in the same session; the last run counts",
         ),
         Outcome("dry", "·", "dry run", "prepared only; nothing was measured"),
     )
@@ -227,9 +227,7 @@ def why(
     :param reason: ReFrame's.
     """
     if result == eligibility.INTERRUPTED:
-        return [
-            f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."
-        ]
+        return [f"did not finish: the session was interrupted ({eligibility.cause_of(reason)})."]
     said = list(proof) if evidence != PROVEN else []
     said += [gate_sentence(check) for check in missed]
     if said or (plain := plain_reason(reason)):
@@ -238,8 +236,8 @@ def why(
         unproven = owes and evidence not in (PROVEN, DRY_RUN)
         return (
             [
-                "ReFrame passed it, but no proof of its condition was stored: its numbers are "
-                "not used."
+                "passed in ReFrame, but without stored proof of its condition: its numbers are not "
+                "used."
             ]
             if unproven
             else []
@@ -247,7 +245,7 @@ def why(
     if result == "fail_deps":
         return ["a test it depends on failed."]
     return (
-        [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and gave no reason."]
+        [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and no reason."]
         if result != "skip"
         else []
     )
@@ -347,11 +345,11 @@ def next_step(session: Session) -> str:
     if any(case.evidence not in (PROVEN, DRY_RUN) for case in failed):
         slow = f" Which node is slow: {find}" if maps else ""
         return (
-            "Correct what the first failure names and measure again: values without proof are not "
+            "Correct the cause of the first failure and measure again: unproven values are not "
             f"used.{slow}"
         )
     if failed:
-        return f"See which part is slow, and since when: {find}"
+        return f"To see which part is slow, and since when: {find}"
     number = counts(session)
     if number["recorded"] and not number["passed"]:
         return "To have later nights judged: mpibench rebaseline --sessions now-30d:now"
@@ -386,19 +384,19 @@ def _verdict(session: Session) -> str:
         return failed
     if number["passed"]:
         rest = (
-            f"; {number['recorded']} more have no reference and were only recorded"
+            f"; {number['recorded']} more without reference were only recorded"
             if number["recorded"]
             else ""
         )
-        return f"No case failed: {_cases(number['passed'])} reached every reference{rest}."
+        return f"No case failed: {_cases(number['passed'])} met every reference{rest}."
     if not number["recorded"] and number["proven"]:
         return (
-            f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing "
-            "was timed."
+            f"No case failed: the condition of {_cases(number['proven'])} is proven; nothing was "
+            "timed."
         )
     if cases := number["recorded"]:
         return (
-            "No case failed, and nothing was judged: "
+            "No case failed, but nothing was judged: "
             f"{f'all {cases} cases are' if cases > 1 else 'the only case is'} without reference."
         )
     return "Nothing was measured."

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.gpu import DEVICE, HOST
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import (
     FAIL,
     NO_REFERENCE,
@@ -560,8 +561,8 @@ def _figures(view: View) -> Content:
         ]
         rows.append((view.stack(stack), f"{fabric}, {nodes_text(nodes)}", *bests))
     note = _text(
-        "The best of the proven conditions, each at one message size, median of the repeats. A "
-        "figure opens its case."
+        "The best proven conditions, each at one message size, median of the repeats. Click a "
+        "figure to open its case."
     )
     nothing = "None of these benchmarks has a proven measurement."
     return [
@@ -612,9 +613,9 @@ def _cascade(view: View) -> Content:
         if drawn:
             blocks.append(_text("Dashed: what packets leave of the line rate for payload."))
     note = (
-        "What the wire carries without any library, what the transport library makes of it, and "
-        "what the MPI leaves: medians of proven cases of this session, of each program or stack "
-        "its best. A step counts where the repeats of two levels do not overlap."
+        "Bandwidth and latency of the wire alone, of the transport library and of the MPI: medians "
+        "of this session's proven cases, the best of each program or stack. A step counts only if "
+        "the repeats of its two levels do not overlap."
     )
     return [_text(note), *blocks] if blocks else None
 
@@ -780,7 +781,7 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
             *map(_text, proof.notes),
             Block("pre", proof.library_version),
             *([Table(titles, ranks, (0, 3, 4))] if ranks else []),
-            *([f"{more} more ranks are in the job's files."] if more > 0 else []),
+            *([f"{plural(more, 'more rank')} in the job's files."] if more > 0 else []),
             *(
                 [
                     Table(
@@ -996,7 +997,7 @@ def write(
         again = stored_answers(store, session.uuid)
     except BadInput as error:
         again = StoredAnswers(
-            unreadable=(f"what measured this session again is not known: {error}",)
+            unreadable=(f"cannot tell what measured this session again: {error}",)
         )
     session = replace(session, excused=_excused(store, session))
     gone = store.withdrawn.get(session.uuid)

@@ -105,7 +105,7 @@ def describe(compiled: Mapping[str, str]) -> str:
     """How it was compiled, as the end of a sentence."""
     level = compiled.get("optimisation", UNKNOWN)
     if level == UNKNOWN:
-        return "its flags are not known"
+        return "its flags are unknown"
     checks = {"yes": ", checks arguments", "no": ", checks no arguments"}.get(
         compiled.get("checks", ""), ""
     )
@@ -115,14 +115,11 @@ def describe(compiled: Mapping[str, str]) -> str:
 def sentence(stack: Stack) -> str:
     """What is said of a stack when it is registered, without its end."""
     compiled = stack.build.get("compiled", {})
-    wrong = (
-        "; its numbers are those of its flags and not of the MPI" if find_fault(compiled) else ""
-    )
+    wrong = "; its numbers reflect these flags, not the MPI" if find_fault(compiled) else ""
     alone = (
         ""
         if "linked" in stack.build
-        else "; what comes with it is not known, as it loads only in jobs, so that nobody sees "
-        "whether that is exchanged"
+        else "; it loads only in jobs, so replaced files beside it go unnoticed"
     )
     return f"its MPI library: {describe(compiled)}{wrong}{alone}"
 

@@ -63,7 +63,7 @@ def run(
                 reader.seek(-len(line), os.SEEK_CUR)
                 if not ended and time.monotonic() - said >= HEARTBEAT_S:
                     said = time.monotonic()
-                    echo(f"{what}: still at it after {said - began:.0f} s")
+                    echo(f"{what}: still running after {said - began:.0f} s")
         except BaseException:
             end(process)
             process.wait()

@@ -83,7 +83,7 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(
             "module-unusable",
-            f"ReFrame does not say which module system is configured ({error}); see 'mpibench "
+            f"cannot ask ReFrame which module system is configured ({error}); see 'mpibench "
             "doctor'.",
         ) from error
     kind = next(
@@ -115,9 +115,9 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     if kind == NONE:
         raise BadInput(
             "tool-missing",
-            "the site's configuration names no module system, so ReFrame would load nothing: "
-            "add 'modules_system': 'lmod' ('envmod' for Environment Modules) to the system, or "
-            "name the MPI with --mpirun.",
+            "the site's configuration names no module system, so no modules can be loaded: add "
+            "'modules_system': 'lmod' ('envmod' for Environment Modules) to the system, or name "
+            "the MPI with --mpirun.",
         )
     return kind
 
@@ -138,13 +138,13 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
         if not _NAME.fullmatch(module.name):
             raise BadInput(
                 "module-unusable",
-                f"{module.name!r} is no name of a module: give one as 'module avail' lists it.",
+                f"{module.name!r} is not a module name: give one that 'module avail' lists.",
             )
         if module.path and not _FOLDER.fullmatch(module.path):
             raise BadInput(
                 "module-unusable",
-                f"the folder of modulefiles {module.path!r} has characters that a job's script "
-                "cannot hold; name another.",
+                f"the folder of modulefiles {module.path!r} has characters that a job script "
+                "cannot contain; use another folder.",
             )
     homes = [Path(environ[name], "init", "bash") for name in HOMES if environ.get(name)]
     init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
@@ -190,7 +190,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     if not loaded:
         raise BadInput(
             "module-unusable",
-            f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.",
+            f"{list_names(modules)}: {kind} shows no loaded module afterwards; name others.",
         )
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
     version = re.search(r"\d+(?:\.\d+)+", said)
@@ -248,8 +248,7 @@ def _shell(
         last = (done.stderr.replace("\1", "").strip().splitlines() or ["it printed nothing"])[-1]
         raise BadInput(
             "module-unusable",
-            f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a "
-            "shell.",
+            f"{list_names(modules)}: {kind} failed ({last}); try 'module load' in a shell.",
         )
     return [
         ShellStep(
@@ -284,9 +283,8 @@ def _load(
         if text := " ".join(step.printed.split()) or (f"{unknown[1]} ..." if unknown else ""):
             raise BadInput(
                 "module-unusable",
-                f"module {name} prints {text!r} on standard output, which the module system "
-                "hands to the shell as commands; let it print on standard error (puts stderr, "
-                "LmodMessage).",
+                f"module {name} prints {text!r} on standard output, which the shell would execute; "
+                "print on standard error instead (puts stderr, LmodMessage).",
             )
         if step.status or not (
             module.collection or any(module.names(module_name) for module_name in loaded)
@@ -296,16 +294,16 @@ def _load(
             reason = clause(" ".join(said.split()))
             raise BadInput(
                 "module-unusable",
-                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); "
-                "'module avail' lists what there is: name those it needs first, and a folder "
-                "that is not in MODULEPATH with --module-path.",
+                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); see "
+                "'module avail'; name the modules it needs first, and folders outside MODULEPATH "
+                "with --module-path.",
             )
         lost = [module_name for module_name in held if module_name not in loaded]
         if lost and not module.collection:
             raise BadInput(
                 "module-unusable",
-                f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it "
-                "and is not any more; name one of them only.",
+                f"module {name} conflicts with {' and '.join(lost)}, which it unloads; name only "
+                "one of them.",
             )
         held = loaded
     return [step.environ for step in (first, *steps)]
@@ -349,14 +347,14 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
         listed = ", ".join(map(str, brought.path)) or "nothing"
         raise BadInput(
             "module-unusable",
-            f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its "
+            f"{bring} no mpirun (on PATH: {listed}); add the module of an MPI, or name its "
             "launcher with --mpirun.",
         )
     if len(found) > 1:
         raise BadInput(
             "module-unusable",
-            f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one "
-            "meant with --mpirun.",
+            f"{bring} two MPIs ({found[0]} and {found[1]}); name only one of them, or choose with "
+            "--mpirun.",
         )
     return found[0]
 
@@ -375,8 +373,8 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
         return False
     raise BadInput(
         "changed-since",
-        f"with {list_names(modules)} programs load {found} and not {library}, the library of the "
-        "launcher: two MPIs are loaded; name the modules of one only.",
+        f"with {list_names(modules)} programs load {found} and not {library}, the launcher's "
+        "library: two MPIs are loaded; name the modules of one.",
     )
 
 

@@ -161,7 +161,7 @@ def identify(answer: str, who: str) -> MpiIdentity:
         known = ", ".join(mpi.name for mpi, _ in banners)
         raise BadInput(
             "unknown-name",
-            f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.",
+            f"{who} says it is {first!r}, an unknown MPI ({known}); {mpis.remedy()}.",
         )
     match, mpi, banner = min(fitting, key=lambda row: row[0].start())
     device = re.search(banner.device, answer, re.M) if banner.device else None
@@ -192,8 +192,8 @@ def examine(
     if not candidates:
         raise BadInput(
             "tool-missing",
-            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library "
-            "with --library.",
+            f"no libmpi below {prefix}/lib, the prefix of {launcher}; name the library with "
+            "--library.",
         )
     fitting: list[tuple[Path, MpiIdentity, str]] = []
     refusals = []
@@ -216,7 +216,7 @@ def examine(
     if not fitting:
         raise BadInput(
             "stack-unusable",
-            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; "
+            f"{launcher} is {family}, but no library of that MPI responds: {'; '.join(refusals)}; "
             "name the right library with --library, or what it needs with --env and "
             "--prepend-path.",
         )
@@ -224,7 +224,7 @@ def examine(
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
         raise BadInput(
             "ambiguous-name",
-            f"{launcher} may belong to any of {listed}; name the one meant with --library.",
+            f"{launcher} may belong to any of {listed}; choose one with --library.",
         )
     chosen, identity, answer = fitting[0]
     bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
@@ -284,7 +284,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise BadInput(
                     "stack-unusable",
-                    f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI.",
+                    f"{launcher} {row.option} cannot run ({error}); name the mpirun of an MPI.",
                 ) from error
             printed[row.option] = done.stdout + done.stderr
         if re.search(row.pattern, printed[row.option]):
@@ -295,8 +295,8 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     )
     raise BadInput(
         "unknown-name",
-        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); "
-        "name the mpirun of the installation itself, not a script or a batch system's launcher.",
+        f"{launcher} says {said!r} , so it is not the mpirun of a known MPI ({', '.join(rows)}); "
+        "name the mpirun of the MPI itself, not a script or a batch system's launcher.",
     )
 
 
@@ -309,7 +309,7 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
         why = clause(last_line(done.stderr).removeprefix("OSError: "))
     except subprocess.TimeoutExpired:
         why = f"no answer in {ANSWER_S:.0f} s"
-    raise BadInput("stack-unusable", f"{library} does not answer ({why})")
+    raise BadInput("stack-unusable", f"{library} does not respond ({why})")
 
 
 def is_library_name(name: str) -> bool:
@@ -463,8 +463,8 @@ def find_launch_fault(
     world = mpis.world_of(stack.mpi, stack.abi)
     if not world:
         return (
-            f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add "
-            "'world' to its record."
+            f"cannot test {stack.mpi}, because its MPI_COMM_WORLD is unknown: add 'world' to its "
+            "record."
         )
     report = [sys.executable, "-c", WORLD_REPORT, stack.library, world]
     status, output = run_inside(
@@ -477,12 +477,12 @@ def find_launch_fault(
     if worlds == [1, 1]:
         return (
             f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and "
-            "library do not belong together; name the launcher of that library, or the library "
-            "of that launcher with --library."
+            "library do not match; name the library's launcher, or the launcher's library with "
+            "--library."
         )
     reason = clause(last_line(output))
     return (
-        f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): "
+        f"{stack.mpirun[0]} cannot start two ranks of {stack.library} (exit status {status}): "
         f"{reason}."
     )
 
@@ -506,8 +506,8 @@ def find_mpi4py_fault(
     rank = json.loads(report[1])
     if not re.search(stack.library_version_pattern, rank["version"]):
         return (
-            f"{stack.name} says it is {rank['version']!r}, which "
-            f"{stack.library_version_pattern!r} does not fit."
+            f"{stack.name} says it is {rank['version']!r}, which does not match "
+            f"{stack.library_version_pattern!r}."
         )
     expected = os.path.realpath(stack.library)
     if expected not in map(os.path.realpath, rank["libraries"]):
@@ -605,8 +605,7 @@ def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
         if needed and not here:
             raise BadInput(
                 "file-missing",
-                f"{folder} holds no {list_globs()} program; name a folder that does with "
-                "--binaries.",
+                f"{folder} has no {list_globs()} program; name a folder that has with --binaries.",
             )
         found = {**here, **found}
     return dict(sorted(found.items()))
@@ -649,7 +648,7 @@ def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> 
             "tool-missing", f"readelf cannot be run ({error}); install binutils."
         ) from error
     if done.returncode:
-        return f"readelf does not say which ({clause(last_line(done.stderr))})"
+        return f"readelf does not say ({clause(last_line(done.stderr))})"
     for kind, folders in re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]$", done.stdout, re.M):
         for folder in folders.split(":"):
             if any(_MPI_PART.match(path.name) for path in Path(folder).glob("lib*")):
@@ -714,8 +713,7 @@ def prove(
     suites.update({suite: SUITES[suite].unsaid for suite in silent if SUITES[suite].unsaid})
     for name in [name for name in binaries if suite_of(name) not in suites]:
         left_out[name] = (
-            f"it does not say its version on one node, and no other program of {suite_of(name)} "
-            "does"
+            f"it prints no version on one node, nor does any other program of {suite_of(name)}"
         )
         del binaries[name]
     if needed and programs and not binaries:
@@ -795,13 +793,13 @@ def _try(
     if absent:
         return f"it needs {few(absent)}, which is not found", ""
     if missing:
-        return f"it needs {few(missing)}, which {stack.library} does not have", ""
+        return f"it needs {few(missing)}, which {stack.library} lacks", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
     other = [soname for soname in libraries if mpis.abi_of(soname) not in ("", stack.abi)]
     if other:
         return f"it was built for {other[0]}, and {stack.name} has the {stack.abi} ABI", ""
     if not loaded:
-        return "it is linked with no MPI library known here", ""
+        return "it is linked with no known MPI library", ""
     if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in loaded):
         return f"it loads {loaded[0]} and not {stack.library} (a path built into it)", ""
     suite = suite_of(name)

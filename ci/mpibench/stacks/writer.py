@@ -37,7 +37,7 @@ def check_word(name: str) -> None:
     ):
         raise StackError(
             "bad-option",
-            f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning "
+            f"--name {name!r} is not a valid stack name: use letters, digits, _ and -, starting "
             "with a letter or _.",
         )
 
@@ -57,8 +57,8 @@ def check_name(
         if taken:
             raise StackError(
                 "name-taken",
-                f"{other} already describes a stack '{name}'; choose another name or remove that "
-                "one.",
+                f"{other} already describes a stack '{name}'; choose another name, or remove that "
+                "stack.",
             )
 
 

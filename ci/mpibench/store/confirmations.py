@@ -130,7 +130,7 @@ class MeasuredOn:
 def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
     """Some nodes; of many those first that the others are not."""
     ordered = sorted(nodes, key=lambda name: (len(nodes) > FEW_NODES and name in others, name))
-    return few(ordered, FEW_NODES) or "nodes that nothing names"
+    return few(ordered, FEW_NODES) or "unknown nodes"
 
 
 def withdrawn_first(session: str) -> str:
@@ -138,8 +138,7 @@ def withdrawn_first(session: str) -> str:
     withdrawn was the first to measure again.
     """
     return (
-        f"session {session[:8]} measured it again first and was withdrawn, and what others say "
-        "later confirms nothing"
+        f"session {session[:8]} measured it again first, but was withdrawn; later ones do not count"
     )
 
 
@@ -239,8 +238,8 @@ def certainly_first(
     if first is None or kept.height == again.height:
         return again, []
     return kept, [
-        f"session {first.session[:8]} cannot be read and may have measured this one again before "
-        "others did, which therefore confirm nothing: export it again"
+        f"session {first.session[:8]} cannot be read. It may have been the first to measure this "
+        "one again, so later ones do not count: export it again"
     ]
 
 
@@ -262,8 +261,7 @@ def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
         "session", maintain_order=True, keep="first"
     )
     return [
-        f"session {name[:8]} measured this one again and confirms nothing: "
-        f"{lateness(started, again)}"
+        f"session {name[:8]} measured this one again but does not count: {lateness(started, again)}"
         for name, again in late.select("session", "started").iter_rows()
     ]
 
@@ -278,8 +276,7 @@ def lateness(started: datetime, again: datetime) -> str:
         return ""
     hours = timedelta(hours=1)
     return (
-        f"it starts {after / hours:.0f} h after its start, and later than {WITHIN / hours:g} h "
-        "after that is another night"
+        f"it starts {after / hours:.0f} h after it; more than {WITHIN / hours:g} h is another night"
     )
 
 

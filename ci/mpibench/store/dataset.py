@@ -33,6 +33,7 @@ import polars as pl
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import CONTENTION_PER_S
 from reframe_tests.harness.instruments.pairs.pair_values import MAPS, MapFile, read_pair_map
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
@@ -67,10 +68,10 @@ class Summary:
     refused: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
+        unproven = f", {self.unproven_rows} of them unproven" if self.unproven_rows else ""
         return (
-            f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} "
-            f"values{unproven}"
+            f"{self.out_dir}: {plural(self.sessions, 'session')}, {plural(self.cases, 'case')}, "
+            f"{plural(self.rows, 'value')}{unproven}"
         )
 
 
@@ -298,7 +299,9 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
     out_dir = Path(out_dir)
     name = f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
-        raise BadInput("session-missing", f"session {session.uuid} holds no case: it is no night.")
+        raise BadInput(
+            "session-missing", f"session {session.uuid} has no cases, so it is not a night."
+        )
     try:
         session = _with_map_files(session, out_dir / MAPS)
     except OSError as error:
@@ -334,7 +337,7 @@ class CannotWrite(BadInput):
 
 
 def _cannot_write(out_dir: Path, error: OSError) -> CannotWrite:
-    said = f"cannot write the dataset in {out_dir}: {error.strerror}; then export again."
+    said = f"cannot write the dataset in {out_dir}: {error.strerror}; export again."
     return CannotWrite("cannot-write", said)
 
 

@@ -192,7 +192,7 @@ def read_labels(text: str | None) -> dict[str, str]:
     if not all(isinstance(value, str) for value in found.values()):
         raise BadInput(
             "file-damaged",
-            f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session "
+            f"the labels {one_line(text or '')[:60]!r} are not all strings: export that session "
             "again.",
         )
     return {one_line(name): one_line(value) for name, value in found.items()}

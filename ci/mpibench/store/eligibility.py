@@ -65,13 +65,13 @@ _MEASURED = (pl.col("samples") > 0).fill_null(False)
 _OWES = pl.col("measurement").fill_null(pl.col("group").is_not_null())
 
 NO_MEASUREMENT = "holds no measurement"
-NO_PROOF = "has no proof of its condition"
+NO_PROOF = "has no proven condition"
 SKIPPED = "was skipped"
 FAILED = "failed"
 #: Why a case is not eligible; the first that applies, in this order.
 REASONS: dict[str, pl.Expr] = {
     SKIPPED: _RESULT == "skip",
-    "was run again later in its session": _SUPERSEDED,
+    "ran again later in its session": _SUPERSEDED,
     NO_PROOF: _EVIDENCE != PROVEN,
     FAILED: ~_RESULT.is_in(["pass", "xfail", "xpass"])
     & ~((_RESULT == "fail") & (_PHASE == "performance")),

@@ -64,8 +64,8 @@ def inside(folder: Path, pattern: str) -> list[Path]:
             return []
         raise BadInput(
             "file-unreadable",
-            f"{folder} cannot be read ({error.strerror}), so what it says of sessions is not "
-            "known: it must be a folder that you can read.",
+            f"{folder} cannot be read ({error.strerror}), so records of sessions are missing: make "
+            "it a readable folder.",
         ) from None
 
 
@@ -122,7 +122,7 @@ class StoreRecord(Struct, frozen=True):
             except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
                 raise BadInput(
                     "file-damaged",
-                    f"{path} is not a readable record: restore it from a copy, or remove it.",
+                    f"{path} is damaged: restore it from a copy, or remove it.",
                 ) from None
             if record.name != path.stem:
                 raise BadInput(

@@ -79,8 +79,8 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         raise BadInput(
             "bad-option",
-            f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing "
-            "else.",
+            f"{text!r} cannot be evaluated ({one_line(str(error))[:120]}): quote strings, and only "
+            "strings.",
         ) from None
 
 
@@ -95,8 +95,8 @@ def _period(text: str) -> tuple[datetime, datetime]:
     except (ValueError, OverflowError, OSError):
         raise BadInput(
             "bad-option",
-            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or "
-            "one with an offset as now-7d.",
+            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM or now, with "
+            "or without an offset as in now-7d.",
         ) from None
     if first >= last:
         raise BadInput("bad-option", f"period {text!r} ends before it begins.")

@@ -162,12 +162,12 @@ def find(results: Path, days: int | None) -> list[Item]:
 def lines(old: Sequence[Item]) -> list[str]:
     listed = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
     total = (
-        f"{len(old)} files and folders of sessions, "
+        f"files and folders of sessions: {len(old)}, "
         f"{format_bytes(sum(item.size_bytes for item in old))}"
     )
     return [
         *listed,
-        f"{total}; --remove removes them" if old else "no file of a session is to be removed",
+        f"{total}; --remove removes them" if old else "no files of sessions to remove",
     ]
 
 
@@ -181,9 +181,10 @@ def remove(old: Sequence[Item]) -> list[str]:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(
-                "not-ours", f"cannot remove {item.path} ({error.strerror}): correct its rights."
+                "not-ours",
+                f"cannot remove {item.path} ({error.strerror}): correct its permissions.",
             ) from None
     return [
-        f"removed {len(old)} files and folders of sessions, "
+        f"removed files and folders of sessions: {len(old)}, "
         f"{format_bytes(sum(item.size_bytes for item in old))}"
     ]

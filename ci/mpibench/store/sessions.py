@@ -419,7 +419,7 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
     except (AttributeError, TypeError, ValueError, RecursionError) as err:
         raise BadInput(
             "file-damaged",
-            f"{where} is cut off or damaged ({err}): remove that session or restore the file.",
+            f"{where} is truncated or damaged ({err}): remove that session or restore the file.",
         ) from None
     info = report.get("session_info") if isinstance(report, dict) else None
     if not isinstance(info, dict) or not isinstance(report.get("runs"), list):
@@ -441,13 +441,14 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
         ):
             raise BadInput(
                 "file-damaged",
-                f"{where}: session_info.{key} is {value!r}, expected a number of seconds.",
+                f"{where}: session_info.{key} is {value!r} instead of a number of seconds: restore "
+                "the file.",
             )
     if str(info["data_version"]).split(".")[0] != DATA_MAJOR:
         raise BadInput(
             "other-release",
-            f"{where} has report data version {info['data_version']}, this program reads "
-            f"{DATA_MAJOR}.x: use the ReFrame release named in pyproject.toml.",
+            f"{where} has report data version {info['data_version']} instead of {DATA_MAJOR}.x: "
+            "use the ReFrame release of pyproject.toml.",
         )
     return report
 
@@ -566,8 +567,8 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
                 if version is None or version[0] != DATABASE_SCHEMA:
                     raise BadInput(
                         "not-comparable",
-                        f"results database {path} has schema {version and version[0]}, this "
-                        f"program reads {DATABASE_SCHEMA}.",
+                        f"results database {path} has schema {version and version[0]} instead of "
+                        f"{DATABASE_SCHEMA}: use the ReFrame release named in pyproject.toml.",
                     )
                 return connection.execute(query, tuple(arguments)).fetchall()
         except sqlite3.Error as err:

@@ -182,8 +182,8 @@ def check(
     if not facts and not problems:
         raise BadInput(
             "nothing-measured",
-            f"none of {len(stacks)} stacks was built by Spack, and only those can be compared: "
-            "build with 'mpibench stacks build'.",
+            "no stack was built by Spack, and only those can be compared: build with 'mpibench "
+            "stacks build'.",
         )
     if len(facts) == 1:
         notes.append(

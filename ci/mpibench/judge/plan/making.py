@@ -559,7 +559,9 @@ def not_kept(
     }
     for why, numbers in wanted.items():
         if left := sorted(cases[at] for at in numbers - tonight.keys()):
-            sentences.append(f"{len(left)} cases that {why} do not fit the budget: {few(left)}")
+            sentences.append(
+                f"the budget is too small for {len(left)} cases that {why}: {few(left)}"
+            )
     if large := sorted(candidates.too_large, key=shares.__getitem__, reverse=True):
         names = few([cases[at] for at in large])
         sentences.append(

@@ -139,7 +139,7 @@ class Lock:
         if len(found) != 1 or len(self.roots) != 1:
             raise BadInput(
                 "configuration-unusable",
-                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the "
+                f"{self.path} has {len(self.roots)} roots instead of the one {SUITE}; correct the "
                 "spack.yaml beside it.",
             )
         return found[0]
@@ -152,7 +152,7 @@ class Lock:
                 return self.nodes[edge.hash]
         raise BadInput(
             "configuration-unusable",
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with "
+            f"{self.path}: no package in it provides MPI to {SUITE}; concretize it again with "
             "'mpibench stacks build --fresh'.",
         )
 
@@ -219,7 +219,7 @@ def read(path: Path) -> Lock:
     except OSError as error:
         raise BadInput(
             "file-missing",
-            f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}.",
+            f"{path} cannot be read ({error.strerror}): it was not concretized; {again}.",
         ) from error
     except ValueError as error:
         raise BadInput(
@@ -236,20 +236,20 @@ def parse(document: Any, path: Path) -> Lock:
             known = " and ".join(map(str, VERSIONS))
             raise BadInput(
                 "configuration-unusable",
-                f"{path} is a lock file of format {version}, and {known} are known here; {again} "
-                "and Spack 1.x.",
+                f"{path} is a lock file of format {version}, but only {known} can be read; {again} "
+                "with Spack 1.x.",
             )
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
-            "file-damaged", f"{path} is not a lock file of Spack (no {error}); {again}."
+            "file-damaged", f"{path} is not a Spack lock file (no {error}); {again}."
         ) from error
     named = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := named - set(nodes):
         raise BadInput(
             "file-damaged",
-            f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.",
+            f"{path} names a package {sorted(absent)[0]} without describing it; {again}.",
         )
     # Two solutions that are equal differ in the order of roots and nodes.
     whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
@@ -315,23 +315,22 @@ def lock_of(stack: Stack) -> Lock:
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
             "changed-since",
-            f"{path} has been concretized again since stack '{stack.name}' was built "
+            f"{path} was concretized again after stack '{stack.name}' was built "
             f"({found.suite.hash[:7]} is not {stack.lock_hash[:7]}); build it with 'mpibench "
             f"stacks build {path.parent.name}'.",
         )
     if found.digest != stack.build.get("lock_digest"):
         raise BadInput(
             "changed-since",
-            f"{path} is not the file stack '{stack.name}' was built from: it has been changed "
-            "since, and its hashes were left; build it with 'mpibench stacks build "
-            f"{path.parent.name}'.",
+            f"{path} was edited after stack '{stack.name}' was built, although its hashes are the "
+            f"same; build it with 'mpibench stacks build {path.parent.name}'.",
         )
     if stack.build.get("facts") != described(found):
         raise BadInput(
             "changed-since",
-            f"{stack.source} does not say of stack '{stack.name}' what its lock file says "
-            "('facts'): it was changed, or is of an older release; build it with 'mpibench "
-            f"stacks build {path.parent.name}'.",
+            f"{stack.source} does not match the lock file of stack '{stack.name}' ('facts'): it "
+            "was edited, or is from an older release; build it with 'mpibench stacks build "
+            f"{path.parent.name}'.",
         )
     return found
 
@@ -372,7 +371,7 @@ def facts(lock: Lock) -> dict[str, str]:
     }
     other = sorted(f"{node.name} {node.os}" for node in nodes if node.os != lock.suite.os)
     found["operating system"] = ", ".join([lock.suite.os, *other])
-    found["libraries under the benchmarks"] = _listed(
+    found["libraries below the benchmarks"] = _listed(
         node for node in common if node.name not in BENCHMARKS
     )
     # Another MPI has others; the same one has the same.
@@ -455,15 +454,15 @@ def notes(lock: Lock) -> list[str]:
     """What the lock cannot say, and what is not as released, one sentence each."""
     mpi = lock.mpi
     inside = (
-        f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries "
-        "inside it are not in the lock."
+        f"{mpi} is the site's own ({mpi.external}): the lock does not record its compiler, flags "
+        "and transport libraries."
     )
     said = [inside] if mpi.external else []
     for node in lock.at_run_time():
         if "dev_path" in node.variants:
             said.append(
-                f"{node} is built from a folder of somebody's ({node.variants['dev_path']}) and "
-                "is no release."
+                f"{node} is built from a developer's folder ({node.variants['dev_path']}) and is "
+                "not a release."
             )
         if "patches" in node.variants:
             patches = node.variants["patches"].removeprefix("patches=")

@@ -124,7 +124,7 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
         raise BadInput("tool-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
     if not os.access(program, os.X_OK):
         raise BadInput(
-            "tool-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}."
+            "tool-missing", f"SPACK_ROOT is {root}, but there is no {program}; unset it, or {get}."
         )
     inside = {**ISOLATED, **environ}
     try:
@@ -134,8 +134,7 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
             raise BadInput(
                 "configuration-unusable",
-                f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; "
-                f"{get}.",
+                f"{program} cannot be used ({said}); Spack {MINIMUM} or newer is needed: {get}.",
             )
     except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
         raise BadInput(
@@ -206,8 +205,7 @@ class Project:
             if not (path.exists() and (yaml_file.read(path) or {}).get("packages")):
                 raise BadInput(
                     "file-missing",
-                    f"{name} is to be built as {path} says, which is not there or says nothing; "
-                    "write it.",
+                    f"{name} needs {path}, which is missing or has no packages; write it.",
                 )
 
     def prepare(self, name: str) -> Path:

@@ -80,8 +80,8 @@ SITE_SOFTWARE: Mapping[str, str] = {
 }
 #: Why a prefix is none that a stack can be built on, by what is in it.
 MARKS: Mapping[str, str] = {
-    "pyvenv.cfg": "it is a Python environment, which is made again or removed at any time",
-    "conda-meta": "it is a Conda environment, whose libraries are not the machine's",
+    "pyvenv.cfg": "it is a Python environment, which may disappear at any time",
+    "conda-meta": "it is a Conda environment, whose libraries do not belong to the machine",
 }
 #: What Spack's ``external find`` says of a package whose recipe fails to detect it
 #: (lib/spack/spack/detection/path.py).
@@ -149,14 +149,12 @@ def write_found(
         if name in kept and (name in searched or settings.get("externals"))
     }
     if said:
-        echo(f"{path} has entries for {', '.join(sorted(said))}, which stay as they are")
+        echo(f"{path} already has entries for {', '.join(sorted(said))}; they stay unchanged")
     added = {name: settings for name, settings in kept.items() if name not in said}
     if added:
         add(path, added)
     for name in sorted(added.keys() & set(mpis)):
-        echo(
-            f"{name}: its stack is built on this one; without the entry Spack builds one of its own"
-        )
+        echo(f"{name}: its stack uses this one; without the entry, Spack builds its own")
     echo(
         f"{path}: {', '.join(sorted(added))} added"
         if added
@@ -191,8 +189,8 @@ def _search(
             )
             for package, prefix, reason in _FAILED.findall(output):
                 echo(
-                    f"left out {package} ({prefix}): Spack cannot look at it ({reason}); "
-                    "describe it by hand if needed"
+                    f"left out {package} ({prefix}): Spack cannot inspect it ({reason}); add it by "
+                    "hand if needed"
                 )
         rows = read(Path(made) / "user" / PACKAGES)
     return {name: settings for name, settings in rows.items() if settings.get("externals")}
@@ -285,9 +283,9 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
         if hidden := next(
             (part for part in path.parts if part.startswith(".") or part == "shims"), ""
         ):
-            return f"it lies in {hidden}, where a version manager keeps what it chooses from"
+            return f"it is in {hidden}, which belongs to a version manager"
         if path.is_relative_to(checkout) or path.resolve().is_relative_to(checkout.resolve()):
-            return "it belongs to this project, which makes and removes it"
+            return "it belongs to this project, which may remove it"
         for place in (path, *path.parents):
             if mark := next((name for name in MARKS if (place / name).exists()), ""):
                 return MARKS[mark]
@@ -301,8 +299,8 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
     )
     if shared:
         return (
-            f"{shared.entry['spec'].split()[0]} has its programs there, too, and one of them has "
-            "the names mpicc and mpirun; each needs a folder of links to its programs and an "
+            f"{shared.entry['spec'].split()[0]} has its programs there, too, but only one of them "
+            "owns the names mpicc and mpirun; give each a folder of links to its programs, and an "
             "entry of its own (site_configs/template/spack/debian12)"
         )
     # Intel MPI has its programs in a folder of its version.
@@ -361,11 +359,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
                 {clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999
             ).split()
         )
-        where = (
-            f"has an entry for {clash}"
-            if clash
-            else "is not laid out so that lines can follow its last"
-        )
+        where = f"has an entry for {clash}" if clash else "cannot be extended at its end"
         raise BadInput(
             "configuration-unusable", f"{path} {where}; add this to it by hand: {lines}."
         )
@@ -443,14 +437,14 @@ def check_compiler(project: Project, name: str) -> str:
         )
         raise BadInput(
             "tool-missing",
-            f"compiler {missing[0]} is named in {where} and is not there; correct or remove its "
+            f"compiler {missing[0]} is named in {where}, but does not exist; correct or remove its "
             "entry.",
         )
     if not any(row.get("compilers") for row in rows):
         system = f" --system {project.system}" if project.system else ""
         raise BadInput(
             "unknown-name",
-            f"Spack knows no {wanted}; install it, then run 'mpibench stacks build "
+            f"Spack has no {wanted}; install it, then run 'mpibench stacks build "
             f"--find{system}', which writes it into the site's configuration scope.",
         )
     of_site = [package for package in list_of_site(project.root, name) if package != wanted]
@@ -459,8 +453,8 @@ def check_compiler(project: Project, name: str) -> str:
     ]:
         raise BadInput(
             "file-missing",
-            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope "
-            f"does not name; add them, or let {FIND_COMPILERS} write what it finds.",
+            f"{name} is built on {', '.join(absent)} of the site, which the site's configuration "
+            f"scope lacks; add them, or let {FIND_COMPILERS} find them.",
         )
     return text
 
@@ -532,8 +526,8 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
             if word := find_unmet(settings, lock.find(package)):
                 raise BadInput(
                     "other-release",
-                    f"{name}: {package} is solved without {word} of environments/{change}: "
-                    "another folder's or the site's 'require::' replaces it; put "
+                    f"{name}: {package} ignores {word} of environments/{change}, because another "
+                    "folder or the site replaces it with 'require::'; put "
                     f"{change.removeprefix(COMMON)} last in the name, or add the word there.",
                 )
     for change in split(project.root, name)[1]:
@@ -548,6 +542,6 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
                     raise BadInput(
                         "other-release",
                         f"{name} needs {package} {' or '.join(words)}, and the site's own is "
-                        f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its "
-                        "entry if it is so, or let Spack build one.",
+                        f"{' or '.join(dict.fromkeys(specs))}: add the word to that entry's spec "
+                        "if it applies, or let Spack build one.",
                     )

@@ -174,7 +174,7 @@ def test_what_was_measured_otherwise_confirms_nothing(
         ({"condition": newer}, "is another measurement: mpi_version 5.0.0 and now 5.0.1"),
         ({"proof": {**plan["proof"], "ranks": ranks}}, "measured it on n2, and not on n1"),
         ({"name": "Other"}, "its test is gone or was left out"),
-        ({"proof": {}}, "has no proof of its condition"),
+        ({"proof": {}}, "has no proven condition"),
     ):
         again = {**plan, **changed}
         found = remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
@@ -303,7 +303,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
-    assert ("it starts 30 h after its start, and later than 24 h" in problem) is not measured
+    assert ("it starts 30 h after it; more than 24 h" in problem) is not measured
 
 
 def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(

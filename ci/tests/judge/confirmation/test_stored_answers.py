@@ -42,7 +42,7 @@ def kept(tmp_path: Path) -> Kept:
                 dataset.export_session(session, tmp_path / "set")
             else:
                 why = (
-                    f"session {uuid} is cut off or damaged: remove that session or restore the "
+                    f"session {uuid} is truncated or damaged: remove that session or restore the "
                     "file."
                 )
                 hour = FIRST.started + timedelta(hours=1)

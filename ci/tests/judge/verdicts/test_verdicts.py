@@ -296,5 +296,5 @@ def test_a_stored_latency_of_nothing_is_damage(tmp_path: Path, value: float) -> 
         0,
         edit=lambda row: {**row, "value": value} if row["message_bytes"] == 8 else row,
     )
-    with refused_as("output-damaged", match="which nothing can take"):
+    with refused_as("output-damaged", match="which is impossible"):
         Store(tmp_path).select("testbed", "latest")

@@ -128,7 +128,7 @@ def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
     ]
     status, said = ask(session_of(pair_map(8), links=links, status="contradicted", result="fail"))
     assert status == 1 and "c2: its MTU of eth1 is 1400, 7 of 8 nodes have 1500" in said
-    assert "inconclusive: the case has no proof of its condition" in said
+    assert "inconclusive: the case has no proven condition" in said
 
 
 def test_switches_that_contradict_the_host_names(ask) -> None:

@@ -53,7 +53,7 @@ def only(folder: Path) -> SiteNight:
             "red",
             "went over lo",
         ),
-        (HELD, {"evidence": "missing"}, "red", "no proof of its condition was stored"),
+        (HELD, {"evidence": "missing"}, "red", "without stored proof of its condition"),
         ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
         ({}, {"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
     ],
