@@ -43,7 +43,7 @@ def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves
         if found and found.init.alive and found.ready:
             _expect_same(found.plan, wanted)
             names = ", ".join(node.name for node in wanted.nodes)
-            say(f"the cluster is up already: {names}, layout {layout}")
+            say(f"the cluster is already up: {names}, layout {layout}")
             return found
         _tear_down(found)
         package_root = packages.provide(say)
@@ -77,7 +77,7 @@ def _expect_same(running: ClusterPlan, wanted: ClusterPlan) -> None:
             f"{_leaf_words(running)} is up"
         )
     elif lacking:
-        about = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
+        about = f"the running cluster does not share {', '.join(lacking)} on its nodes"
     else:
         return
     raise BadInput("name-taken", f"{about}; take it down first.")
@@ -172,7 +172,7 @@ def down(say: Say) -> None:
     say("the cluster is down" if was_up else "the cluster was not up")
     if left:
         say(
-            f"left in {state.runtime_dir()}, because it is none of the cluster's: {', '.join(left)}"
+            f"left in {state.runtime_dir()}, because the cluster did not make it: {', '.join(left)}"
         )
 
 
@@ -190,7 +190,7 @@ def _tear_down(found: State | None) -> bool:
         pids = ", ".join(str(init.pid) for init in inits if init.alive)
         raise BadInput(
             "tool-failed",
-            f"the cluster's process {pids} does not end; see what it waits for in "
+            f"the cluster's process {pids} does not end; see what it is waiting for in "
             "/proc/<number>/stack.",
         )
     return bool(inits)
@@ -247,12 +247,11 @@ def look() -> ClusterStatus:
         return ClusterStatus(3, "the cluster is not up")
     if not found.init.alive:
         return ClusterStatus(
-            3, "the cluster's init is dead; 'mpibench cluster down' removes its files"
+            3, "the cluster's init is dead; run 'mpibench cluster down' to remove its files"
         )
     if not found.ready:
         why = (
-            "the cluster is coming up, or did not come up completely; 'mpibench cluster down' "
-            "takes it away"
+            "the cluster is starting, or failed to start; run 'mpibench cluster down' to remove it"
         )
         return ClusterStatus(1, why)
     about = [f"switches: {_leaf_words(found.plan)}"] if found.plan.leaves else []

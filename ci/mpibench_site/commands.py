@@ -30,13 +30,14 @@ def site(
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     out: Annotated[
-        Path, typer.Option(help="Folder of the site; files for the next build are kept beside it.")
+        Path,
+        typer.Option(help="Folder of the site; files for the next build are stored beside it."),
     ] = RESULTS / "site",
     judge: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Newest nights of each system to compare with earlier ones, if not done yet.",
+            help="How many of the newest nights of each system to judge, if not yet judged.",
         ),
     ] = 1,
 ) -> None:
@@ -60,7 +61,7 @@ def site(
 
 @app.command(rich_help_panel="Look")
 def demo(
-    out: Annotated[Path, typer.Argument(help="The folder; it must not exist.")] = Path(
+    out: Annotated[Path, typer.Argument(help="Folder to create; it must not exist.")] = Path(
         "mpibench-demo"
     ),
     show: Show = False,

@@ -123,18 +123,16 @@ STATES = {
             "green",
             "✓",
             "green",
-            "whole, every case proven, every reference reached, and like the nights before",
+            "whole, every case proven, every reference met, and no slower than earlier nights",
         ),
-        Outcome(
-            "part", "◐", "part", "measured in part, with options that select cases: nothing failed"
-        ),
+        Outcome("part", "◐", "part", "partial (options selected cases): nothing failed"),
         Outcome(
             "unjudged",
             "○",
             "not judged",
-            "measured and proven, but compared with nothing, or nights too noisy to tell",
+            "measured and proven, but without anything to compare with, or too noisy to tell",
         ),
-        Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        Outcome("withdrawn", "W", "withdrawn", "withdrawn: part of no verdict"),
         Outcome("none", "", "not measured", "nothing was measured"),
     )
 }
@@ -286,7 +284,7 @@ def session_rows(cases: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-NOISY = "not judged: nights before differ so much that a doubled time would not have been called"
+NOISY = "not judged: earlier nights differ so much that even a doubled time would go unnoticed"
 
 
 def judge(
@@ -337,9 +335,7 @@ def judge(
         )
         problems += [why_failed(case) for case in failed]
         if own["interrupted"]:
-            problems.append(
-                f"interrupted: {own['interrupted']} of {ran} cases did not run to their end"
-            )
+            problems.append(f"interrupted: {own['interrupted']} of {ran} cases did not finish")
         problems += missed
         if not ran:
             problems.append("no case of this session ran")
@@ -376,13 +372,13 @@ def judge(
             state = "unjudged"
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
-            like = f", {history} metrics as in the nights before" if history else ""
+            like = f", {history} metrics no slower than in earlier nights" if history else ""
             seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
             finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
         else:
             state = "unjudged"
-            finding = f"{proven}; compared with nothing: no reference and no history"
+            finding = f"{proven}; nothing to compare with: no reference and no history"
         busy = session_values.busy_sentence(row["busy"], row["timed"])
         nights.append(
             SiteNight(
@@ -1850,7 +1846,7 @@ def verdict(series: Series, now: datetime) -> tuple[str, Outcome]:
     """
     night = series.headline
     if night is None:
-        return "Nothing was measured that counts.", STATES["none"]
+        return "No measurement counts.", STATES["none"]
 
     def day_text(night: SiteNight) -> str:
         return f"{night.day.day} {night.day:%b %Y}"
@@ -2048,8 +2044,7 @@ class SiteWriter:
             if folder.exists() and not (folder / MARKER).is_file() and any(folder.iterdir()):
                 raise BadInput(
                     "not-ours",
-                    f"{folder} holds other things than a site of mpibench: name a folder of its "
-                    "own with --out.",
+                    f"{folder} contains other files: give the site a folder of its own with --out.",
                 )
             folder.mkdir(parents=True, exist_ok=True)
             kept.mkdir(parents=True, exist_ok=True)
@@ -2059,7 +2054,7 @@ class SiteWriter:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadInput(
-                "busy", f"another `mpibench site` writes {folder}: wait for it."
+                "busy", f"another `mpibench site` is writing {folder}: wait for it."
             ) from None
         self._before: dict[str, str] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):

@@ -149,8 +149,8 @@ def judge_session(session: Session) -> tuple[Findings, Policy]:
     if len(session.systems) != 1:
         raise BadInput(
             "ambiguous-name",
-            f"session {session.uuid} has cases on {len(session.systems)} systems, and one policy "
-            "judges: give another.",
+            f"session {session.uuid} has cases on {len(session.systems)} systems, but is judged by "
+            "one policy: give another.",
         )
     policy = policies.load(session.systems[0])
     return judge(session, policy), policy
@@ -167,7 +167,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     if not measured:
         raise BadInput(
             "nothing-measured",
-            f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.",
+            f"session {session.uuid} has no measurement of guidelines; {HOW_TO_MEASURE}.",
         )
     reasons = {case.uuid: session.why_not(case) for case in measured}
     counted = Counter(reason for reason in reasons.values() if reason)
@@ -193,8 +193,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     if not values:
         raise BadInput(
             "nothing-measured",
-            f"session {session.uuid} has no case of guidelines that may be used "
-            f"({'; '.join(notes)}).",
+            f"session {session.uuid} has no usable case of guidelines ({'; '.join(notes)}).",
         )
     return Findings(tuple(_judge(values, policy)), tuple(notes))
 

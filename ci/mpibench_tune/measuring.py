@@ -218,7 +218,7 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
         reason = (
             first_line(said[0], _REASON_LENGTH)
             if said
-            else "ReFrame ended before it could write its run report"
+            else "ReFrame ended before it wrote its run report"
         )
         raise BadInput(
             "nothing-measured", f"nothing was measured: {reason.removesuffix('.')}; see {log}."
@@ -230,8 +230,8 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
             raise
         raise BadInput(
             "cannot-write",
-            f"nothing more can be written to {report.parent}: make room, and the same command "
-            "goes on.",
+            f"nothing more can be written to {report.parent}: free some space, then repeat the "
+            "command to continue.",
         ) from None
     took = time.monotonic() - started
     jobs = session.job_seconds
@@ -252,7 +252,7 @@ def dry_run(request: TuneRequest, order: Order) -> tuple[Path, list[Path]]:
         reason = (
             first_line(found[1], _REASON_LENGTH).removesuffix(".") if found else why_unusable(None)
         )
-        raise BadInput("nothing-measured", f"no job can be written: {reason}; see {log}.")
+        raise BadInput("nothing-measured", f"cannot write a job: {reason}; see {log}.")
     return log, scripts
 
 
@@ -292,9 +292,7 @@ def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
 def why_unusable(case: Case | None) -> str:
     """Why the numbers of a case are not used; empty where they are."""
     if case is None:
-        return (
-            f"there is no such case on this system: see '{REFRAME} -l -v -n {TEST}' for the reason"
-        )
+        return f"this system has no such case: see '{REFRAME} -l -v -n {TEST}' for the reason"
     if case.evidence != PROVEN:
         return first_line(case.reason) or f"its evidence is {case.evidence}"
     return ""

@@ -69,7 +69,7 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
     try:
         rows = msgspec.convert(case.entry.get("odd_nodes") or [], list[OddNodes])
     except msgspec.ValidationError:
-        return not_measured(nodes, FACTS, "another release wrote what is odd")
+        return not_measured(nodes, FACTS, "written by another release")
     for odd, instances in node_judgement.group(row for row in rows if not row.note):
         shared = odd.fact == "addresses"
         # Two values and more on all nodes: nobody knows which is right.

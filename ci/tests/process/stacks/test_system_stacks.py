@@ -177,7 +177,7 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     synthetic.make_program(tmp_path / "fake/IMB-MPI1", "libmpi.so.40", "no banner")
     for folder, reason in (
         ("abi", "needs libmpi.so.12, the mpich ABI"),
-        ("opt", "holds no "),
+        ("opt", "has no "),
         ("nosuch", "is not a folder"),
         ("late", "none of the 1 binaries runs on"),
         ("fake", "does not start as a program of imb"),

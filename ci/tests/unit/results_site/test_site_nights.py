@@ -38,7 +38,7 @@ def only(folder: Path) -> SiteNight:
     ("where", "changes", "state", "said"),
     [
         (HELD, {}, "green", "1 of 1 cases proven, 1 references held, none missed"),
-        ({}, {}, "unjudged", "compared with nothing"),
+        ({}, {}, "unjudged", "nothing to compare with"),
         (HELD, {"command_line": "reframe -r -n PingPong"}, "part", "measured in part"),
         (MISSED, {}, "red", "Uniband bandwidth at 4 MiB is 90 MB/s"),
         (
