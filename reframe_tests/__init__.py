@@ -30,15 +30,15 @@ def why_too_old(reframe: str, python: Sequence[int]) -> str:
     if numbers and tuple(map(int, numbers.groups())) < REFRAME:
         oldest = ".".join(map(str, REFRAME))
         return (
-            f"this is ReFrame {reframe}, and the tests need ReFrame {oldest} or newer: pip "
-            "install --upgrade reframe-hpc"
+            f"this is ReFrame {reframe}, but the tests need {oldest} or newer: pip install "
+            "--upgrade reframe-hpc"
         )
     if tuple(python) < PYTHON:
         have = ".".join(map(str, python))
         oldest = ".".join(map(str, PYTHON))
         return (
-            f"this ReFrame runs with Python {have}, and the tests need {oldest} or newer: "
-            "install ReFrame with such a Python"
+            f"ReFrame runs with Python {have}, but the tests need {oldest} or newer: install "
+            "ReFrame with a newer Python"
         )
     return ""
 
@@ -65,7 +65,7 @@ def _start_again() -> None:
     def replace() -> None:
         sys.stdout.flush()
         sys.stderr.write(
-            f"mpibench: ReFrame starts again, with {_SETTINGS} behind your configuration\n"
+            f"mpibench: restarting ReFrame with {_SETTINGS} after your configuration\n"
         )
         sys.stderr.flush()
         os.environ["PWD"] = str(Path.cwd())

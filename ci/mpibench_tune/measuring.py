@@ -230,7 +230,7 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
             raise
         raise BadInput(
             "cannot-write",
-            f"nothing more can be written to {report.parent}: free some space, then repeat the "
+            f"cannot write to {report.parent}: free some space, then repeat the "
             "command to continue.",
         ) from None
     took = time.monotonic() - started

@@ -163,7 +163,8 @@ class FabricTest(MeasuredTest):
         ]:
             raise BadInput(
                 "bad-option",
-                f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _",
+                f"env_vars: '{unusable[0]}' is not a valid variable name; use letters, digits and "
+                "_",
             )
         planned_cases.check(self.display_name, partition.name, self.current_environ.name)
         modules.require_system(self._stack, rt.runtime().modules_system.name)
@@ -202,7 +203,9 @@ class FabricTest(MeasuredTest):
         asked = Asked(fabric, self._nodes, self.ppn, self.pinning, orders, library)
         resolved = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
-            raise BadInput("bad-option", f"tuned={self.tuned} is neither yes nor no.")
+            raise BadInput(
+                "bad-option", f"tuned={self.tuned} is neither yes nor no; give one of them."
+            )
         return (
             condition.apply_tuned(self.current_system.name, resolved)
             if self.tuned == "yes"

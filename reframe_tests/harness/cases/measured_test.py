@@ -89,7 +89,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> GroupPlaces:
-        raise NotImplementedError(f"{cls.__name__} does not say where it can be measured")
+        raise NotImplementedError(f"{cls.__name__} does not define where it can be measured")
 
     @classmethod
     def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
@@ -107,7 +107,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     def read(self) -> Reading:
         """Read and judge what the job left."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
+        raise NotImplementedError(f"{type(self).__name__} does not define what it measured")
 
     @run_after("init")
     def select_cases(self) -> None:
@@ -242,7 +242,7 @@ class MeasuredTest(ProvenTest):
 
     def metrics(self) -> Mapping[str, Value]:
         """Every metric of the case by name, in a dry run without values."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
+        raise NotImplementedError(f"{type(self).__name__} does not define what it measured")
 
     @run_after("setup")
     def resolve_condition(self) -> None:
@@ -351,5 +351,5 @@ class RoundsPlugin(rfm.RegressionTestPlugin):
         except OSError as error:
             raise SanityError(
                 f"cannot write the map of pairs to {Path(database).parent / MAPS}: "
-                f"{error.strerror}; make room there, and measure it again"
+                f"{error.strerror}; free space there and measure again"
             ) from None

@@ -97,7 +97,7 @@ def test_the_guid_of_a_port_is_the_end_of_its_address(address: str, guid: str | 
             "the link of eth1 on c2 runs at half duplex; let both ends negotiate, or set both "
             "alike.",
         ),
-        ({"state": "down"}, "the link of eth1 on c2 is not up (state down)."),
+        ({"state": "down"}, "the link of eth1 on c2 is not up (state down); check cable and port."),
     ],
 )
 def test_a_link_that_is_not_as_described(link: dict[str, Any], sentence: str) -> None:
@@ -209,7 +209,7 @@ def test_a_link_that_changed_during_the_run() -> None:
     (sentence,) = sentences(node(0, end={"carrier_changes": 4}))
     assert sentence == (
         "the link of eth1 on c1 was interrupted during the run: its carrier changed "
-        "(carrier_changes +2); see cable, port and its log."
+        "(carrier_changes +2); check cable, port and its log."
     )
 
 

@@ -108,7 +108,7 @@ def test_nodes_that_others_had_are_counted() -> None:
     found = judge(case(not_idle={"allocated": 3, "drain+idle": 1}))
     assert found.problems == []
     assert found.notes == [
-        "preflight of batch: 4 nodes were not idle and not looked at: 3 allocated, 1 drain+idle"
+        "preflight of batch: 4 nodes were not idle and not checked: 3 allocated, 1 drain+idle"
     ]
     assert judge(case(not_idle={})).notes == []
 
@@ -121,7 +121,7 @@ GONE = [
 
 def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red() -> None:
     """Once, and never cut off behind other sentences."""
-    missed = "preflight of batch: not looked at though they must be in service: n7 (down*)"
+    missed = "preflight of batch: not checked, although they must be in service: n7 (down*)"
     found = judge(case(out_of_service=GONE))
     assert found.problems == [missed]
     assert "they are out of service: n3 (drain+idle: bad DIMM)" in found.notes[0]

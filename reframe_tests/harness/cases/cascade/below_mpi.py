@@ -68,16 +68,16 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
             f"{fabric.name} is of {fabric.memory.text}"
         )
     if fabric.within_node:
-        return f"{fabric.name} is inside a node, and server and client run on two"
+        return f"{fabric.name} is inside a node, but server and client run on two"
     if fabric.transport not in group.transports:
         known = ", ".join(group.transports)
         lacks = ", without an RDMA adapter" if mpis.transport(fabric.transport).interfaces else ""
-        return f"{fabric.name} is of transport {fabric.transport}{lacks}; it is measured on {known}"
+        return f"{fabric.name} has transport {fabric.transport}{lacks}; needed is one of {known}"
     if scheduler not in SLURM.schedulers:
         known = ", ".join(SLURM.schedulers)
         return (
-            f"nothing here starts one task on each of two nodes under scheduler {scheduler} "
-            f"({known} do)"
+            f"under scheduler {scheduler}, nothing starts one task on each of two nodes "
+            f"(supported: {known})"
         )
     return ""
 
@@ -236,7 +236,7 @@ def _impossible(launch: PairLaunch, record: Record, fabric: Fabric) -> list[str]
     ):
         return [
             f"it measured {record.benchmark} {record.variant} at {record.message_bytes} bytes, "
-            "which was not asked for."
+            "which was not requested; run it again."
         ]
     return [
         sentence
@@ -256,7 +256,7 @@ def _other_gpu(ends: Pair, fabric: Fabric) -> list[str]:
         end.host: perftest.picked_bus(end.output) for end in (ends.server, ends.client) if address
     }
     return [
-        f"{host} used the GPU on PCI bus {bus or '(not said)'}, and {address} was asked for; see "
+        f"{host} used the GPU on PCI bus {bus or '(not said)'} instead of {address}; check "
         f"CUDA_VISIBLE_DEVICES there, or correct gpus in {SITE_FILES}."
         for host, bus in said.items()
         if bus != address.split(":")[1]
@@ -282,10 +282,13 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
         state, mtu, speed = (end.before.link[key] for key in ("operstate", "mtu", "speed"))
         where = f"{end.interface} of {end.host}"
         if NOT_UP.fullmatch(state):
-            sentences.append(f"the link of {where} is not up (state {state}).")
+            sentences.append(
+                f"the link of {where} is not up (state {state}); check cable and port."
+            )
         if interfaces and fabric.mtu_bytes is not None and mtu != str(fabric.mtu_bytes):
             sentences.append(
-                f"the MTU of {where} is {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}."
+                f"the MTU of {where} is {mtu}, but the site says {fabric.mtu_bytes} for "
+                f"{fabric.name}; correct one."
             )
         # An interface's Mbit/s, or a port's ``100 Gb/sec (4X EDR)``.
         match = RATE.match(speed)
@@ -298,8 +301,8 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
         )
         if rate and described is not None and rate < SLOW_SHARE * described:
             sentences.append(
-                f"{where} came up at {rate:g} Gbit/s, the site says {described:g} for "
-                f"{fabric.name}; see cable and switch port, or correct {SITE_FILES}."
+                f"{where} came up at {rate:g} Gbit/s, but the site says {described:g} for "
+                f"{fabric.name}; check cable and switch port, or correct {SITE_FILES}."
             )
     return sentences
 
@@ -310,8 +313,7 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
     """
     if ends.server.host == ends.client.host:
         return [
-            f"server and client both ran on {ends.server.host}, so that nothing went over "
-            f"{fabric.name}."
+            f"server and client both ran on {ends.server.host}, so nothing went over {fabric.name}."
         ]
     sentences = []
     for end in (ends.server, ends.client):
@@ -320,8 +322,7 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
             sentences += name_others(end, fabric, most)
         else:
             only = (
-                f"{end.host} recorded no interface but {end.interface}, so that nothing shows "
-                "that no other one was used."
+                f"{end.host} recorded only interface {end.interface}, so others may have been used."
             )
             sentences.append(only)
         to, fro = most_bytes(moved, fabric, end.seconds)
@@ -329,8 +330,8 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
         sentences += [
             f"somebody else used the link: {end.interface} of {end.host} {verb} "
             f"{format_bytes(end.bytes_of(counter))}, and the two can have exchanged "
-            f"{format_bytes(round(most))} that way, or the link loses packets; measure again "
-            "when it is quiet."
+            f"{format_bytes(round(most))} that way, or the link loses packets; measure again when "
+            "it is idle."
             for counter, most, verb in (
                 ("tx_bytes", sent, "sent"),
                 ("rx_bytes", received, "received"),
@@ -343,8 +344,8 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
 def name_others(end: End, fabric: Fabric, most: float = OTHER_FLOOR_BYTES) -> list[str]:
     excused = {LOOPBACK, *fabric.tcp_interfaces}
     return [
-        f"asked for {fabric.name} ({end.interface}), but {name} of {end.host} carried "
-        f"{format_bytes(carried)} meanwhile."
+        f"asked for {fabric.name} ({end.interface}), but {name} of {end.host} also carried "
+        f"{format_bytes(carried)}."
         for name, carried in end.others_carried().items()
         if carried > most and name not in excused and not MIRRORS.fullmatch(name)
     ]
@@ -495,8 +496,7 @@ def read_map(
             0,
             (
                 MISSING,
-                f"{len(folders)} of {len(steps)} steps were begun: the job ended early, or gave "
-                "up.",
+                f"{len(folders)} of {len(steps)} steps started: the job ended early, or gave up.",
             ),
         )
     return MeasuredMap(pairs, hosts, silent, findings)
@@ -515,13 +515,13 @@ def _name_nodes(
         for number, end in zip(row.numbers, row.measured.both, strict=False):
             there[number].add(name_of(end.host))
     strange = [
-        f"task {number} of the job was on {' and on '.join(sorted(hosts))}; run it again."
+        f"task {number} of the job ran on {' and on '.join(sorted(hosts))}; run it again."
         for number, hosts in there.items()
         if len(hosts) > 1
     ][:1]
     names = {number: min(hosts) for number, hosts in there.items() if hosts}
     if len(set(names.values())) < len(names):
-        strange.append("two tasks of the job were on one node: one on each is asked for.")
+        strange.append("two tasks of the job ran on one node instead of one on each.")
         count = Counter(names.values())
         names = {
             number: f"{name} ({number})" if count[name] > 1 else name

@@ -44,7 +44,7 @@ BAD_STATES = {
     "NODE_FAIL": "a node of it died or lost its daemon",
     "OUT_OF_MEMORY": "it ran out of memory",
     "PREEMPTED": "another job took its nodes",
-    "REVOKED": "its cluster gave it away",
+    "REVOKED": "its cluster revoked it",
     "TIMEOUT": "it reached the job's time limit",
 }
 #: Bytes a job may still need for its outputs; less room than that explains a hole in them.
@@ -144,8 +144,7 @@ def judge_room(directory: Path) -> list[str]:
             os.fsync(probe.fileno())
     except OSError as error:
         return [
-            f"nothing more can be written to the stage directory {directory} ({error.strerror}); "
-            "make room."
+            f"cannot write to the stage directory {directory} ({error.strerror}); free some space."
         ]
     return []
 
@@ -246,8 +245,8 @@ def assume_nodes(nodes: int, group: str, extras: Mapping[str, Any]) -> int:
         return nodes
     if not benchmark.grow(catalogue.rows(group)):
         raise NotMeasured(
-            f"the metrics of group {group} do not say how many nodes were idle, and nights of "
-            "different numbers would be one curve: give a number of nodes"
+            f"the metrics of group {group} do not record how many nodes were idle, so different "
+            "numbers would be one curve: give a number of nodes"
         )
     return max(site.node_counts_of(extras))
 
@@ -278,15 +277,15 @@ def count_nodes(
             f"scheduler {name} does not say which nodes are idle: give a number of nodes"
         ) from None
     except ReframeError as error:
-        raise ReframeError(f"which nodes are idle is not known: {error}") from None
+        raise ReframeError(f"cannot tell which nodes are idle: {error}") from None
     share = float(extras.get("least_idle_share", LEAST_SHARE))
     least = max(FEWEST, math.ceil(share * there))
     if available < least:
         raise ReframeError(
             f"nodes=all: {available} of {plural(there, 'node')} "
             f"{'is' if available == 1 else 'are'} in state {job.sched_flex_alloc_nodes} "
-            f"(--flex-alloc-nodes), and at least {least} are asked for ({FEWEST}, and "
-            f"{share:.0%} of all: least_idle_share in {SITE_FILES}); see 'sinfo -R', and run it "
-            "without other cases, which may hold the rest"
+            f"(--flex-alloc-nodes), but at least {least} are needed ({FEWEST}, and {share:.0%} of "
+            f"all: least_idle_share in {SITE_FILES}); see 'sinfo -R', or run it alone, as other "
+            "cases may hold the rest"
         )
     return available

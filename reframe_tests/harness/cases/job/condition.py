@@ -367,8 +367,8 @@ def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
     if fabric.within_node != (nodes == 1):
         where = "inside one node" if fabric.within_node else "between nodes"
         raise NotMeasured(
-            f"fabric {fabric.name} works {where} and {nodes} "
-            f"{'node is' if nodes == 1 else 'nodes are'} asked for"
+            f"fabric {fabric.name} works {where}, but {nodes} "
+            f"{'node is' if nodes == 1 else 'nodes are'} requested"
         )
     policies = site.policies_of(extras)
     if asked.pinning not in policies:
@@ -378,8 +378,8 @@ def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
         )
     if asked.pinning in placement.GPU_POLICIES and not fabric.memory.on_gpu:
         raise NotMeasured(
-            f"pinning={asked.pinning} places ranks by their GPUs, and fabric {fabric.name} has "
-            "memory of the host"
+            f"pinning={asked.pinning} places ranks by their GPUs, but fabric {fabric.name} uses "
+            "host memory"
         )
 
 
@@ -399,8 +399,8 @@ def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
     except BadInput as error:
         raise NotMeasured(str(error)) from error
     if asked.fabric.memory.on_gpu and number > len(asked.fabric.gpus):
-        has = f"{number} ranks of a node are asked for and it has {len(asked.fabric.gpus)}"
-        raise NotMeasured(f"with {asked.fabric.memory.text} each rank has a GPU of its own: {has}")
+        has = f"{number} ranks per node are requested, but a node has {len(asked.fabric.gpus)}"
+        raise NotMeasured(f"with {asked.fabric.memory.text} each rank needs its own GPU: {has}")
     placed = placement.place(asked.pinning, number, topology, nic_numa)
     same = placement.first_equal(
         (asked.ppn, asked.pinning), list(product(*asked.orders)), topology, nic_numa
@@ -434,14 +434,13 @@ def resolve(
     )
     if launcher.needs_pmi and not launcher.offers(pmi):
         why = (
-            f" (they speak {pmi}, it offers {', '.join(launcher.pmi_words)}; see "
+            f" (they need {pmi}, it offers {', '.join(launcher.pmi_words)}; see "
             f"extras.{launcher.pmi_extra})"
             if pmi
             else ""
         )
         raise NotMeasured(
-            f"{launcher.name} does not start ranks of {stack.mpi}{why}: use the stack's own "
-            "launcher"
+            f"{launcher.name} cannot start ranks of {stack.mpi}{why}: use the stack's own launcher"
         )
     shared = oversubscription(nodes * placed.ppn, extras)
     return Condition(
@@ -515,9 +514,7 @@ def apply_tuned(system: str, where: Condition) -> Condition:
     place = tuned_place(system, where)
     tuned = tuned_settings.find(place, where.stack)
     if any(sign in str(place.folder) for sign in "\n,"):
-        raise NotMeasured(
-            f"the folder {place.folder} has a sign in its name that no variable can hold"
-        )
+        raise NotMeasured(f"the folder {place.folder} has a character that no variable can contain")
     return replace(
         where, chosen={**tuned.environment(place.folder), **where.chosen}, tuned=tuned.id
     )

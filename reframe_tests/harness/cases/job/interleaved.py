@@ -70,7 +70,7 @@ def find(name: str, own: Stack) -> Stack:
         if stack.name == name:
             return stack
     raise NotMeasured(
-        f"paired_stack={name} is not a stack here; there are "
+        f"paired_stack={name} is not a registered stack; there are "
         f"{', '.join(stack.name for stack in stacks)}"
     )
 
@@ -81,7 +81,7 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
     :raises NotMeasured: the two cannot share a job.
     """
     if own.core_list != theirs.core_list:
-        raise NotMeasured(f"paired_stack={theirs.stack.name} would be placed on other cores")
+        raise NotMeasured(f"paired_stack={theirs.stack.name} would use other cores")
     mine, other = (
         {**condition.binding.files, **condition.bootstrap.scripts} for condition in (own, theirs)
     )

@@ -24,9 +24,8 @@ def require_system(stack: Stack, configured: str) -> None:
     if stack.modules and configured == NO_SYSTEM:
         raise BadInput(
             "not-comparable",
-            f"stack {stack.name} is entered through {stack.modules_text}, and "
-            "this system's configuration names no module system: add 'modules_system': "
-            f"'{stack.loaded.system or 'lmod'}' to it.",
+            f"stack {stack.name} needs {stack.modules_text}, but this system's configuration names "
+            f"no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it.",
         )
 
 

@@ -56,9 +56,9 @@ def require_topology(partition: Any) -> None:
     if not knows_topology(partition):
         raise BadInput(
             "unknown-name",
-            f"the topology of partition {partition.fullname} is unknown: give it a 'processor' "
-            f"in {SITE_FILES}, or let ReFrame detect it (general.remote_detect, or 'reframe "
-            "--detect-host-topology' on one of its nodes)",
+            f"the topology of partition {partition.fullname} is unknown: describe it as "
+            f"'processor' in {SITE_FILES}, or let ReFrame detect it (general.remote_detect, or "
+            "'reframe --detect-host-topology' on one of its nodes)",
         )
 
 
@@ -100,17 +100,17 @@ def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: Choose
         return ""
     if nodes not in listed:
         return (
-            f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} "
-            f"asks for {nodes}"
+            f"node_counts of this partition has {', '.join(map(str, listed))}, not {nodes}; for "
+            f"that count give -P nodes={nodes}"
         )
     why = (
-        "two ranks at most take part, and other nodes would wait for them"
+        "at most two ranks take part; other nodes would wait"
         if few
-        else "one count says what others would"
+        else "one count shows what others would"
     )
     return (
-        f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; "
-        "-P nodes= asks for others"
+        f"{why}: measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; "
+        "for others give -P nodes="
     )
 
 
@@ -209,7 +209,7 @@ def ppn_of_system() -> list[str]:
             if first.setdefault(number, symbol) == symbol or (symbol == "gpu" and number > 1):
                 useful.add(symbol)  # maps of a node's GPUs know no other symbol for them
             else:
-                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
+                reasons[symbol] = f"the same as ppn={first[number]} ({number})"
     for symbol in SYMBOLIC_PPN:
         if symbol not in useful and symbol in reasons:
             getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")

@@ -319,7 +319,7 @@ def judge_digests(
         return CONTRADICTED, [f"{metadata.sentence_of_change(stack, path)}." for path in changed]
     silent = [path for path in files if path not in sums[0]][:1]
     return MISSING, [
-        f"the job left no digest of {path}, so nothing shows that it is as it was registered."
+        f"the job recorded no digest of {path}, so it may have changed since it was registered."
         for path in silent
     ]
 
@@ -336,12 +336,11 @@ def judge_outputs(outputs: Iterable[str], directory: Path) -> tuple[str, list[st
         if (path := directory / name).is_file() and metadata.digest_of(path) != digest
     ]:
         return CONTRADICTED, [
-            f"{name} is not what its launch left: it was changed or replaced after it."
-            for name in changed
+            f"{name} was changed or replaced after its launch wrote it." for name in changed
         ]
     silent = [name for name in outputs if name not in logged][:1]
     return MISSING, [
-        f"the job left no digest of {name}, so nothing shows that its launch printed it."
+        f"the job recorded no digest of {name}, so it may not be from its launch."
         for name in silent
     ]
 

@@ -70,7 +70,8 @@ class Setting:
         what nothing shows, and what is not measured.
         """
         undone = (
-            f"left out, as {self.mpi} does none in memory of GPUs: {', '.join(self.memory.without)}"
+            f"left out, because {self.mpi} does not support GPU memory for these: "
+            f"{', '.join(self.memory.without)}"
         )
         return (
             *self.memory.notes(debug),
@@ -111,7 +112,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
         built = (
             f"it was built for {gpu.KINDS[stack.gpu].title}"
             if stack.gpu
-            else "its metadata name no GPUs it was built for"
+            else "its metadata name no GPU platform"
         )
         raise NotMeasured(
             f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json)."
@@ -150,14 +151,13 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     ]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
-            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric "
-            f"{fabric.name} has {len(fabric.rails)}: describe a fabric with one rail."
+            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} "
+            f"has {len(fabric.rails)} rails: describe a fabric with one."
         )
     if rails == STRIPED and rails not in row.by_rails:
         raise NotMeasured(
-            f"{named} over {fabric.transport} has no setting by which one rank stripes its "
-            f"messages, as fabric {fabric.name} asks for: start a rank for each rail on a fabric "
-            "that is not striped."
+            f"{named} over {fabric.transport} cannot stripe a rank's messages, as fabric "
+            f"{fabric.name} requires: use a fabric that is not striped, with a rank for each rail."
         )
     values = _values(fabric)
     # A variable whose placeholder stands for nothing here (no ``tcp_interfaces``) is left unset.
@@ -253,8 +253,7 @@ def _reason(
         if gap.transport == fabric.transport and version in gap.versions and not gap.kinds:
             return gap.reason
     return (
-        f"nothing is known about {named} over {fabric.transport}: add a row to the file of "
-        f"{stack.mpi}."
+        f"{named} over {fabric.transport} is not supported: add a row to the file of {stack.mpi}."
     )
 
 
@@ -270,11 +269,11 @@ def _reason_of_memory(
     if since:
         first = ".".join(map(str, since))
         return (
-            f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} "
+            f"{named} cannot send {memory.text} over {transport.name}: use {mpi.title} {first} "
             "or newer."
         )
     if transport.in_memory and not transport.gpus_only:
-        return f"{memory.text} does not lie in shared memory of the host: use transport gpu_ipc."
+        return f"{memory.text} is not in the host's shared memory: use transport gpu_ipc."
     for gap in mpi.gaps:
         if (
             gap.transport == transport.name
@@ -283,8 +282,8 @@ def _reason_of_memory(
         ):
             return gap.reason
     return (
-        f"nothing is known about {memory.text} with {named} over {transport.name}: add it to the "
-        f"file of {stack.mpi}."
+        f"{memory.text} with {named} over {transport.name} is not supported: add it to the file of "
+        f"{stack.mpi}."
     )
 
 
@@ -308,7 +307,7 @@ def _values(fabric: Fabric) -> dict[str, str]:
     elif registry.transport(fabric.transport).numbered:
         raise BadInput(
             "system-description",
-            f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, "
+            f"fabric {fabric.name}: {fabric.transport} needs adapter names ending in a number, "
             "such as hfi1_0.",
         )
     return values
@@ -340,8 +339,8 @@ def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof
 def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> str | None:
     if proof.source == LIBRARIES and not sources[LIBRARIES]:
         missing = (
-            f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s "
-            f"{proof.subject}; evidence missing."
+            f"no mapped libraries were recorded, so {setting.mpi}'s {proof.subject} is unknown; "
+            "evidence missing."
         )
         return missing if proof.required else None
     lines = [line for line in sources[proof.source] if re.search(proof.line, line)]
@@ -355,10 +354,7 @@ def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> 
             "evidence missing."
         )
         if proof.source == LIBRARIES:
-            absence = (
-                f"{setting.mpi} has mapped no library that is its {proof.subject}; evidence "
-                "missing."
-            )
+            absence = f"{setting.mpi} mapped no library of its {proof.subject}; evidence missing."
         return absence if proof.required and not proof.absent else None
     if not proof.absent:
         wrong = [
