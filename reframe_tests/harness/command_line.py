@@ -35,9 +35,9 @@ def check_settings(words: Sequence[str]) -> None:
         if variable in seen or len({pair[0] for pair in pairs}) < len(pairs) or not whole:
             raise BadInput(
                 "bad-option",
-                f"-S {text}: write all of them once, as -S {variable}=NAME:VALUE,NAME:VALUE; a "
-                "value with a comma or colon is "
-                f'written as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
+                f"-S {text}: give all of them in one option, -S {variable}=NAME:VALUE,NAME:VALUE; "
+                "write values with a comma or colon "
+                f'as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
             )
         seen.add(variable)
 

@@ -58,19 +58,18 @@ def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:
     quoted = _WRONG.findall(text)
     contradicted = []
     if wrong or quoted:
-        listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks do not say which"
+        listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks did not say which"
         count = max(wrong, len(quoted))
         contradicted = [f"received data are wrong in {plural(count, 'exchange')} ({listed})."]
     missing = sorted(set(range(ranks)) - set(reported))
     if missing:
         return contradicted, [
-            f"{len(missing)} of {ranks} ranks did not say that their data are right; the check "
-            "is incomplete."
+            f"{len(missing)} of {ranks} ranks did not report correct data; the check is incomplete."
         ]
     if strange:
         return contradicted, [
-            "the ranks' statements do not fit together (printed twice, or by another run); run "
-            "it again."
+            "the ranks' reports contradict each other (printed twice, or by another run); run it "
+            "again."
         ]
     return contradicted, []
 

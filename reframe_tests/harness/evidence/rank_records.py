@@ -353,7 +353,7 @@ def spell_bus_id(text: str) -> str:
         r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", text.strip().lower()
     )
     if not match:
-        raise ValueError(f"'{text}' is no PCI address")
+        raise ValueError(f"'{text}' is not a PCI address")
     domain, bus, device, function = (int(part or "0", 16) for part in match.groups())
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
 
@@ -414,13 +414,13 @@ def _document(line: str, source: str) -> dict[str, Any]:
     except ValueError as error:
         raise EvidenceError(
             "output-cut",
-            f"The evidence {source} is cut short or damaged ({error}); run the case again.",
+            f"The evidence {source} is truncated or damaged ({error}); run the case again.",
         ) from error
     layout = document.get("format") if isinstance(document, dict) else None
     if layout != FORMAT:
         raise EvidenceError(
             "other-release",
-            f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence "
+            f"The evidence {source} has layout {layout} instead of {FORMAT}; rebuild the evidence "
             "library.",
         )
     return dict(document)
@@ -532,7 +532,7 @@ def check_hosts(ranks: Iterable[RankEvidence], hosts: Mapping[int, str]) -> list
     """
     there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
     return [
-        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
+        f"rank {rank} was on {there[rank]}, but its output says {host}; run it again."
         for rank, host in hosts.items()
         if there.get(rank, host) != host
     ]

@@ -63,7 +63,7 @@ def judged(
 def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:
     least, [note] = judged("nas_s", "npb-3.4-ep-n2.txt", 2)
     assert least == 0
-    assert note.startswith("not compared with the bytes that lo carried: EP (moves no data")
+    assert note.startswith("not checked against the bytes that lo carried: EP (moves no data")
     assert judged("nas_s", "npb-3.4-ep-n2.txt", 2, fabric=SHM) == (0.0, [])
 
 

@@ -223,7 +223,9 @@ def test_options_of_a_suite_are_written_once_with_a_value_each() -> None:
         "--setvar=ImbPointToPoint.suite_options=multi:",
         r"-S env_vars=A:x\,y,B:z",
     ):
-        with refused_as("bad-option", match=r"as -S .*=NAME:VALUE,NAME:VALUE; .* as JSON, -S"):
+        with refused_as(
+            "bad-option", match=r"in one option, -S .*=NAME:VALUE,NAME:VALUE; .* as JSON, -S"
+        ):
             command_line.check_settings(words.split())
     for words in (
         "-S suite_options=window:allocate,sync:flush -S env_vars=A:x,B:",

@@ -248,13 +248,13 @@ def evaluate(
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = _notes(outcome, evidence, condition.stack.name, launches)
     if set_aside:
-        notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
+        notes.append(f"ignored around the benchmarks' output: {preamble.say(set_aside)}")
     starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
         notes.insert(
             0,
-            f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last "
-            "run is counted",
+            f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run "
+            "counts",
         )
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
@@ -343,9 +343,9 @@ def _notes(
         return list(evidence.notes)
     checked = outcome.checked
     if not checked and all(launch.compares_data for launch in timed):
-        checked = "received data were compared while they were timed"
+        checked = "received data were checked while being timed"
     elif not checked:
-        outcome.unchecked = f"received data are not checked: {stack} has no mpi4py"
+        outcome.unchecked = f"received data were not checked: {stack} has no mpi4py"
     return [*evidence.notes, checked or outcome.unchecked]
 
 
@@ -377,13 +377,13 @@ def _judge_end(
         )
     streams = [directory / name for name in (files.output, files.error)]
     kept = max((path.stat().st_size for path in streams if path.exists()), default=0)
-    description = f"printed more than {kept >> 20} MiB and was ended for it"
+    description = f"printed more than {kept >> 20} MiB and was therefore ended"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
     ranks, damaged = rank_records.read_all(directory / files.evidence)
     if not (ranks or damaged):
         error_text = f"; it said: {error}" if error else ""
-        return f"{description}; no rank left evidence, so none got through MPI_Init{error_text}."
+        return f"{description}; no rank left evidence, so none completed MPI_Init{error_text}."
     text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
@@ -409,8 +409,8 @@ def _parse(
     """
     if launch.result and not printed.strip():
         sentence = (
-            f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it "
-            "writes its results."
+            f"{source}: {launch.binary} left no {launch.result} in the job's directory; run it "
+            "again."
         )
         raise OutputError("file-missing", sentence)
     reading = reader.read(printed, source=source)
@@ -440,8 +440,7 @@ def fill_launch_time(
     if not seconds:
         raise OutputError(
             "session-missing",
-            f"the job left no time of launch {launch.name}, which is what is measured; run it "
-            "again.",
+            f"the job left no time of launch {launch.name}, the measured quantity; run it again.",
         )
     own = {name: {quantity: seconds} for name, quantity in names.items()}
     return [
@@ -721,7 +720,7 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
 
 #: Why nothing is compared with counters where a row names no reason,
 #: and the whole launch is without a number.
-_UNKNOWN = "it sends no data, or how much is not known"
+_UNKNOWN = "it sends no data, or an unknown amount"
 
 
 def ranks_of(record: Record) -> int:
@@ -780,7 +779,7 @@ def name_uncounted(
         if reason and row.name not in counted:
             names.setdefault(reason, []).append(row.name)
     return [
-        f"not compared with the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
+        f"not checked against the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
         f"({reason})"
         for reason, rows in names.items()
     ]

@@ -40,10 +40,10 @@ RATIO = QUANTITIES[side_by_side.RATIO]
 def _cannot_share(fabric: Fabric) -> str:
     """Why programs cannot share a node over a fabric; empty where they can."""
     if not mpis.transport(fabric.transport).in_memory:
-        return f"programs share a node over its memory, and {fabric.name} is none"
+        return f"programs share a node over its memory, which {fabric.name} is not"
     # Each launcher counts its ranks from 0, so all programs would be left the same GPUs.
     return (
-        f"programs share a node over memory of the host, not {fabric.memory.text}"
+        f"programs share a node over host memory, not {fabric.memory.text}"
         if fabric.memory.on_gpu
         else ""
     )
@@ -131,8 +131,7 @@ class SharingTest(MaintenanceTest):
     def _resolve(self, stack: Stack) -> SharedNode:
         if self.paired_stack:
             raise NotMeasured(
-                "programs that share a node are not interleaved with those of another stack "
-                "(paired_stack)"
+                "programs sharing a node cannot be interleaved with another stack (paired_stack)"
             )
         if fault := self._find_fault(
             self.current_partition,

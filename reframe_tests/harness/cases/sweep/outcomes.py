@@ -59,10 +59,10 @@ def evaluate(
         part = judge(variant.condition, [variant.launch], repeats)
         row = rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
         if line := _find(tuning.ignored, variant.launch, range(1, repeats + 1), directory):
-            part.add(name, WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
+            part.add(name, WHOLE_JOB, MISSING, [f"the library rejects it: {line}"])
         shown = _show(variant, tuning, collective, directory, judge) if variant.shown else {}
         if line := shown.pop("fallback", ""):
-            part.add(name, WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
+            part.add(name, WHOLE_JOB, MISSING, [f"the library uses another one: {line}"])
         broken = [
             finding
             for finding in part.findings
@@ -186,7 +186,7 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
     )
     if not _find(loaded, second, [1], directory):
         return {
-            "not_compiled": f"{second.name}: the library does not say that it has read the file"
+            "not_compiled": f"{second.name}: the library does not confirm that it read the file"
         }
     if why := judge_compiled(*written):
         return {"not_compiled": why}
@@ -206,5 +206,5 @@ def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:
     :param again: what it then writes given the file alone; ``plain``: without settings.
     """
     if again != written:
-        return "the library does not take from the file all that the variables say"
-    return "the library writes the same file without settings" if plain == written else ""
+        return "the library applies less from the file than from the variables"
+    return "the library writes the same file without any settings" if plain == written else ""

@@ -159,7 +159,7 @@ def make(
     sizes = tuple(size for size in expected.sizes if not wish.sizes or size in wish.sizes)
     if not sizes:
         raise NotMeasured(
-            f"none of the sizes {wish.sizes} asked of {wish.word} is measured at this level"
+            f"none of the sizes {wish.sizes} requested for {wish.word} is measured at this level"
         )
     # Each size has the same time, however many of them there are.
     budget = seconds * len(sizes) / len(expected.sizes)
