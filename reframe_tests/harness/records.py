@@ -158,8 +158,7 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
         if not path.is_dir():
             raise BadInput(
                 "configuration-unusable",
-                f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the "
-                "variable.",
+                f"{EXTENSIONS} names {entry}, which is not a folder; correct or unset it.",
             )
         names = [below.name for below in path.iterdir()]
         rooms = [name for name in ROOMS if name in names]
@@ -169,14 +168,14 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
         raise BadInput(
             "configuration-unusable",
             f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its "
-            "rights.",
+            "permissions.",
         ) from None
     for name in set(names) - set(rooms):
         if meant := difflib.get_close_matches(name.lower(), ROOMS, 1, 0.75):
             raise BadInput(
                 "configuration-unusable",
-                f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or "
-                "move it elsewhere.",
+                f"{EXTENSIONS} names {entry}, whose folder {name} is not read; rename it to "
+                f"{meant[0]}, or move it elsewhere.",
             )
     if not rooms:
         raise BadInput(
@@ -208,8 +207,8 @@ def _expect_owners(path: Path, folder: Path) -> None:
     if not owned or about.st_mode & stat.S_IWOTH:
         raise BadInput(
             "configuration-unusable",
-            f"{path} can be written by others than its owner, and its Python is executed; 'chmod "
-            f"o-w {path}' if it is yours, otherwise take it out of {EXTENSIONS}.",
+            f"{path} is writable for others, but its Python code is executed; 'chmod o-w {path}' "
+            f"if it is yours, otherwise remove it from {EXTENSIONS}.",
         )
 
 
@@ -223,7 +222,7 @@ def _execute(room: str, path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise BadInput(
             "file-unreadable",
-            f"{path} is not a Python file; correct it, or take it out of the folder.",
+            f"{path} is not a Python file; correct it, or remove it from the folder.",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
@@ -238,7 +237,7 @@ def _execute(room: str, path: Path) -> ModuleType:
         reason = " ".join(str(error).split()) + _nearest(error, module)
         raise BadInput(
             "file-unreadable",
-            f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.",
+            f"{path} cannot be read ({type(error).__name__}: {reason}); correct its Python code.",
         ) from error
     return module
 
@@ -266,7 +265,7 @@ def _find_mistyped(record: Any) -> str:
         for field in dataclasses.fields(record)
         if getattr(typed, field.name) != getattr(record, field.name)
     ]
-    return f"{changed[0]!r} has a list or a set where a tuple belongs" if changed else ""
+    return f"{changed[0]!r} has a list or set instead of a tuple" if changed else ""
 
 
 def _nearest(error: BaseException, module: ModuleType) -> str:

@@ -194,7 +194,7 @@ def _finite(values: Iterable[float | None], place: str) -> None:
     if not all(math.isfinite(value) for value in values if value is not None):
         raise BadInput(
             "output-damaged",
-            f"{place}: a value that is not finite is not a measurement and is refused.",
+            f"{place}: a value is not finite; run the case again.",
         )
 
 
@@ -223,12 +223,12 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
             if row.get(key) != expected:
                 raise BadInput(
                     "not-comparable",
-                    f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected "
+                    f"{where}: {key} of {sample.quantity} is {row.get(key)!r}; it must be "
                     f"{expected!r}.",
                 )
         if not sample.values:
             raise BadInput(
-                "nothing-measured", f"{where}: it has no values; one is there for each repeat."
+                "nothing-measured", f"{where}: it has no values, but needs one for each repeat."
             )
         _finite(sample.values, f"{where}: {sample.quantity}")
         identity = (
@@ -244,7 +244,7 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
             raise BadInput(
                 "name-taken",
                 f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes "
-                "is there twice; two measurements under one name are refused.",
+                "appears twice; each measurement needs its own name.",
             )
         seen.add(identity)
     return tuple(samples)
@@ -267,8 +267,8 @@ def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
         if gate.outcome != outcome:
             raise BadInput(
                 "file-damaged",
-                f"{place}: gates: {gate.metric} says {gate.outcome!r}, and its value and bounds "
-                f"say {outcome!r}; the record is damaged, run the case again.",
+                f"{place}: gates: {gate.metric} says {gate.outcome!r}, but its value and bounds "
+                f"give {outcome!r}; the record is damaged, run the case again.",
             )
     return gates
 

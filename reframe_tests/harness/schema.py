@@ -95,7 +95,7 @@ def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> SchemaFault | None:
         if isinstance(node, Mapping) and not isinstance(key, str):
             return SchemaFault(
                 ".".join(above) or "top level",
-                f"key {key!r} is not text; put it in quotation marks",
+                f"key {key!r} is not a string; quote it",
                 "",
             )
         if fault := _find_odd_key(value, (*above, str(key))):

@@ -45,7 +45,7 @@ class _Loader(yaml.SafeLoader):
             self._values += size
             self._by_aliases += size
             if self._by_aliases > _MOST_BY_ALIASES:
-                reason = f"its aliases stand for more than {_MOST_BY_ALIASES} values"
+                reason = f"its aliases expand to more than {_MOST_BY_ALIASES} values"
                 raise yaml.composer.ComposerError(None, None, reason, mark)
             node: yaml.Node | None = super().compose_node(parent, index)
             return node
@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):
             # As constructed: 1 and 0x1 are one key, 1 and "1" are two.
             value = key.value if key.tag in _REPLACED else self.construct_object(key)
             if value in lines:
-                first = f"key {key.value!r} is there twice, first in line {lines[value]}"
+                first = f"key {key.value!r} appears twice, first in line {lines[value]}"
                 raise yaml.composer.ComposerError(None, None, first, key.start_mark)
             lines[value] = key.start_mark.line + 1
         return node
@@ -106,7 +106,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise BadInput(
             "file-unreadable",
-            f"{path} cannot be read ({error.strerror}): correct the link or its rights, or "
+            f"{path} cannot be read ({error.strerror}): correct the link or its permissions, or "
             "remove it.",
         ) from None
     try:
@@ -116,7 +116,7 @@ def read_text(path: Path) -> str:
         byte = content[error.start]
         raise BadInput(
             "file-unreadable",
-            f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8.",
+            f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); save it as UTF-8.",
         ) from None
 
 
@@ -165,14 +165,14 @@ def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict
         kinds = {type(None): "null", list: "a list"}
         raise BadInput(
             "configuration-unusable",
-            f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: "
-            "value' lines.",
+            f"{source} is {kinds.get(type(content), 'a single value')} at its top level; write "
+            "'key: value' lines.",
         )
     odd = next((key for key in content if not isinstance(key, str)), None)
     if odd is not None:
         raise BadInput(
             "configuration-unusable",
-            f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.",
+            f"{source}: key {odd!r} is not a string; quote or correct it.",
         )
     return content
 

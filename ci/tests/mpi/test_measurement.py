@@ -337,7 +337,7 @@ def put_and_take_back(program: Path) -> None:
         (
             put_wrapper,
             "before",
-            "IMB-MPI1 changed after it was registered: register again with 'ci/setup'",
+            "IMB-MPI1 changed after registration: register again with 'ci/setup'",
         ),
         (add_byte, "before", " bytes, but it had "),
         (put_and_take_back, "before", "/registered/hidden, asked for was "),

@@ -75,10 +75,7 @@ def _orte_unbound(request: Request) -> Binding:
 
 def _orte_explicit(request: Request) -> Binding:
     if request.version[:2] == HWLOC:
-        raise NotMeasured(
-            "rankfiles of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the "
-            "operating system's"
-        )
+        raise NotMeasured("rank files of Open MPI 1.7 take only hwloc's numbers; use 1.6 or 1.8")
     # Physical numbers: since 1.7 the default is hwloc's order; before,
     # the operating system's was all there was.
     words = (
@@ -134,7 +131,7 @@ def _prrte_explicit(request: Request) -> Binding:
     topology = request.placement.topology
     if topology is None:
         raise NotMeasured(
-            "Open MPI 5 counts CPUs in hwloc's order, and the placement comes without its topology"
+            "Open MPI 5 counts CPUs in hwloc's order, but the placement has no topology"
         )
     slots = [sorted(topology.logical[cpu] for cpu in cpus) for cpus in request.ranks]
     over = ":oversubscribe" * request.oversubscribe

@@ -265,7 +265,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
             if not block:
                 raise BadInput(
                     "file-damaged",
-                    f"{source} has a port before the first switch or adapter; it is cut off, "
+                    f"{source} has a port before the first switch or adapter; it is truncated, "
                     "record it again.",
                 )
             ports[block].append((int(match[1]), match[2] or "", match[3]))
@@ -277,7 +277,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
     if unknown:
         raise BadInput(
             "file-damaged",
-            f"{source} names {min(unknown)} and does not describe it; it is cut off, record it "
+            f"{source} names {min(unknown)} without describing it; it is truncated, record it "
             "again.",
         )
     names = _Names()
@@ -316,8 +316,8 @@ def read_opa(text: str, source: str) -> Cabling:
         if [end[1] == "<->" for end in pair] != [False, True]:
             raise BadInput(
                 "file-damaged",
-                f"{source}: link {number // 2 + 1} has not two ends; the report is cut off, "
-                "write it again.",
+                f"{source}: link {number // 2 + 1} lacks one of its two ends; the report is "
+                "truncated, write it again.",
             )
         switches = [names.of(end[2], end[5]) for end in pair if end[4] == "SW"]
         if len(switches) == 2:

@@ -106,7 +106,7 @@ class Topology:
             ):
                 raise BadInput(
                     "file-damaged",
-                    f"the processor description says {key}={described} and its masks show "
+                    f"the processor description says {key}={described} but its masks show "
                     f"{present}: correct one of them.",
                 )
         caches = _last_level_caches(topology.get("caches") or ())
@@ -159,7 +159,7 @@ class Topology:
             raise BadInput(
                 "system-description",
                 f"none of the allowed CPUs {sorted(allowed)} is on this node, which has {mine}: "
-                "correct one.",
+                "correct one of them.",
             )
         seen = allowed if cpuset is None else allowed | set(cpuset)
         return replace(

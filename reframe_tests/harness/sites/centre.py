@@ -91,8 +91,8 @@ def find_order_fault(
         return ""
     order = [*map(str, theirs), str(ours)]
     return (
-        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without "
-        f"what is measured on them: name ours last, {VARIABLE}={':'.join(order)} or "
+        f"{late[0]} is read after {ours}, so ReFrame would use its systems without the fabrics to "
+        f"measure: name ours last, {VARIABLE}={':'.join(order)} or "
         f"{shlex.join(word for name in order for word in ('-C', name))}."
     )
 
@@ -297,7 +297,7 @@ def _check(whole: Mapping[str, Any], schema: Mapping[str, Any], given: Sequence[
     raise BadInput(
         "configuration-unusable",
         f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': "
-        f"{textwrap.shorten(fault.message, 200)}; correct it, ReFrame refuses it, too.",
+        f"{textwrap.shorten(fault.message, 200)}; correct it (ReFrame rejects it, too).",
     )
 
 
@@ -334,8 +334,8 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
         )
         raise BadInput(
             "file-unreadable",
-            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it "
-            f"out of {VARIABLE}.",
+            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or remove it "
+            f"from {VARIABLE}.",
         ) from None
     finally:
         for handler in handlers:

@@ -82,7 +82,8 @@ def find(
         return _read(path, about.st_mtime_ns, about.st_size)
     except (OSError, msgspec.DecodeError) as error:
         raise BadInput(
-            "file-damaged", f"{VARIABLE} names {path}, which is no plan ({error}): write it again."
+            "file-damaged",
+            f"{VARIABLE} names {path}, which is not a plan ({error}): write it again.",
         ) from None
 
 
@@ -99,8 +100,8 @@ def narrow(tests: Iterable[Any], system: str) -> None:
     if plan[0] != system:
         raise BadInput(
             "not-comparable",
-            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is "
-            "selected: make one for it.",
+            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, but {system!r} is selected: "
+            "make one for it.",
         )
     places: dict[str, list[tuple[str, str]]] = {}
     for name, partition, stack in plan[1]:

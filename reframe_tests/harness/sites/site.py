@@ -150,12 +150,12 @@ def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> st
     known = (
         f"registered are {', '.join(names)}"
         if names
-        else "none is registered ('ci/setup' builds the wheels stacks)"
+        else "none is registered (run ci/setup for the wheels stacks)"
     )
     fit, pronoun = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
     return (
         f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for "
-        f"{pronoun}; {known}; correct the pattern or build the stack."
+        f"{pronoun}; {known}; correct the pattern, or build the stack."
     )
 
 
@@ -261,7 +261,9 @@ def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
 def _number_in(variable: str, environ: Mapping[str, str], what: str) -> int | None:
     text = environ.get(variable, "")
     if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        raise BadInput("bad-option", f"{variable}={text} is no number of {what}: give 1 or more.")
+        raise BadInput(
+            "bad-option", f"{variable}={text} is not a number of {what}: give 1 or more."
+        )
     return int(text) if text else None
 
 

@@ -158,8 +158,8 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
         digest = now.sha256.get(module.file, module.sha256)
         if file and file != module.file:
             sentences.append(
-                f"module {module.name} is loaded from {file}, and was from {module.file} when "
-                "the stack was registered."
+                f"module {module.name} is loaded from {file}, but the stack was registered with "
+                f"{module.file}."
             )
         elif module.name in now.loaded and digest != module.sha256:
             how = (
@@ -168,7 +168,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
                 else "it cannot be read"
             )
             sentences.append(
-                f"module {module.name} has changed since the stack was registered: {module.file} "
+                f"module {module.name} changed after the stack was registered: {module.file} "
                 f"({how})."
             )
     if sentences:
@@ -177,7 +177,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
         if name not in own and (held := now.values.get(name, value)) != value:
             was = f"{_show(value)} when the stack was registered"
             sentences.append(
-                f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, and was "
+                f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, but was "
                 f"{was}."
             )
     for name in dict.fromkeys([*record.prepends, *record.appends]):
@@ -187,7 +187,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
                 (folder for folder in folders if folder not in now.values[name].split(":")),
                 folders[0],
             )
-            loss = f"{lost} is not where it was in {name}"
+            loss = f"{lost} moved or vanished in {name}"
             sentences.append(
                 f"{list_names(record.loaded)}: {loss} when the stack was registered "
                 f"({_show(now.values[name])})."
@@ -197,15 +197,15 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
 
 def _describe_loss(lost: ModuleFile, now: ModuleState) -> str:
     if lost.file and now.sha256.get(lost.file) == "":
-        return f"module {lost.name} is gone: {lost.file} is not there any more, or cannot be read."
+        return f"module {lost.name} is gone: {lost.file} is missing or unreadable."
     stem = lost.name.partition("/")[0]
     other = [name for name in now.loaded if name.partition("/")[0] == stem]
     instead = (
-        f"{other[0]} is, as if a default had moved"
+        f"{other[0]} is; perhaps a default changed"
         if other
         else f"loaded are {', '.join(now.loaded) or 'none'}"
     )
-    return f"module {lost.name} is not loaded, which the stack was registered with; {instead}."
+    return f"module {lost.name}, with which the stack was registered, is not loaded; {instead}."
 
 
 def _in_order(wanted: Sequence[str], there: Sequence[str]) -> bool:

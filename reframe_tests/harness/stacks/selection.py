@@ -55,4 +55,4 @@ def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -
         ]
         there = f"there are {', '.join(known)}" if known else "there is none"
         reason = about[0] if about else f"{there}; 'mpibench stacks' lists them."
-        raise BadInput("unknown-name", f"-p {text} fits no stack that can be used: {reason}")
+        raise BadInput("unknown-name", f"-p {text} matches no usable stack: {reason}")

@@ -194,8 +194,8 @@ def judge_modules(stack: Stack, directory: Path) -> tuple[str, list[str]]:
     if not text.endswith(f"{END}\0"):
         names = list_names(stack.modules)
         return MISSING, [
-            f"the job left no whole {path.name}, so nothing shows that it loaded {names}."
+            f"the job left no complete {path.name}, so nothing shows that it loaded {names}."
         ]
     sentences = find_changes(stack.loaded, parse_log(text, stack.loaded), own=tuple(stack.env_vars))
-    remedy = f"; if that is meant, 'mpibench stacks remove {stack.name}' and add it again."
+    remedy = f"; if intended, run 'mpibench stacks remove {stack.name}' and add it again."
     return CONTRADICTED, [f"{sentence.rstrip('.')}{remedy}" for sentence in sentences]

@@ -86,7 +86,7 @@ def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., A
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "-iter 2000,80,2000" in script
     refused = run("--dry-run", "-S", "level=deep")
-    assert "'deep' is not a level; there are smoke, nightly, acceptance." in refused.stdout
+    assert "'deep' is not a level; choose one of smoke, nightly, acceptance." in refused.stdout
 
 
 # ---- a site's folder as ReFrame meets it ----

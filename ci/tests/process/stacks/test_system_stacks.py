@@ -213,7 +213,7 @@ def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
         folder = Path(stack.source).parent
         (folder.parent / "link").symlink_to(folder)
         for name in ("", "nosuch", "../wheels", ".", "link"):
-            with pytest.raises(BadInput, match=r"was registered in|is a link"):
+            with pytest.raises(BadInput, match=r"is registered in|is a link"):
                 system.remove(name, tmp_path / "project")
         (folder.parent / "link").unlink()
         system.remove(stack.name, tmp_path / "project")

@@ -75,7 +75,7 @@ REFUSED = {
     "-P ppn=ful": "there are 1, full, 2, gpu, numa, socket, half or a number.$",
     "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter \(.*'fabric'\?\); parameters are",
     "-P Plasement.fabric=shm": r"fits no test: .* \(did you mean 'Placement'\?\)\.$",
-    "-S depth=nosuch": r"^Placement: 'nosuch' is not a level; there are smoke, nightly, accept",
+    "-S depth=nosuch": r"^Placement: 'nosuch' is not a level; choose one of smoke, nightly, accept",
     "-S suite_options=window:shared": "^suite_options: 'shared' is not a value of window",
 }
 
@@ -188,7 +188,9 @@ def test_options_that_fit_tests_together_are_no_fault() -> None:
         ["-l", "-n", "Imb", "-t", "shm", "-E", "fabric=='shm'"], TESTS
     )
     fault = selected_tests.find_fault(["-l", "-t", "shm", "-E", "fabric=='eth1g'"], TESTS)
-    assert fault.startswith("-E fabric=='eth1g' fits no test that the options before it leave: ")
+    assert fault.startswith(
+        "-E fabric=='eth1g' fits no test among those that earlier options leave: "
+    )
 
 
 @pytest.mark.parametrize(

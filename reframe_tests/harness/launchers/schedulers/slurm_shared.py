@@ -201,7 +201,9 @@ class SlurmShared(SlurmJobScheduler):
             job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0
         ):
             if own_nodes(os.environ):
-                raise JobSchedulerError("the case needs a job of its own, and this runs in one")
+                raise JobSchedulerError(
+                    "the case needs a separate job, but this already runs in one"
+                )
             super().submit(job)
             return
         nodes = job.num_tasks // per_node
@@ -218,7 +220,8 @@ class SlurmShared(SlurmJobScheduler):
         except OSError as error:
             case.over = True
             raise JobSchedulerError(
-                f"the case cannot be put into an allocation ({error}); make room or correct rights"
+                f"cannot queue the case for an allocation ({error}); free space or correct "
+                "permissions"
             ) from None
 
     def poll(self, *jobs: Any) -> None:
@@ -311,7 +314,7 @@ class SlurmShared(SlurmJobScheduler):
         here = os.environ.get("SLURM_JOB_ID")
         if own and (not here or self._allocations or nodes != len(own)):
             raise JobSchedulerError(
-                f"no job that this runs in has {nodes} nodes for the case, or it is over"
+                f"the surrounding job does not have {nodes} nodes for the case, or has ended"
             )
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
@@ -454,7 +457,7 @@ class SlurmShared(SlurmJobScheduler):
                 except (OSError, ReframeError) as error:
                     self._finish(case, "CANCELLED", 1)
                     case.job._exception = JobSchedulerError(
-                        f"the case cannot be put into another allocation ({error})"
+                        f"cannot queue the case for another allocation ({error})"
                     )
                 continue
             ended = state != "COMPLETED" and slurm_state_completed(state)
@@ -462,7 +465,7 @@ class SlurmShared(SlurmJobScheduler):
             case.job._exception = job._exception
             if not begun and job._exception is None:
                 why = (
-                    f"allocation {job.jobid} ended in state {state} and started none of its "
+                    f"allocation {job.jobid} ended in state {state} without starting any of its "
                     f"cases; see {job.stderr}"
                 )
                 case.job._exception = JobSchedulerError(why)

@@ -133,8 +133,7 @@ class Spool:
         if not text:
             raise BadInput(
                 "nothing-measured",
-                f"{path} is empty, as where nothing more can be written; make room, and run the "
-                "case again.",
+                f"{path} is empty, as on a full disk; free some space and run the case again.",
             )
         match = _DONE.fullmatch(text)
         if not match:

@@ -237,7 +237,7 @@ class Tuning:
         there = ", ".join(control.collective for control in self.controls)
         raise BadInput(
             "unknown-name",
-            f"there is no control of {collective}'s algorithm; there are those of {there}.",
+            f"{collective}'s algorithm cannot be set; those of {there} can.",
         )
 
     def force(self, collective: str, word: str, *, strict: bool = True) -> dict[str, str]:
@@ -284,7 +284,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
             raise BadInput(
                 "configuration-unusable",
                 f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which "
-                "is no range.",
+                "is not a range.",
             )
         if (
             not control.by_size
@@ -292,13 +292,13 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         ):
             raise BadInput(
                 "configuration-unusable",
-                f"{rule.collective} allows one algorithm for all sizes, and the rules have "
+                f"{rule.collective} allows one algorithm for all sizes, but the rules have "
                 "several.",
             )
     for first, second in pairwise(ordered):
         if first.collective == second.collective and second.first <= first.last:
             raise BadInput(
                 "configuration-unusable",
-                f"two rules of {first.collective} are for {second.first} bytes.",
+                f"two rules of {first.collective} cover {second.first} bytes.",
             )
     return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

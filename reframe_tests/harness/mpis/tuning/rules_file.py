@@ -70,8 +70,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     elif own.rules != wanted.rules:
         raise BadInput(
             "configuration-unusable",
-            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks "
-            "on each, and not here.",
+            "coll/han of Open MPI 5 and newer needs several nodes with several ranks on each.",
         )
     return TunedFiles(env, files, further)
 

@@ -57,7 +57,7 @@ def _own_tree(library: str) -> str:
     except OSError as error:
         raise BadInput(
             "file-unreadable",
-            f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known.",
+            f"{library} cannot be read ({error.strerror}), so MPICH's own choices are unknown.",
         ) from None
     for match in _TREE.finditer(content):
         if b"algorithm=MPIR_" in match[0]:
@@ -68,8 +68,7 @@ def _own_tree(library: str) -> str:
             return match[0].decode()
     raise BadInput(
         "session-missing",
-        f"{library} holds no selection tree of MPICH, so a file would replace choices that are "
-        "not known.",
+        f"{library} has no MPICH selection tree, so a file would replace unknown choices.",
     )
 
 
