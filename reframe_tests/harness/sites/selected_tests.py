@@ -468,8 +468,7 @@ def _check_values(text: str, name: str, values: Sequence[str], kinds: Iterable[A
             number = " or a number" if name in _NUMBERS else ""
             raise BadInput(
                 "bad-option",
-                f"-P {text}: {value!r} is not a value of {name}; there are "
-                f"{', '.join(known)}{number}.",
+                f"-P {text}: {value!r} is not a value of {name}; give {', '.join(known)}{number}.",
             )
         fewest, why = _FEWEST.get(name, (0, ""))
         if value.isdecimal() and int(value) < fewest:

@@ -28,19 +28,19 @@ BY_NODES = "all_by_nodes"
 #: received (IMB_init_communicator with the smaller count of helper_init_scope), and MPICH then
 #: aborts in MPI_Finalize.
 RANK_RULES: Mapping[str, str] = {
-    "one": "exactly 1, the others wait",
-    "pair": "exactly 2, the others wait",
+    "one": "exactly 1; the others wait",
+    "pair": "exactly 2; the others wait",
     "only_pair": "2; refused on any other number",
     "even": "all; left out where n is odd",
     "even_only": "all; refused where n is odd",
     "all": "all",
     BY_NODES: "all; metrics say on how many nodes",
-    "program": "all of one program, beside which others may share the node",
+    "program": "all of one program; other programs may share the node",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
     "halves": "all, on an even number of nodes",
     "square": "all; refused unless n is a square",
     "power_of_two": "all; refused unless n is a power of two",
-    "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",
+    "growing": "those of the first 2, 4, 8, ... nodes up to all, one after the other",
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
 

@@ -54,7 +54,7 @@ __all__ += ["SIZE_DIGITS", "metric_name"]
 
 def _find_fault(suite: Suite) -> str:
     if suite.groups and suite.arguments is None:
-        return "it has groups and no 'arguments' to start them with; add them"
+        return "it has groups but no 'arguments' to start them; add them"
     for name, group in suite.groups.items():
         known = {(row.binary, row.name) for row in suite.rows if row.group == name}
         missing = [
@@ -64,7 +64,7 @@ def _find_fault(suite: Suite) -> str:
             if (plan.binary, benchmark) not in known
         ]
         if missing:
-            return f"group {name} plans '{missing[0]}', of which it has no row; add one"
+            return f"group {name} plans '{missing[0]}'without a row for it; add one"
     return ""
 
 
@@ -138,7 +138,7 @@ _BLOCKS = at_levels(
 )
 _ALLREDUCE_ALLTOALL = {
     "allreduce_alltoall": Group(
-        "Allreduce and Alltoall, of collectives what each night has time for (IMB-MPI1)",
+        "Allreduce and Alltoall, the collectives that fit into every night (IMB-MPI1)",
         (
             Plan("allreduce", "IMB-MPI1", ("Allreduce",), _REDUCTION),
             Plan("alltoall", "IMB-MPI1", ("Alltoall",), _BLOCKS, fan=True),
@@ -146,7 +146,7 @@ _ALLREDUCE_ALLTOALL = {
         collective=True,
     ),
     "allreduce_alltoall_osu": Group(
-        "Allreduce and Alltoall, of collectives what each night has time for (OSU)",
+        "Allreduce and Alltoall, the collectives that fit into every night (OSU)",
         (*in_bands("osu_allreduce", _REDUCTION), *in_bands("osu_alltoall", _BLOCKS, fan=True)),
         collective=True,
     ),
@@ -416,7 +416,7 @@ def launches(
     if unknown := [
         name for name in chosen if not any(name in launch.options for launch in planned)
     ]:
-        raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
+        raise NotMeasured(f"no benchmark of group {group} has {unknown[0]}={chosen[unknown[0]]}")
     return planned
 
 
@@ -438,7 +438,7 @@ def check_stack(
     if plans and not any(able):
         if memory.on_gpu and any(_rows_on(plan, stack, ranks, nodes) for plan in plans):
             raise NotMeasured(
-                f"no benchmark of group {group} in this stack measures {memory.text} and says so"
+                f"no benchmark of group {group} in this stack measures {memory.text} and reports it"
             )
         if old := next((row for row in _planned(group) if row.active(ranks, nodes)), None):
             release = stack.suites.get(old.suite, {}).get("version", "")
@@ -448,7 +448,7 @@ def check_stack(
         raise _idle(group, ranks, nodes)
     if group == CROSS_CHECK and not all(able):
         raise NotMeasured(
-            "two suites are compared on one pair of ranks, one per node where there are two nodes"
+            "two suites are compared on one pair of ranks; with two nodes, give ppn=1"
         )
 
 
@@ -486,12 +486,12 @@ def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> N
         unable := [SUITES[row.suite].title for row in rows if row not in able]
     ):
         raise NotMeasured(
-            f"two suites are compared, and {unable[0]} does not measure {memory.text}"
+            f"two suites are compared, but {unable[0]} does not measure {memory.text}"
         )
     undone = [next((kind for kind in without if kind in row.operations), "") for row in able]
     if able and all(undone):
         raise NotMeasured(
-            f"its MPI does no {' and no '.join(dict.fromkeys(undone))} in {memory.text}"
+            f"its MPI supports no {' and no '.join(dict.fromkeys(undone))} in {memory.text}"
         )
 
 
@@ -512,13 +512,10 @@ def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
         return ""
     there = [owner for name, owner in owners.items() if owner.script or owner.is_built(stack, name)]
     if not there:
-        more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
+        more = f" nor any of {len(programs) - 1} more for group {group}" if programs[1:] else ""
         return f"stack {stack.name} has no {programs[0]}{more}"
     if memory.on_gpu and not any(_knows(stack, owner, memory) for owner in there):
-        return (
-            f"stack {stack.name} has {there[0].title} that was not built for "
-            f"{KINDS[memory.kind].title}"
-        )
+        return f"stack {stack.name} has {there[0].title} not built for {KINDS[memory.kind].title}"
     return ""
 
 
@@ -710,8 +707,7 @@ def _launch(
         said = ", ".join(f"{name}={value}" for name, value in under.options.items())
         release = ".".join(map(str, version))
         raise NotMeasured(
-            f"{under.rows[0].name} of {suite.title} {release} does not do {said} in "
-            f"{memory.text} rightly"
+            f"{under.rows[0].name} of {suite.title} {release} gets {said} in {memory.text} wrong"
         )
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(

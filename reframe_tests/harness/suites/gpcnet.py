@@ -175,7 +175,7 @@ def _test(program: str, test: RingTest, **more: object) -> Benchmark:
 
 
 #: Why nothing is sent for a quotient.
-_QUOTIENT = "the quotient of two others"
+_QUOTIENT = "the ratio of two others"
 ROWS: tuple[Benchmark, ...] = (
     *(_test(ISOLATED, test) for test in TESTS[ISOLATED]),
     *(_test(LOADED, test, variants=(ALONE, CONGESTED)) for test in TESTS[LOADED]),
@@ -230,9 +230,7 @@ def facts_of_output(text: str) -> Facts:
     title = _TITLE.search(text)
     above = sum(bool(line.strip()) for line in text[: title.start() if title else 0].splitlines())
     return Facts(
-        (f"{plural(above, 'line')} above its title are another program's, set aside",)
-        if above
-        else ()
+        (f"{plural(above, 'line')} above its title ignored: from another program",) if above else ()
     )
 
 
@@ -251,18 +249,18 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise wrong(
             "output-cut",
-            "the last line has no end; the output was cut off, run the benchmark again",
+            "the last line is incomplete; the output is truncated, run the benchmark again",
         )
     head = _HEAD.search(text)
     if not head or len(_TITLE.findall(text)) > 1 or _ROW_LIKE.search(text, 0, head.start()):
         fault = (
-            "the lines from its title on are not those of one output of GPCNeT 1.3, or a piece "
-            "of a table stands above"
+            "the lines after its title are not one output of GPCNeT 1.3, or part of a table "
+            "precedes it"
         )
-        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
+        raise wrong("output-damaged", f"{fault}; the output is damaged or truncated, run it again")
     text = text[head.start() :]
     if head[2] != "1.3":
-        raise wrong("other-release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
+        raise wrong("other-release", f"GPCNeT {head[2][:20]} is not supported; build 1.3")
     if "Avg(Worst)" in text or f"+{'-' * 138}+" in text:
         raise wrong("output-unknown", "it was built with -DVERBOSE; build it without (its README)")
     program = LOADED if head[1] else ISOLATED
@@ -276,16 +274,16 @@ def parse(text: str, source: str) -> list[Record]:
         if printed == expected[: len(printed)]:
             raise wrong(
                 "output-cut",
-                "it ends before its last table does; the output was cut off, run it again",
+                "it ends within its last table; the output is truncated, run it again",
             )
         fault = "the rows of its tables are not those of GPCNeT 1.3"
         raise wrong(
-            "output-damaged", f"{fault}; the output is damaged, cut or mixed up, run it again"
+            "output-damaged", f"{fault}; the output is damaged, truncated or mixed up, run it again"
         )
     if ranks < nodes or nodes < FEWEST_NODES[program]:
         raise wrong(
             "output-damaged",
-            f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again",
+            f"it reports {ranks} ranks on {nodes} nodes; the output is damaged, run it again",
         )
     if program == LOADED:
         # Nodes are split as ``build_subcomms`` of network_load_test.c does.
@@ -298,7 +296,7 @@ def parse(text: str, source: str) -> list[Record]:
         ):
             raise wrong(
                 "output-damaged",
-                f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it "
+                f"GPCNeT 1.3 does not split {nodes} nodes like this; the output is damaged, run it "
                 "again",
             )
     records = []
@@ -308,8 +306,7 @@ def parse(text: str, source: str) -> list[Record]:
         if not all(map(float, cells)):
             raise wrong(
                 "output-trouble",
-                f"{test.printed} is printed as nothing; the benchmark did not measure, run it "
-                "again",
+                f"{test.printed} has no value; the benchmark did not measure, run it again",
             )
         scale = 1.0 if unit == _TIME else _MB_PER_MIB
         variant = (ALONE, CONGESTED)[at // count] if head[1] else ""

@@ -344,7 +344,7 @@ RESULTS = (
 
 def _why_nothing(result: Result) -> str:
     if result.of_run is transposition:
-        return "its grid of ranks is drawn by chance, so that no block is sure to leave its node"
+        return "its grid of ranks is random, so blocks may stay inside a node"
     return NO_DATA if result.of_run is None and result.sends is traffic.nothing else ""
 
 
@@ -383,7 +383,7 @@ GROUPS: Mapping[str, Group] = {
 #: ranks for a run as the HPC Challenge asks for.
 MEMORY = SuiteOption(
     "hpcc_mib_per_rank",
-    "memory of a rank in MiB that HPCC's problem is made for",
+    "memory per rank in MiB that determines HPCC's problem size",
     "level",
     (GROUP,),
     pattern="[1-9][0-9]{0,6}",
@@ -570,20 +570,21 @@ def parse(text: str, source: str) -> list[Record]:
         number = text.count("\n", 0, failed.start()) + 1
         line = " ".join(failed[0].split())[:80]
         fault = (
-            f"'{line}' says that a check of hpcc failed; its numbers are not used; run the "
+            f"'{line}' shows that a check of hpcc failed, so its numbers are not used; run the "
             "benchmark again."
         )
         raise OutputError("output-damaged", f"{source}, line {number}: {fault}")
     sections = list(_SECTION.finditer(text))
     if not sections:
         raise wrong(
-            "output-cut", "the output of hpcc has no whole section; it was cut off, run it again"
+            "output-cut",
+            "the output of hpcc has no complete section; it is truncated, run it again",
         )
     head = _HEAD.search(text)
     if not head or text.count("HPC Challenge Benchmark version") != 1:
         raise wrong(
             "output-damaged",
-            "the head of hpcc's output is damaged or there twice; run the benchmark again",
+            "the head of hpcc's output is damaged or appears twice; run the benchmark again",
         )
     if len(orders := head["orders"].split()) > 1:
         fault = (
@@ -592,13 +593,13 @@ def parse(text: str, source: str) -> list[Record]:
         raise wrong("output-mixed", f"{fault}; give one N in {INPUT}")
     if head["mapping"] != "Row-major":
         fault = (
-            f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its "
+            f"hpcc mapped its processes {head['mapping']} instead of Row-major, as without its "
             f"input file {INPUT}"
         )
-        raise wrong("output-trouble", f"{fault}; see that it is in the folder hpcc is started in")
+        raise wrong("output-trouble", f"{fault}; put it into the folder in which hpcc starts")
     if sections[-1][1] != _SUMMARY:
         raise wrong(
-            "output-cut", "hpcc ended without its summary; the output was cut off, run it again"
+            "output-cut", "hpcc ended without its summary; the output is truncated, run it again"
         )
     values: dict[str, str] = {}
     for line in filter(None, map(str.strip, sections[-1][2].split("\n"))):
@@ -606,8 +607,8 @@ def parse(text: str, source: str) -> list[Record]:
         key, value = filter(None, match.groups()) if match else ("", "")
         if not key or key in values:
             fault = (
-                f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no "
-                "number"
+                f"'{one_line(line)[:60]}' is not a line of hpcc's summary, appears twice, or is "
+                "not a number"
             )
             raise wrong("output-damaged", f"{fault}; run the benchmark again")
         values[key] = value
@@ -618,14 +619,15 @@ def parse(text: str, source: str) -> list[Record]:
         if key not in values:
             raise wrong(
                 "output-damaged",
-                f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again",
+                f"the summary of hpcc lacks {key}; the output is damaged or truncated, run it "
+                "again",
             )
         if not re.fullmatch(shape, values[key]):
             fault = (
-                f"{key}={values[key]} in hpcc's summary is no "
+                f"{key}={values[key]} in hpcc's summary is not a "
                 f"{'count' if shape == _COUNT else 'number'}"
             )
-            raise wrong("output-trouble", f"{fault}; that part was not run, or it is damaged")
+            raise wrong("output-trouble", f"{fault}; that part did not run, or it is damaged")
     count = {key: int(values[key]) for key in _COUNTS}
     number_of = {key: float(values[key]) for key in _NUMBERS}
     version = (count["VersionMajor"], count["VersionMinor"])
@@ -634,7 +636,7 @@ def parse(text: str, source: str) -> list[Record]:
         shown, *known = (".".join(map(str, release)) for release in (version, *_VERSIONS))
         raise wrong(
             "other-release",
-            f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these",
+            f"this is hpcc {shown}; only {' and '.join(known)} are supported",
         )
     if number_of["Success"] != 1:
         raise wrong(
@@ -647,7 +649,7 @@ def parse(text: str, source: str) -> list[Record]:
     ):
         raise wrong(
             "output-mixed",
-            "head and summary are of different runs; outputs are mixed up, run it again",
+            "head and summary belong to different runs; outputs are mixed up, run it again",
         )
     grid, transposing = (
         count[f"{name}_nprow"] * count[f"{name}_npcol"] for name in ("HPL", "PTRANS")
@@ -655,7 +657,7 @@ def parse(text: str, source: str) -> list[Record]:
     if ranks < 2 or grid != ranks:
         raise wrong(
             "output-damaged",
-            f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part",
+            f"HPL ran on {grid} of {ranks} ranks; all ranks, 2 or more, must take part",
         )
     if transposing != ranks or count["MPIFFT_Procs"] > ranks:
         fault = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
@@ -676,19 +678,19 @@ def parse(text: str, source: str) -> list[Record]:
         )
         raise wrong(
             "output-damaged",
-            f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged",
+            f"section {odd} of hpcc is missing, unknown or duplicated; the output is damaged",
         )
     lines = _LINES_ALWAYS + with_lcg * _LCG_LINES + ("FFT_API" in values)
     if len(values) != lines:
-        fault = f"the summary of hpcc has {len(values)} lines and not {lines}"
-        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
+        fault = f"the summary of hpcc has {len(values)} lines instead of {lines}"
+        raise wrong("output-damaged", f"{fault}; the output is damaged or truncated, run it again")
     records = []
     for result in RESULTS:
         value = number_of[result.key]
         if not 0 < value < math.inf:
             raise wrong(
                 "output-trouble",
-                f"{result.key}={values[result.key]}: {result.name} was not run, or measured "
+                f"{result.key}={values[result.key]}: {result.name} did not run, or measured "
                 "nothing",
             )
         # How often a ring is gone round is not printed; it is at least once.
@@ -704,8 +706,8 @@ def parse(text: str, source: str) -> list[Record]:
     for twice in _TWICE:
         if not _said(twice, bodies[twice.section], values):
             fault = (
-                f"{twice.key}={values[twice.key]} in hpcc's summary is not what its section "
-                f"{twice.section} says"
+                f"{twice.key}={values[twice.key]} in hpcc's summary differs from its section "
+                f"{twice.section}"
             )
             raise wrong(
                 "output-damaged",

@@ -275,8 +275,8 @@ SHARING = _suite(
     "the instrument of programs side by side",
     _reader("sharing", _sharing_record),
     tuple(map(_sharing_row, _SHARING_SIZES)),
-    "Several programs side by side on one node, pinned apart or unaware of each other: each "
-    "alone and beside the others",
+    "Several programs on one node, pinned apart or unaware of each other: each alone and beside "
+    "the others",
     (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
     arguments=_sharing_arguments,
     sizes=gated_sizes,
@@ -356,7 +356,7 @@ BISECTION = _suite(
             ("Bisection_both_ways", traffic.window_both_ways, 2),
         )
     ),
-    "Bandwidth between two halves of the nodes, on different switches where these are known",
+    "Bandwidth between two halves of the nodes, on different switches if known",
     (Plan("halves", "bisection", ("Bisection", "Bisection_both_ways"), _BISECTION_LEVELS),),
     collective=False,
     arguments=_bisection_arguments,
@@ -439,8 +439,8 @@ def _loaded_arguments(run: Run) -> list[str]:
     ppn = run.ranks // run.nodes
     if ppn < 2:
         raise NotMeasured(
-            "latency under load needs two ranks a node or more: one that waits for it and "
-            "others that stream"
+            "latency under load needs two or more ranks per node: one that measures, and others "
+            "that stream"
         )
     repetitions = min(run.size_range.count, PER_MIB * run.size_range.volume_mib)
     return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
@@ -458,7 +458,7 @@ LOADED_LATENCY = _suite(
         _loaded_row(LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM),
         _loaded_row(IMPACT, ("impact", "impact_p99"), traffic.nothing, PING),
     ),
-    "Latency between pairs of nodes alone and while their other ranks stream, mean and tail",
+    "Latency between pairs of nodes, alone and while their other ranks stream, mean and tail",
     (Plan("victims", "loaded_latency", (VICTIM, LOAD, IMPACT), _LOADED_LEVELS),),
     collective=False,
     arguments=_loaded_arguments,
@@ -574,7 +574,7 @@ GUIDELINES = _suite(
         ),
     ),
     _GUIDELINE_ROWS,
-    "Collective calls against what could replace them (self-consistent performance guidelines)",
+    "Collective calls against equivalent ones (self-consistent performance guidelines)",
     (
         Plan("blocks", "guidelines", _guideline_names(blocks=True), _GUIDELINE_LEVELS, fan=True),
         Plan("vectors", "guidelines", _guideline_names(blocks=False), _GUIDELINE_LEVELS),
@@ -634,7 +634,7 @@ COLLECTIVE_TIMES = _suite(
         )
         for name in COLLECTIVES
     ),
-    "One collective under each algorithm of its MPI, interleaved in one job",
+    "One collective with each algorithm of its MPI, interleaved in one job",
     tuple(
         Plan(
             name.lower(),

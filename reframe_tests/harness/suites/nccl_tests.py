@@ -517,7 +517,7 @@ def parse(text: str, source: str) -> list[Record]:
         if match := _SETUP.fullmatch(line):
             if seen.setup:
                 raise fault(
-                    "output-mixed", number, "a second output starts; give each a file of its own"
+                    "output-mixed", number, "a second output starts; put each into its own file"
                 )
             seen.setup = match.groupdict()
         elif match := _STARTED.fullmatch(line):
@@ -525,13 +525,13 @@ def parse(text: str, source: str) -> list[Record]:
                 raise fault(
                     "output-mixed",
                     number,
-                    f"it is of {seen.program} and of {match[1]}; outputs are mixed up",
+                    f"it is from {seen.program} and from {match[1]}; outputs are mixed up",
                 )
             seen.program = match[1]
         elif match := _RANK.fullmatch(line):
             if int(match[1]) in seen.ranks or rows:
                 raise fault(
-                    "output-mixed", number, f"rank {match[1]} is named twice; outputs are mixed up"
+                    "output-mixed", number, f"rank {match[1]} appears twice; outputs are mixed up"
                 )
             seen.ranks[int(match[1])] = match[3]
             seen.groups.add(match[2])
@@ -540,7 +540,7 @@ def parse(text: str, source: str) -> list[Record]:
                 raise fault(
                     "output-mixed",
                     number,
-                    "a second table starts; give each output a file of its own",
+                    "a second table starts; put each output into its own file",
                 )
             seen.columns = _columns(line, number, source)
         elif _BLOCKING.fullmatch(line):
@@ -560,9 +560,7 @@ def parse(text: str, source: str) -> list[Record]:
         elif seen.columns and seen.wrong is None and line[0] in " 0123456789":
             rows.append((number, line.split()))
         elif not line.startswith("#") and seen.mean is not None:
-            raise fault(
-                "output-trouble", number, f"behind its end stands '{line[:80]}'; run it again"
-            )
+            raise fault("output-trouble", number, f"'{line[:80]}' follows its end; run it again")
         else:
             raise fault(
                 "output-damaged",
@@ -605,15 +603,14 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     if seen.wrong is None or seen.mean is None or not rows:
         raise fault(
             "output-cut",
-            "it ends before its last line (Avg bus bandwidth); the output was cut off, run it "
-            "again",
+            "its last line (Avg bus bandwidth) is missing; the output is truncated, run it again",
         )
     threads, gpus = (int(seen.setup[name] or 1) for name in ("threads", "gpus"))
     count = len(seen.ranks)
     if sorted(seen.ranks) != list(range(count)) or not count or count % (threads * gpus):
         raise fault(
             "output-damaged",
-            f"it names {count} ranks that are not those from 0 on; the output is damaged",
+            f"it names {count} ranks that do not count up from 0; the output is damaged",
         )
     if len(seen.groups) > 1:
         split = "unset NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK"
@@ -630,13 +627,13 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     asked = _asked_sizes(seen.setup, seen.largest)
     if len({(row.kind, row.operation, row.root) for row in cells}) > 1:
         raise fault(
-            "output-mixed", "several types, operations or roots are in one table; run each alone"
+            "output-mixed", "one table has several types, operations or roots; run each alone"
         )
     # In whole numbers of the type, or blocks of 16 bytes for each rank.
     if len(cells) != len(asked) or any(
         not 0 <= size - row.size < 16 * count for size, row in zip(asked, cells, strict=True)
     ):
-        message = f"its sizes are not the {len(asked)} that it says it was run with"
+        message = f"its sizes are not the {len(asked)} of its own settings"
         raise fault(
             "output-damaged", f"{message}; rows are lost, repeated or mixed up, run it again"
         )
@@ -647,7 +644,7 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     if abs(sum(map(float, shown)) / len(shown) - seen.mean) > rounding + 1e-5 * seen.mean:
         raise fault(
             "output-damaged",
-            f"its bus bandwidths have another mean than {seen.mean:g}; rows are lost or damaged",
+            f"the mean of its bus bandwidths is not {seen.mean:g}; rows are lost or damaged",
         )
     collective = _recognise(seen.program, cells, count, checked, fault)
     how = [
@@ -730,7 +727,7 @@ class _Cells(NamedTuple):
             for value in values[3::4]
         )
         if not right:
-            fault = "is no row of this table; the output is damaged, cut or mixed up"
+            fault = "is not a row of this table; the output is damaged, truncated or mixed up"
             raise OutputError(
                 "output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {fault}."
             )
@@ -771,9 +768,7 @@ def _recognise(
     :raises OutputError: if none can have printed these rows.
     """
     if program and program not in COLLECTIVES:
-        raise fault(
-            "unknown-name", f"{program} is none of the programs of nccl-tests that are read"
-        )
+        raise fault("unknown-name", f"{program} is not a supported program of nccl-tests")
     able = [COLLECTIVES[program]] if program else _COLLECTIVES
     for collective in able:
         if all(_fits(row, collective, ranks, checked) for row in cells):
@@ -781,7 +776,7 @@ def _recognise(
     message = (
         f"its rows are not those of {program}"
         if program
-        else "its rows are those of no program of nccl-tests"
+        else "its rows belong to no program of nccl-tests"
     )
     raise fault("output-damaged", f"{message} on {ranks} ranks; the output is damaged or mixed up")
 

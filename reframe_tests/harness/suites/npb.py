@@ -259,11 +259,9 @@ def parse(text: str, source: str) -> list[Record]:
 
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
-        raise wrong(
-            "before the title of a NAS Parallel Benchmark stands something else; keep it out"
-        )
+        raise wrong("other output precedes the title of a NAS Parallel Benchmark; keep it out")
     name = title["name"]
-    failed = f"the verification of {name} failed or was not made; its result is wrong"
+    failed = f"the verification of {name} failed or did not run; its result is wrong"
     for pattern, meaning in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
         if odd := pattern.search(text):
             line = text.count("\n", 0, odd.start()) + 1
@@ -277,7 +275,8 @@ def parse(text: str, source: str) -> list[Record]:
         or blocks[0]["name"] != name
     ):
         raise wrong(
-            f"the block at the end of {name} is cut, damaged, missing or there twice; run it again"
+            f"the block at the end of {name} is truncated, damaged, missing or duplicated; run it "
+            "again"
         )
     block = blocks[0]
     problem = block["problem"]
@@ -288,30 +287,32 @@ def parse(text: str, source: str) -> list[Record]:
     if {*re.findall(r"\(class (\w)\)", text), problem} != {problem} or not block[
         "version"
     ].startswith(title["release"]):
-        raise wrong(f"the head and the end of {name} are of different runs; outputs are mixed up")
+        raise wrong(
+            f"the head and the end of {name} belong to different runs; outputs are mixed up"
+        )
     if block["verification"] != "SUCCESSFUL":
-        raise wrong(f"the verification of {name} is '{block['verification']}' and not SUCCESSFUL")
+        raise wrong(
+            f"the verification of {name} is '{block['verification']}' instead of SUCCESSFUL"
+        )
     if problem not in CLASSES:
         raise wrong(f"{name} is of class {problem[:9]}; there are {', '.join(CLASSES)}")
     taking_part = block["active"] or block["compiled"]
     if not taking_part or (block["active"] and block["compiled"]) or int(taking_part) != total:
         fault = (
-            f"{taking_part or 'no number of them'} "
+            f"{taking_part or 'an unknown number'} "
             f"{'took part' if block['active'] else 'is what it was built for'}"
         )
-        other = "as many as that" if taking_part else "a number it prints"
+        other = "that many" if taking_part else "a number it prints"
         raise wrong(f"{name} was started on {total} ranks, and {fault}; start it on {other}")
     iterations = PROBLEMS[name][problem].iterations
     if int(block["iterations"]) != iterations:
         fault = (
-            f"{name} of class {problem} made {block['iterations']} iterations, and the class has "
+            f"{name} of class {problem} made {block['iterations']} iterations, but the class has "
             f"{iterations}"
         )
         raise wrong(f"{fault}; it was changed, or the output is damaged")
     if total < 1 or abs(rate / total - float(block["per_process"])) > _HALF * 2 + rate * 1e-6:
-        raise wrong(
-            f"Mop/s of {name} is not {total} times that of a process; the output is damaged"
-        )
+        raise wrong(f"Mop/s of {name} is not {total} times that per process; the output is damaged")
     values = {"time_s": float(seconds), "mop_per_s": rate}
     return [Record(NAME, name, total, 1, None, iterations or None, values, variant(problem))]
 

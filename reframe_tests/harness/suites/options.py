@@ -98,7 +98,7 @@ def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
         if not allowed:
             raise BadInput(
                 "bad-option",
-                f"suite_options: '{value}' is not a value of {name}; there are "
+                f"suite_options: '{value}' is not a value of {name}; give "
                 f"{', '.join(option.values) or option.shape}.",
             )
 
@@ -115,7 +115,7 @@ def of_group(
     for name in asked:
         if group not in known[name].groups:
             raise NotMeasured(
-                f"{name} is no option of group {group}, but of {', '.join(known[name].groups)}"
+                f"{name} is not an option of group {group}, but of {', '.join(known[name].groups)}"
             )
     return {name: value for name, value in asked.items() if value != known[name].default}
 
@@ -158,7 +158,7 @@ def apply(
         if version and version < option.since:
             since, has = (".".join(map(str, release)) for release in (option.since, version))
             raise NotMeasured(
-                f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}"
+                f"{name} is an option of {rows[0].suite} since {since}; this stack has {has}"
             )
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):

@@ -605,7 +605,7 @@ GROUPS: Mapping[str, Group] = {
         (
             "congestion_osu",
             "",
-            "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)",
+            "All other nodes send to one, and one sends to all others (OSU bw_fan_in, bw_fan_out)",
             _WINDOW,
         ),
     )
@@ -947,17 +947,17 @@ PIECE = re.compile(
     r"|Time took to create topology graph.*"
 )
 _ODD = (
-    (re.compile(r"\bwarn", re.IGNORECASE), "a warning stands in the output"),
-    (re.compile("DATA VALIDATION ERROR"), "validation failed, so received data was wrong"),
+    (re.compile(r"\bwarn", re.IGNORECASE), "the output has a warning"),
+    (re.compile("DATA VALIDATION ERROR"), "validation failed: received data was wrong"),
     (
         re.compile(r"(?<![a-z])-?(?:nan|inf)\b", re.IGNORECASE),
-        "no number stands where a value should be; the measurement failed",
+        "a value is not a number; the measurement failed",
     ),
     (re.compile(r"(?:^| )-[0-9]"), "a value is negative; the clock or the output is broken"),
     (
         re.compile(""),
-        "this line does not belong here; the output is damaged, cut or mixed with another "
-        "program's",
+        "this line does not belong here; the output is damaged, truncated or mixed with other "
+        "output",
     ),
 )
 
@@ -971,7 +971,8 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise OutputError(
             "output-cut",
-            f"{source}: the last line has no end; the output was cut off, run the benchmark again.",
+            f"{source}: the last line is incomplete; the output is truncated, run the benchmark "
+            "again.",
         )
     table = _Table()
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
@@ -1017,8 +1018,7 @@ class _Table:
         elif not self.rows:
             raise OutputError(
                 "output-mixed",
-                f"'{_shown(line)}' stands before the title; keep other programs' output out of "
-                "the file",
+                f"'{_shown(line)}' precedes the title; keep other output out of the file",
             )
         elif line == _ONLY_BYTES and self._says_only_bytes():
             self.noted = True
@@ -1051,7 +1051,8 @@ class _Table:
         match = _TITLE.fullmatch(line)
         if not match:
             raise OutputError(
-                "other-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those"
+                "other-release",
+                f"'{_shown(line)}' is not a title of OSU 5.6 to 7.5; use one of these releases",
             )
         platform = _ACCELERATED.search(match["title"])
         title = _ACCELERATED.sub(r"\1", match["title"])
@@ -1059,13 +1060,12 @@ class _Table:
         if not OLDEST <= version < NEXT_MAJOR:
             raise OutputError(
                 "other-release",
-                f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those",
+                f"OSU {match['version']} is not supported; use 5.6 to 7.5",
             )
         if title not in _TITLES:
             raise OutputError(
                 "unknown-name",
-                f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench "
-                "catalogue'",
+                f"'{title}' is not an OSU benchmark of the catalogue; see 'mpibench catalogue'",
             )
         # osu_mbw_mr of 7.0 prints its title twice.
         if self.rows and (
@@ -1102,7 +1102,7 @@ class _Table:
             return
         if "Transmit Size" in line:
             raise OutputError(
-                "output-damaged", "column 'Transmit Size' is not read; run without -D"
+                "output-damaged", "column 'Transmit Size' is not supported; run without -D"
             )
         headings = list(_COLUMN.finditer(line))
         bare = self.rows[0].sizes == SIZELESS and _BARE_HEAD.fullmatch(line)
@@ -1129,13 +1129,13 @@ class _Table:
             if f"latency_p{tail[1]}_us" not in QUANTITIES:
                 raise OutputError(
                     "output-damaged",
-                    f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)",
+                    f"percentile P{tail[1]} is not supported; use P50, P90 and P99 (-z)",
                 )
         self.rows = tuple(row for row in able if _prints(row, titles))
         if not self.rows:
             raise OutputError(
                 "output-damaged",
-                f"the columns are not those of {name}; outputs are damaged or mixed up",
+                f"the columns are not those of {name}; the output is damaged or mixed up",
             )
         self.memory = self._memory()
         self.columns = list(zip(titles, ends, strict=True))
@@ -1155,18 +1155,14 @@ class _Table:
         ):
             raise OutputError(
                 "output-damaged",
-                "title and line on buffers contradict each other; the output is damaged or "
-                "mixed up",
+                "title and buffer line contradict each other; the output is damaged or mixed up",
             )
         if any(places):
             if places not in _IN_MEMORY:
                 known = ", ".join(MEMORIES)
-                fault = (
-                    f"buffers on {' and '.join(places)} are none of the memories that are told "
-                    f"apart ({known})"
-                )
+                fault = f"buffers on {' and '.join(places)} are not in a supported memory ({known})"
                 raise OutputError(
-                    "output-trouble", f"{fault}; ask for D or MD on both sides, or H and D"
+                    "output-trouble", f"{fault}; use D or MD on both sides, or H and D"
                 )
             word = _IN_MEMORY[places[::-1] if _receives(row) else places]
             return f"memory={word}" if word != HOST else ""
@@ -1175,7 +1171,7 @@ class _Table:
         if pair and (sided or self.version < _SILENT_SINCE):
             raise OutputError(
                 "output-damaged",
-                "the line on its buffers is missing; the output is damaged or mixed up",
+                "the buffer line is missing; the output is damaged or mixed up",
             )
         return (
             f"memory={MANAGED}"
@@ -1209,7 +1205,7 @@ class _Table:
         if printed.get(VALIDATION) in ("Fail", "failed"):
             raise OutputError(
                 "output-trouble",
-                f"validation failed: {row.name} received wrong data at {size} bytes; distrust "
+                f"validation failed: {row.name} received wrong data at {size} bytes; do not trust "
                 "this MPI",
             )
         if row.reduction and self.version >= (7, 1) and "type" not in self.facts:
@@ -1224,7 +1220,7 @@ class _Table:
         if self.records:
             before = self.records[-1]
             if size is None or size != 2 * (before.message_bytes or 0.5):
-                gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
+                gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes must double"
                 raise OutputError(
                     "output-mixed",
                     f"{gap}; rows are missing, repeated or mixed up; run the benchmark again",
@@ -1331,7 +1327,7 @@ def _contradiction(values: Mapping[str, float]) -> str:
     }
     for kind in ("latency_p{}_us", "bandwidth_p{}_mb_per_s"):
         orders[tuple(kind.format(percent) for percent in PERCENTILES)] = (
-            "a percentile is below a smaller one"
+            "a percentile is below a lower one"
         )
     for names, fault in orders.items():
         printed = [values[name] for name in names if name in values]
@@ -1355,16 +1351,16 @@ def facts_of_output(text: str) -> Facts:
                 and not GROUPS[row.group].collective
             ):
                 notes[
-                    f"memory of GPUs was asked for ({platform[2]}); of which buffers, the output "
-                    "does not say"
+                    f"GPU memory was requested ({platform[2]}), but the output does not say for "
+                    "which buffers"
                 ] = None
         if (
             "Min Comm.(us)" in text
             and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE
         ):
             notes[
-                f"left out: minimum and maximum of OSU {match['version']}, which are neither on "
-                f"three ranks or more (right from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
+                f"left out: minimum and maximum of OSU {match['version']}, which are wrong on "
+                f"three or more ranks (correct from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
     return Facts(tuple(notes), platform=named)
 
@@ -1418,10 +1414,10 @@ def doubt(last: Record, around: Iterable[str]) -> str:
         if asked
     ):
         return ""
-    by_itself = f"{row.name} by itself goes on to {largest}"
+    by_itself = f"{row.name} by default continues to {largest}"
     return (
-        f"the table ends with {last.message_bytes} bytes, and {by_itself}: it was asked to end "
-        "there (-m, -M), or cut off"
+        f"the table ends with {last.message_bytes} bytes, and {by_itself}: it was told to end "
+        "there (-m, -M), or is truncated"
     )
 
 

@@ -37,13 +37,13 @@ OTHERS = "other programs"
 TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "the ranks did not find each other: each was started as a world of its own "
-        "(singletons); start them with a launcher that this MPI knows",
+        "(singletons); start them with a launcher that this MPI supports",
         re.compile(
             r"singletons? will be started|PMI server not found|No PMIx server was reachable"
         ),
     ),
     (
-        "a device or transport that was asked for is not there",
+        "a requested device or transport is missing",
         re.compile(
             r"(?:devices?|transports?|interfaces?|providers?|UCX|libfabric|PML|BTL"
             r"|MTL)\b.* (?:is|are) not (?:available|usable)"
@@ -54,14 +54,14 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "validation failed: received data was wrong",
         re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation"),
     ),
-    ("IMB found wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
+    ("IMB received wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
     # NCCLCHECK, CUDACHECK and TESTCHECK of nccl-tests (src/common.h).
     (
         "NCCL or the GPU's runtime failed",
         re.compile(r"\bTest (?:NCCL|CUDA|HIP) failure|\.\. \S+ pid \d+: Test failure"),
     ),
     (
-        "the launcher refused an option that it was given; see what it takes",
+        "the launcher rejected an option; check which it accepts",
         re.compile(
             r"\b(?:srun|mpirun|mpirun_rsh|mpiexec(?:\.hydra)?|prterun|prun|orterun|jsrun|aprun"
             r"|flux(?:-\w+)?)(?:\[\d+\])?: "
@@ -71,7 +71,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|unrecogni[sz]ed))"
         ),
     ),
-    ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
+    ("UCX reports a failure", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
     (
         "a process crashed or was ended by a signal",
         re.compile(
@@ -96,7 +96,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "a command, the launcher or the batch system says that it failed",
+        "a command, the launcher or the batch system reports a failure",
         re.compile(
             r"\b(?:srun|slurmstepd|salloc|sbatch|slurmd|mpirun|mpiexec|prterun|prun|orterun"
             r"|jsrun|aprun|flux-\w+|flux|psid?)"

@@ -35,7 +35,7 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     test, size, repetitions = map(ends.client.option, ("-t", "-s", "-n"))
     known = test in TESTS and re.fullmatch("[1-9][0-9]{0,12}", size) and repetitions.isdecimal()
     if not known or "-f" not in ends.client.words:
-        raise ValueError(f"it is read with -f, -s, -n and one of -t {', '.join(TESTS)}")
+        raise ValueError(f"it must run with -f, -s, -n and one of -t {', '.join(TESTS)}")
     lines = ends.client.output.splitlines()
     row = (
         _ROW.fullmatch(lines[5])
@@ -45,10 +45,10 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     if not row:
         shown = one_line(ends.client.output.strip())[-80:]
         raise ValueError(
-            f"'{shown}' is not the end of a table of {test}; it was cut off or mixed up"
+            f"'{shown}' is not the end of a table of {test}; it is truncated or mixed up"
         )
     if row[1] != repetitions:
-        raise ValueError(f"it made {row[1]} iterations, asked for were {repetitions}")
+        raise ValueError(f"it made {row[1]} iterations instead of {repetitions}")
     carried = int(size) * int(repetitions)
     count = int(repetitions)
     if test == "tag_lat":

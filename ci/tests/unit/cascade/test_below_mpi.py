@@ -174,9 +174,7 @@ def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:
 
     write(tmp_path, {("c1", "client"): other})
     found = read(tmp_path)
-    [(status, sentence)] = [
-        row for row in found.findings if "it went over another network" in row[1]
-    ]
+    [(status, sentence)] = [row for row in found.findings if "it used another network" in row[1]]
     assert status == CONTRADICTED and sentence.startswith("c1 to c")
     assert {one.source for one in found.values(SIZE) if one.counted is False} == {"c1"}
     assert any("did not count the bytes" in said for said in judge_map(stored(found)).inconclusive)

@@ -84,8 +84,8 @@ def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:
     assert nodes_tested(64, loaded=True) == 13
     assert least == 2 * 13 * 32 * (30 * 200 * 2 * 8 + 30 * 8 * 8 * 2 * 131072 + 200 * 8)
     assert note.endswith(
-        "Lat_impact, RR_Two-sided_BW_Sync_impact, Multiple_Allreduce_impact (the quotient of "
-        "two others)"
+        "Lat_impact, RR_Two-sided_BW_Sync_impact, Multiple_Allreduce_impact (the ratio of two "
+        "others)"
     )
 
 

@@ -71,7 +71,7 @@ REFUSED = {
     "-t shm -x .": "^-x . leaves no test.$",
     "-E fabric=='nosuch'": r"fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\),",
     "-E nosuch==1": "^-E nosuch==1 fits no test: parameters are fabric",
-    "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; there are shm, eth1g.$",
+    "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; give shm, eth1g.$",
     "-P ppn=ful": "there are 1, full, 2, gpu, numa, socket, half or a number.$",
     "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter \(.*'fabric'\?\); parameters are",
     "-P Plasement.fabric=shm": r"fits no test: .* \(did you mean 'Placement'\?\)\.$",
