@@ -1,8 +1,8 @@
-"""What ``gate --json``, ``drift --json`` and ``accept.json`` hold: one
-record each, from which the JSON Schemas are made.
+"""The records behind ``gate --json``, ``drift --json`` and ``accept.json``; the JSON Schemas are
+made from them.
 
-Only what is listed here is in an answer (:func:`schema`); a field without
-a value that stands for "not asked" is left out.
+An answer contains only the fields listed here (:func:`schema`). A field without a value that means
+"not asked" is left out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The ``mpibench`` command: what happens around the tests. A file in ``commands/`` is a command, or
-several of one subject; others come from the :mod:`.tools` that are installed.
+"""The ``mpibench`` command: everything around the tests. Each file in ``commands/`` holds a
+command, or several on one subject; installed :mod:`.tools` add more.
 """
 
 from __future__ import annotations

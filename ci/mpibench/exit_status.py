@@ -1,8 +1,7 @@
-"""How a command ends: an answer's status, or one sentence for what is none.
+"""How a command ends: with the status of its answer, or with one sentence if there is no answer.
 
-Status 0, 1 and 3 are answers of a command. What is none has another status: 2 bad input, 70 a
-defect of this program (with its traceback), 130 interrupted, 141 the output was not read to its
-end.
+Statuses 0, 1 and 3 are answers. Others are not: 2 bad input, 70 a defect of this program (with
+traceback), 130 interrupted, 141 output not read to its end.
 """
 
 from __future__ import annotations

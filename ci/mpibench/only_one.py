@@ -1,5 +1,5 @@
-"""One at a time: a lock that is held as long as its holder, or
-anything that inherited it, is there.
+"""A lock for one program at a time, held as long as its holder, or a process that inherited it,
+lives.
 """
 
 from __future__ import annotations

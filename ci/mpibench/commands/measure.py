@@ -1,6 +1,5 @@
-"""``mpibench doctor`` and ``catalogue``: what this machine offers, and what can be measured;
-``plan`` and ``nightly``: a night as one session, and which cases it measures, so that it fits a
-budget and nothing is forgotten.
+"""``mpibench doctor`` and ``catalogue``: what this machine offers and what can be measured.
+``plan`` and ``nightly``: a night as one session, and the cases that it measures within its budget.
 """
 
 from __future__ import annotations

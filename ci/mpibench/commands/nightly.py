@@ -1,10 +1,10 @@
-"""``mpibench nightly``: a night as one session: measured, stored,
-exported, reported, checked for completeness.
+"""``mpibench nightly``: a night as one session, measured, stored, exported, reported and checked
+for completeness.
 
-``ci/nightly`` calls this when it has set up what is missing.
+``ci/nightly`` calls it after the set-up.
 
-The session's id comes from ReFrame's own run report. It is in ``results/session-id`` once the
-database holds the session, and every later step is given this id; none asks for the newest session.
+The session's id comes from ReFrame's own run report. It is written to ``results/session-id`` once
+the database has the session, and every later step gets this id; none looks for the newest session.
 """
 
 from __future__ import annotations

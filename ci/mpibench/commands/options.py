@@ -1,4 +1,4 @@
-"""Options that commands share, and what all of them do with a dataset and an answer."""
+"""Options that commands share, and how all of them handle a dataset and an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mpibench export``, ``report`` and ``sessions``: what becomes of stored sessions."""
+"""``mpibench export``, ``report`` and ``sessions``: work with stored sessions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""``mpibench stacks``: list stacks, register an installed MPI and
-forget it again, build others with Spack.
-"""
+"""``mpibench stacks``: list stacks, register or remove an MPI, build others with Spack."""
 
 from __future__ import annotations
 

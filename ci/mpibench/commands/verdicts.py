@@ -1,6 +1,4 @@
-"""The commands that decide: accept, compare, drift, gate,
-rebaseline. Thin; their modules do the work.
-"""
+"""The commands that decide: accept, compare, drift, gate, rebaseline. Their modules do the work."""
 
 from __future__ import annotations
 

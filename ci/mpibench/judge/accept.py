@@ -1,10 +1,10 @@
-"""Site acceptance: is the machine after the upgrade as good as before? One
-sentence, one exit code, one signed-off record.
+"""Site acceptance: is the machine as good after the upgrade as before? One sentence, one exit
+status, one record to sign.
 
 Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is
 not proven); 3 inconclusive (more sessions are needed, or unproven cases were allowed for); 2 bad
-input. What the baseline could not prove the candidate is not held to; that is reported and is never
-a point in its favour.
+input. The candidate need not prove what the baseline could not; this is reported, and never counts
+in its favour.
 
 The record is three files with the same content (:mod:`mpibench.pages.acceptance`).
 """

@@ -1,11 +1,11 @@
-"""The nightly watch: since when is something different, on what, and
-what changed that night. Silent when nothing is.
+"""The nightly watch: what became different, where, since when, and what else changed that night.
+Silent if nothing did.
 
-A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day
-stands for it. It gives each metric one value, the median of eligible repeats. The level of the last
-nights is compared with the baseline of each metric, its first nights or the level that somebody
-accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
-good, at once or little by little, stays worse until it is accepted, with its first night.
+A night is a calendar day (UTC) by the start of its sessions; the last whole session of a day
+counts. It gives each metric one value, the median of eligible repeats. The level of the last nights
+is compared with each metric's baseline: its first nights, or a level that somebody accepted,
+whatever was measured in between (:func:`.engine.lasting`). So a permanent loss, sudden or gradual,
+is reported with its first night until it is accepted.
 """
 
 from __future__ import annotations

@@ -1,31 +1,32 @@
-"""What a session must hold, proven, and what of it is not there. A hole
-is never learned from, only retired by hand.
+"""What a session must contain, proven, and what is missing from it. Missing cases are never
+accepted by learning; they must be retired by hand.
 
-Expected of a session is, by partition, stack, fabric, group and benchmark,
+By partition, stack, fabric, group and benchmark, a session is expected to contain
 
 - what was ever proven in an earlier session of the same label (``run``; without one: of the same
   kind, :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml``
   retires it; under each number of nodes, of processes per node, and pinning under which it was, at
   as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve
-  gone is a hole, and with one repeat nothing is compared with the nights before;
+  missing is a hole, and with one repeat nothing is compared with earlier nights;
 - what ``expected.yaml`` names for that label;
-- the system the label was measured on first, unless
-  ``expected.yaml`` names the label, too (:func:`_moved`);
-- each registered stack on each partition it fits, and each fabric that ``system.py`` describes for
-  a partition: at least one proven case, so that a first night is not complete by itself.
+- the system on which the label was first measured, unless
+  ``expected.yaml`` also names the label (:func:`_moved`);
+- for each registered stack on each partition it fits, and for each fabric that ``system.py``
+  describes for a partition, at least one proven case, so that a first night is not complete by
+  itself.
 
 A session started with selection options (:mod:`.selection_options`) is partial, and complete only
-if the caller asks for a partial answer; then what it was not asked for is counted and said. What it
-was asked for is not what became a case of it: a case that is left out when the tests are loaded is
-a hole. Only where the options select by what is not stored (a tag, an expression), or nothing that
-is known, do its own cases say what it was asked for.
+if the caller asks for a partial answer; what it did not select is then counted and reported. The
+selection is not derived from the cases that ran: a case that is left out while tests are loaded is
+a hole. Only if the options select by something that is not stored (a tag, an expression), or
+nothing known, do the session's own cases define what was selected.
 
-Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is
-expected, and what was not planned is excused (:class:`SessionPlan`) if the plan knew it, left it
-out, and it was right when it was last tried (or never tried). So what failed, missed a reference,
-or was skipped after it had been proven stays expected until it is right again or retired, and so
-does a case that no longer exists. A plan that is gone, was edited or is of another day or system
-excuses nothing and is a hole itself.
+If a session followed a plan (:mod:`mpibench.judge.plan`), every planned case is expected. Unplanned
+cases are excused (:class:`SessionPlan`) if the plan knew and left them out, and they were right
+when last tried (or never tried). So what failed, missed a reference, or was skipped after having
+been proven stays expected until it is right again or retired, and so does a case that no longer
+exists. A plan that is gone, was edited, or belongs to another day or system excuses nothing and is
+itself a hole.
 """
 
 from __future__ import annotations

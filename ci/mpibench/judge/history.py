@@ -1,18 +1,17 @@
-"""The sessions before a session that measured the same: what
-accept, the gate and compare hold it against.
+"""The earlier sessions that measured the same as a session, for accept, the gate and compare.
 
-**Strata.** Cases are one history where they measured one group under one condition and agree in
+**Strata.** Cases form one history if they measured one group under one condition and agree in
 :data:`FACTS`: the MPI as built, the level, the placement, the transport, the benchmarks' versions,
-and the label of the session's series. Strata are never pooled: what differs in one of these is
-another measurement, however alike the numbers look. The nodes of a job are no such fact: which ones
-a job gets is part of what changes from night to night. Sessions are found in the dataset, nobody
-has to name them; each sentence says how many there were, and why others are not among them.
+and the label of the session's series. Strata are never pooled: a different fact is a different
+measurement, however similar the numbers look. The nodes of a job are not such a fact, because they
+vary from night to night. Sessions are found in the dataset without being named; each sentence says
+how many were used, and why others were not.
 
-A night that was called stays in the history: :mod:`.engine` leaves odd nights out of what it
-learns, so that none hides a later one. What lasts longer than a history is compared with the
-baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is no
-history. A level that is meant to stay is accepted with ``levels`` of policy.yaml, and the history
-begins with it.
+A night that was reported slower stays in the history: :mod:`.engine` ignores odd nights when it
+learns, so none hides a later one. A loss that outlasts the history is found by comparison with the
+baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is not
+history. A level that should stay is accepted with ``levels`` in policy.yaml, and the history starts
+with it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A night against the nights before it that measured the same, and what
-measuring again says of what is called slower.
+"""Compares a night with earlier ones that measured the same, and applies the confirmation run of
+what looks slower.
 
-:func:`.engine.tonight` decides. Where a session measured it again afterwards (label
-:data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof stands in the place of the
-night's, and is judged by the same nights in the same way; only what is called slower twice is held
-against the night. Error rates: :mod:`mpibench.store.confirmations`.
+:func:`.engine.tonight` decides. If a later session measured a metric again (label
+:data:`~mpibench.store.sessions.CONFIRMS`), its first proven value replaces the night's and is
+judged in the same way by the same nights; only what is slower twice fails the night. Error rates:
+:mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations

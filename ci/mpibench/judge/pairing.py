@@ -1,9 +1,9 @@
-"""Stacks, fabrics, ppn or pinning policies side by side: who is faster
-where, by how much, and is that more than noise.
+"""Compares stacks, fabrics, ppn or pinning policies: which is faster where, by how much, and is it
+more than noise.
 
-Only equals are compared: everything but what is compared must be the same, the nodes and the
-placement on them included. What is not is refused by name; ``allow`` names what may differ, and the
-result says so.
+Only equals are compared: apart from the subject, everything must be the same, including the nodes
+and the placement on them. Other differences are refused by name; ``allow`` admits some of them, and
+the result then says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a site calls equal: margins per quantity and band, error
-rates, and what is judged. One file per system.
+"""What a site considers equal: margins by quantity and band, error rates, and what is judged. One
+file per system.
 
-``site_configs/<system>/policy.yaml``, checked against ``site_configs/policy.schema.json``; a system
-without one has the defaults below. Each key of the file replaces the default of the same name.
+``site_configs/<system>/policy.yaml``, checked against ``site_configs/policy.schema.json``. A system
+without one uses the defaults below; each key of the file replaces the default of the same name.
 """
 
 from __future__ import annotations

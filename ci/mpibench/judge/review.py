@@ -1,9 +1,8 @@
-"""What a change of references, recipes, environments or systems alters,
-before it is merged: as Markdown for a comment.
+"""What a change of references, recipes, environments or systems alters before it is merged, as
+Markdown for a comment.
 
-References are compared with the stored nights, once as they were and once as they would be,
-so that a reference that hides a slow night is seen. Of recipes and environments it says which
-stacks are built differently.
+Old and new references are applied to the stored nights, so a reference that would hide a slow night
+is noticed. For recipes and environments it lists the stacks that would be built differently.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What is said of the two sides of a comparison and of the verdicts on
-them: sizes, conditions, changes, whole sentences.
-"""
+"""Sentences about the two sides of a comparison and their verdicts: sizes, conditions, changes."""
 
 from __future__ import annotations
 

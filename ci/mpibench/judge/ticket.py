@@ -1,9 +1,8 @@
-"""A refused night as whoever is on duty writes it into a ticket: a
-sentence for each place that something is slow.
+"""A refused night as a ticket for whoever is on duty: one sentence for each place that is slow.
 
-A place is a fabric of a partition. Its sentence says under which condition, how much, whether all
-stacks or one, on which nodes, since when, and whether the machine was busy; beside it stands the
-next command. Problems come as they were decided.
+A place is a fabric of a partition. Its sentence says under which condition, how much, whether one
+or all stacks, on which nodes, since when, and whether the machine was busy; the next command
+follows. Problems keep the order in which they were decided.
 """
 
 from __future__ import annotations

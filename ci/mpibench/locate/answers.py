@@ -1,11 +1,11 @@
-"""The answer for a stored map or for ordinary sessions, with what else is
-known of its nodes; as JSON, JUnit and commands.
+"""The answer for a stored map or for ordinary sessions, with other known facts about its nodes; as
+JSON, JUnit and commands.
 
-Ordinary sessions are poorer input: what a month of them happened to measure, and which nodes its
-jobs had. Each job is one observation: the median over its metrics of how much slower each is than
-the same metric in all jobs. A node is observed in the jobs it took part in, so that of nodes that
-were always together one cannot be distinguished from the other, and of a job of many nodes all are
-suspected alike. There are no directions, and switches are not judged.
+Ordinary sessions carry less information: whatever a month of them measured, on the nodes that their
+jobs got. Each job is one observation: the median over its metrics of how much slower each is than
+the same metric in all jobs. A node is observed in the jobs it took part in, so nodes that always
+ran together cannot be distinguished, and a job on many nodes makes all of them equally suspect.
+Directions are unknown, and switches are not judged.
 """
 
 from __future__ import annotations

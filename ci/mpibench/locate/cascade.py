@@ -1,14 +1,14 @@
-"""Where bandwidth or latency is lost on the way from the wire over the transport library to the
-MPI: what a session measured of each fabric on each level, and one sentence for each question.
+"""Where bandwidth or latency is lost between wire, transport library and MPI: a session's results
+by fabric and level, and one sentence for each question.
 
-Messages without pause are compared with messages without pause, and one message at a time with one
-at a time. TCP has no messages: what writes into a stream stands beside large ones.
+Messages without pause are compared with messages without pause, single messages with single
+messages. TCP has no messages: writing into a stream is compared with large ones.
 
-A step from one level to the next loses something where the repeats of the two do not overlap and
-the difference is more than :data:`LEAST_SHARE` of the line rate (of a latency: of the highest
-level). Of several steps the one with the largest loss is named first. On each level the best
-program or stack counts. What a higher level reaches, those below it can carry: where an MPI is
-faster than the transport's own program, that program says nothing about what is lost.
+A step between two levels loses something if the repeats of both do not overlap and the difference
+exceeds :data:`LEAST_SHARE` of the line rate (for a latency: of the highest level). The step with
+the largest loss is named first. On each level the best program or stack counts. What a higher level
+reaches, the lower ones can carry: if an MPI is faster than the transport's own program, that
+program does not show where anything is lost.
 """
 
 from __future__ import annotations

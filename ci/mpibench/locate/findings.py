@@ -1,5 +1,5 @@
-"""The answer for a map or for ordinary sessions: what is flagged, in
-sentences, JSON, JUnit and commands for Slurm.
+"""The answer for a map or for ordinary sessions: what is flagged, as sentences, JSON, JUnit and
+Slurm commands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The answer for one map: what is flagged and how slow that is, what could
-not be decided, what of the machine was guessed.
+"""The answer for one map: what is flagged, how slow it is, what could not be decided, and what was
+guessed about the machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What is judged: times between nodes on the log scale, where the
-nodes are plugged in, and who may be at fault.
+"""What is judged: times between nodes on a log scale, the nodes' places in the network, and the
+suspects.
 
-Of a stored map of pairs there is one value for each pair, direction and round: of a bandwidth the
-median of its repeats, of a latency the least of both directions, as of one round trip it means
-nothing which node began, and what other programs do to one of them can only add.
+A stored map of pairs gives one value for each pair, direction and round. For a bandwidth it is the
+median of the repeats. For a latency it is the lower of both directions: which node starts a round
+trip is irrelevant, and other programs can only add to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The stored maps of several nights: suspects beside curves that miss, new
-ones after an upgrade, each node over the nights.
+"""The stored maps of several nights: suspects next to curves that miss a reference, new ones after
+an upgrade, and each node over time.
 
-A map is used where its case is proven. It is not said that the suspect is the cause: a curve was
-measured on some nodes, a map on others, and both are named.
+A map is used if its case is proven. A suspect is not claimed to be the cause: the curve was
+measured on some nodes and the map on others, and both are named.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A night, measured again where it missed a reference or is slower than
-the nights before it that measured the same.
+"""A night, measured again where it missed a reference or is slower than earlier nights.
 
-What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights
-has lasted three of them. What measuring again says of a reference follows the rule of
-:mod:`mpibench.store.confirmations`, which states its error rates.
+Unproven cases are not confirmed, since they are not measurements; nor is drift, which has lasted
+three nights. How a confirmation run decides about a reference is defined in
+:mod:`mpibench.store.confirmations`, with its error rates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tools get of a night that has ended."""
+"""What tools receive about a night that has ended."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Before a night: is each node set as it should be? A session of its own,
-label ``run=preflight``, of the nodes' test only.
+"""Before a night: is each node configured as it should be? A separate session (label
+``run=preflight``) that runs only the node test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How far a night is, and how long it will still take: ReFrame prints what
-is done, plan or last night what the rest costs.
+"""How far a night is and how long it will still take: ReFrame prints what is done; the plan or the
+last night gives the cost of the rest.
 """
 
 from __future__ import annotations

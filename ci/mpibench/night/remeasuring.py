@@ -1,28 +1,28 @@
-"""Measuring again, in fresh jobs, just what was called slower: which cases,
-ReFrame's command line, and what became of each.
+"""Measures again, in fresh jobs, exactly what looked slower: which cases, ReFrame's command line,
+and the result of each.
 
-Nothing here decides anything. What did not fit, did not run, was interrupted or did not prove its
-condition has a reason in :attr:`Remeasured.left`, and confirms nothing.
+Nothing is decided here. What did not fit, did not run, was interrupted or did not prove its
+condition gets a reason in :attr:`Remeasured.left`, and confirms nothing.
 
-Why a session of its own with ``-n``, and none of ReFrame's facilities for repeating (manual of
-4.10, "Options controlling ReFrame execution", "Test filtering"; ``frontend/cli.py``,
+Why a separate session with ``-n`` instead of ReFrame's facilities for repeating (manual of 4.10,
+"Options controlling ReFrame execution", "Test filtering"; ``frontend/cli.py``,
 ``frontend/executors/__init__.py``):
 
 ``--max-retries N``
-    repeats at once what failed, also without evidence, and forgets the first
-    run; what a verdict calls later it cannot know.
+    repeats failures at once, even without evidence, and forgets the first run;
+    it cannot know what a later verdict reports.
 ``--restore-session REPORT --failed``
-    selects what failed, also without evidence, and nothing that passed
-    in ReFrame and was called by a verdict.
+    selects what failed, even without evidence, but nothing that passed
+    in ReFrame and was reported by a verdict.
 ``--reruns N``, ``--duration T``
     repeat a whole session.
 ``-n /HASH``
-    as exact as a name, but a hash is in no dataset, and one that is gone says nothing to a reader.
+    as exact as a name, but no dataset has hashes, and a missing one tells a reader nothing.
 
-The names are anchored and stand in one alternation: a case that does not exist any more is not
-selected, and the others are. ReFrame selects the product of names, environments (``-p``) and one
-partition (``--system``), so cases are grouped until each product holds nothing that was not called.
-Whatever else the first session's command line has stays: levels, repeats, parameters, job options.
+The names are anchored and joined as alternatives, so a case that no longer exists is simply not
+selected. ReFrame selects the product of names, environments (``-p``) and one partition
+(``--system``); cases are therefore grouped until each product contains only reported cases.
+Everything else on the first session's command line stays: levels, repeats, parameters, job options.
 """
 
 from __future__ import annotations

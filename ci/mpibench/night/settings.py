@@ -1,6 +1,4 @@
-"""What a night is asked for: ReFrame's options as it takes them, its
-variables, and the plan of one that has a budget.
-"""
+"""The settings of a night: ReFrame's options, its variables, and its plan if it has a budget."""
 
 from __future__ import annotations
 

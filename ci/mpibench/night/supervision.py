@@ -1,6 +1,4 @@
-"""Runs a long program so that its output is kept and none of its
-processes outlives us, however it or we end.
-"""
+"""Runs a long program, keeps its output, and makes sure that none of its processes outlives us."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs
 (:class:`..answers.Accept`), ``accept.xml`` (JUnit) for CI.
 
-The JSON carries the SHA-256 of all values judged, so that a record can be checked against the
-dataset later. A record is written whole or not at all, and one that is there is moved aside and
-kept: it may be signed.
+The JSON has the SHA-256 of all judged values, so a record can later be checked against the dataset.
+A record is written completely or not at all; an earlier one is moved aside and kept, because it may
+be signed.
 """
 
 from __future__ import annotations

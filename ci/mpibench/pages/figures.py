@@ -1,4 +1,4 @@
-"""Every drawing of every page, by plotly."""
+"""All drawings of all pages, made with plotly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a case are, seen from the folder of a page, and what stands in them."""
+"""Where the files of a case are, relative to the folder of a page, and what they contain."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The page of ``mpibench locate``: its sentences and tables,
-with the maps that :mod:`figures` draws.
-"""
+"""The page of ``mpibench locate``: sentences, tables, and the maps drawn by :mod:`figures`."""
 
 from __future__ import annotations
 

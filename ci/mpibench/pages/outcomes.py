@@ -1,5 +1,5 @@
-"""What became of each case of a session, in words and counts: the
-part of its page that fits on a terminal.
+"""The outcome of each case of a session, in words and counts: the part of its page that fits on a
+terminal.
 """
 
 from __future__ import annotations

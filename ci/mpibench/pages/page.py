@@ -1,11 +1,10 @@
 """HTML pages from Jinja2 templates that need neither network nor server. A page with drawings needs
-plotly.js beside it, one file for all pages of a folder (:func:`write`); without it everything but
-the drawings is there, and the page says what is missing.
+plotly.js beside it, one file for all pages of a folder (:func:`write`); without it only the
+drawings are missing, and the page says so.
 
-Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages,
-``sections.html`` shows what :func:`sections` gets. Whatever is inserted is escaped, unless it is
-markup a template wrote or one of the program's own files; a name that a template uses and nobody
-gave it is an error.
+Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` serve all pages, and
+``sections.html`` shows what :func:`sections` gets. All inserted text is escaped, except markup from
+templates or from the program's own files. An undefined name in a template is an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The page of a session, which needs neither network nor server.
 
-Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a
-page with hundreds of them opens at once and decodes only what is looked at. From each number a
-reader gets to its case: job, files, proof, references.
+Curves are stored completely (every size, every repeat), in one chunk per benchmark, so that a page
+with hundreds of them opens at once and decodes only what is viewed. Each number leads to its case:
+job, files, proof, references.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""``mpibench catalogue``: what the tests can measure: its groups by
-suite, or the benchmarks of one group or suite.
+"""``mpibench catalogue``: what can be measured, as groups by suite or the benchmarks of one group
+or suite.
 """
 
 from __future__ import annotations

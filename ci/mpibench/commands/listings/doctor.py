@@ -1,5 +1,5 @@
-"""``mpibench doctor``: what this machine and the selected system
-offer, what is missing, and how to get it.
+"""``mpibench doctor``: what this machine and the selected system offer, what is missing, and how to
+get it.
 """
 
 from __future__ import annotations

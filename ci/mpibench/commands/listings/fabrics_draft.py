@@ -1,9 +1,8 @@
-"""What ``doctor`` says of a system that the centre's own ReFrame configuration describes, and a
-draft of the ``extras`` that it lacks, from what this machine shows of its networks, for a person to
-correct.
+"""What ``doctor`` reports of a system in the centre's own ReFrame configuration, and a draft of its
+missing ``extras`` from the networks of this machine, to be corrected by hand.
 
-Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`):
-``net``, ``infiniband`` and ``cxi`` in ``/sys/class``.
+It reads the same places as ``NodePreflight`` on nodes (:mod:`node_facts`): ``net``, ``infiniband``
+and ``cxi`` in ``/sys/class``.
 """
 
 from __future__ import annotations

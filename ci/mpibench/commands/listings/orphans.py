@@ -1,9 +1,7 @@
-"""Slurm jobs and launches on this machine whose ReFrame is gone:
-killed with SIGKILL, it could not cancel them.
+"""Slurm jobs and local launches whose ReFrame was killed with SIGKILL and so could not cancel them.
 
-A job on this machine ends by itself when its ReFrame does (``jobscript``); what is found here are
-launches whose job script was killed too. They are known by a variable in their environment that
-names their ReFrame.
+A local job ends by itself when its ReFrame does (``jobscript``). What remains are launches whose
+job script was killed, too; a variable in their environment names their ReFrame.
 """
 
 from __future__ import annotations

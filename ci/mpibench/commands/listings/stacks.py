@@ -1,6 +1,4 @@
-"""``mpibench stacks``: the stacks that have been built, and
-those that cannot be used with the reason.
-"""
+"""``mpibench stacks``: the stacks that were built, and why some cannot be used."""
 
 from __future__ import annotations
 

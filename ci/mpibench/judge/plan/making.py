@@ -1,9 +1,10 @@
-"""The plan of a night: what exists, what it costs and what earlier nights did, put together.
+"""Makes the plan of a night from the existing cases, their costs and what earlier nights did.
 
-A case costs as long as it took in the last nights, else what a model says: each launch takes a
-start, and for each benchmark and size its repetitions (``harness/suites/benchmark.py``) times a
-latency and the bytes over the fabric's rate; twice, as programs warm up. The model is scaled by the
-median of what cases that were measured took longer, so that it only has to know how cases differ.
+A case costs what it took in the last nights. Without such nights a model estimates it: a start for
+each launch, and for each benchmark and size its repetitions (``harness/suites/benchmark.py``) times
+a latency plus the bytes over the fabric's rate; twice, because programs warm up. The model is
+scaled by the median ratio of measured to modelled costs, so it only has to predict how cases
+differ.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What nights were to measure, and what they did: the cases that exist,
-the plan of a night as a file, and earlier nights.
+"""What nights planned and did: the existing cases, the plan of a night as a file, and earlier
+nights.
 
-Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and
+ReFrame lists the existing cases (``-lC``), because only it knows what its options, the system and
 the stacks make of the tests. A session names its plan by a checksum of the file (label
-:data:`LABEL`), and the file lies in the dataset. So a file that is gone, was edited, or is of
-another day or system is noticed by whoever needs it.
+:data:`LABEL`), which is stored in the dataset. So every reader notices a plan that is gone, was
+edited, or belongs to another day or system.
 
-Of earlier nights only those before the day of the plan count, so that the plan of a day is the same
-whenever it is made. A night is a calendar day (UTC) with sessions of the label.
+Only nights before the day of the plan count, so the plan of a day is the same whenever it is made.
+A night is a calendar day (UTC) with sessions of the label.
 """
 
 from __future__ import annotations
