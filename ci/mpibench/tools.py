@@ -1,8 +1,8 @@
 """Tools: packages beside this one that add commands, sections of a session's page, files of a
-system, and what follows a night.
+system, and steps after a night.
 
-Each is an entry point of the project, whose metadata (``pyproject.toml``) say which package it is
-of; a package may be left out all the same, so that this one is all there is.
+Each is an entry point of the project, whose metadata (``pyproject.toml``) name its package. A
+package may still be absent; then only this one remains.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all: readers see what was
-there before, or all of what is there now.
-"""
+"""Writes files completely or not at all: readers see either the old contents or all of the new."""
 
 from __future__ import annotations
 

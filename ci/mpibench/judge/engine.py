@@ -1,11 +1,11 @@
 """The statistics of all verdicts: functions on arrays, and nothing else.
 
-Values are slowness: natural logarithms of times, or of the inverse of bandwidths and rates, so that
-more is worse and a difference is a ratio. Rows are metrics, columns are nights (sessions) from the
-oldest to the newest, NaN where a night lacks a metric. Four questions:
+Values are slowness: natural logarithms of times, or of the inverse of bandwidths and rates. More is
+worse, and a difference is a ratio. Rows are metrics; columns are nights (sessions) from the oldest
+to the newest, NaN where a night lacks a metric. Four questions:
 
 :func:`tonight`
-    is the last night worse than the nights before it? One night; measuring again tells the rest.
+    is the last night worse than earlier ones? Uses one night; the confirmation run does the rest.
 :func:`lasting`
     is the level of the last nights worse than the baseline, and since when? It never expires.
 :func:`hold`
@@ -13,21 +13,21 @@ oldest to the newest, NaN where a night lacks a metric. Four questions:
 :func:`compare`, :func:`compare_pairs`
     which of two sides is faster, from repeats, jobs or pairs of them?
 
-Beside the metrics stand groups of them that may change together (:class:`Rows`): a change of all
-shows in their mean before it shows in any one. Answers are enumerated (:class:`RowOutcome`) with
-numbers: the effect, and the *limit*, the least loss that would have been called. A row whose limit
-is above :data:`BLIND` is not judged: it is called beyond :data:`BLIND_TIMES` what noise does, and
-never held.
+Metrics are also judged in groups that may change together (:class:`Rows`): a change of all shows in
+their mean before it shows in any one. Answers are enumerated (:class:`RowOutcome`) with numbers:
+the effect, and the *limit*, the smallest loss that would have been reported. A row whose limit
+exceeds :data:`BLIND` is not judged: it is reported beyond :data:`BLIND_TIMES` its noise, and never
+held.
 
-Limits. A night is called beyond ``c`` deviations. The deviation is the median absolute one of the
-row's own nights before, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol. Biol.
-3:3, with :data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. How many of the
-rows are independent, and how heavy the tails are, is asked of the nights before, each judged by
-those before it (Barber et al. 2021, Ann. Stat. 49:486, in spirit): the middle of the nights'
-largest deviations gives the one, the ratio of the 97 % to the 50 % deviation the other. The worst
-tenth of the nights is left out of both, so that a bad night hides no later one; what a row itself
-did in more than one night in fifteen is its nature and widens its own limit alone. Every constant
-was chosen on made-up noise of ten kinds (``python -m studies.error_rates`` has the rates); none is
+Limits. A night is reported beyond ``c`` deviations. The deviation is the median absolute deviation
+of the row's own earlier nights, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol.
+Biol. 3:3, with :data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. The number
+of independent rows and the weight of the tails are estimated from earlier nights, each judged by
+those before it (Barber et al. 2021, Ann. Stat. 49:486, in spirit): the median of the nights'
+largest deviations gives the first, the ratio of the 97 % to the 50 % deviation the second. Both
+ignore the worst tenth of the nights, so that a bad night hides no later one; what a row itself did
+in more than one night in fifteen is its nature and widens only its own limit. Every constant was
+chosen on simulated noise of ten kinds (``python -m studies.error_rates`` has the rates); none is
 tuned to a machine.
 """
 

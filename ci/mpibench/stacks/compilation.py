@@ -1,5 +1,5 @@
-"""What an MPI library was compiled with, as it says itself: one without
-optimisation is slow whoever it is compared with.
+"""How an MPI library was compiled, as it reports itself: one without optimisation is slow whatever
+it is compared with.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Runs programs: what answers at once, and what takes long, whose output
-goes to a log while the user sees signs of life.
-"""
+"""Runs programs: short ones for their output, long ones with a log while the user sees progress."""
 
 from __future__ import annotations
 

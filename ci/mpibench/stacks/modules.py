@@ -1,5 +1,5 @@
-"""Environment modules of a site: loads them in a shell of its own, as
-jobs do, and says what they bring and change.
+"""Environment modules of a site: loads them in a separate shell, as jobs do, and reports what they
+bring and change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Asks an MPI on this machine who it is, and programs whether they run on it.
+"""Asks an MPI on this machine what it is, and whether programs run on it.
 
-Nothing is concluded from names of files or packages: launcher and library say what they are, the
-loader says which library a program gets, the kernel says which file is mapped, and what is kept has
-been started.
+Names of files or packages prove nothing here: launcher and library identify themselves, the loader
+says which library a program gets, the kernel says which file is mapped, and every accepted program
+was started.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Builds OSU and IMB from a release tarball with an MPI's own compiler
-wrappers, as ``stacks add --build`` asks for.
+"""Builds OSU and IMB from a release tarball with an MPI's own compiler wrappers, for ``stacks add
+--build``.
 
 Addresses and checksums of the releases are those of Spack's recipes (builtin v2026.06.0 for OSU,
 ``repo/`` here for IMB); those of IMB 2018 are GitHub's archives of the tags.

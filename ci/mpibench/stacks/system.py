@@ -1,8 +1,8 @@
-"""Stacks of origin ``system``: an MPI that the distribution or modules
-bring, registered after it has shown that it works.
+"""Stacks of origin ``system``: an MPI from the distribution or from modules, registered once it has
+proven to work.
 
-``environments/system/<name>/`` holds the metadata, suites that were built for it and, where
-binaries ask for a library by another name, a ``lib`` folder of links; the MPI itself is left alone.
+``environments/system/<name>/`` has the metadata, suites that were built for it and, if binaries
+need a library under another name, a ``lib`` folder of links. The MPI itself is not touched.
 """
 
 from __future__ import annotations

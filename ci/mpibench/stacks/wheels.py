@@ -1,9 +1,9 @@
-"""Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into a prefix of its own.
+"""Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into its own prefix.
 
-``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears
-under its name only when it is complete, gets its ``stack.json`` only when its programs have been
-seen to start, and is left alone while the stamp in that file (hash of everything that went in)
-still fits. Exit status 3 when a stack could not be installed, 2 for a bad table or name.
+``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix gets its
+name only when it is complete, and its ``stack.json`` only after its programs have started. It is
+left alone as long as the stamp in that file (hash of all inputs) matches. Exit status 3 if a stack
+could not be installed, 2 for a bad table or name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writes ``stack.json``: the one way a stack gets registered, whoever built it.
+"""Writes ``stack.json``: the only way to register a stack, whoever built it.
 
-A stack is registered only when its metadata fit the schema, its name is free, everything the
-metadata name is on disk, and its programs have been seen to start on the library they claim. Until
-then there is no ``stack.json``.
+A stack is registered only if its metadata match the schema, its name is free, all named files
+exist, and its programs have started on the library they claim. Until then there is no
+``stack.json``.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""What sessions that measured again (label
-:data:`.sessions.CONFIRMS`) say of the references a session missed.
+"""Confirmation runs: what sessions that measured again (label :data:`.sessions.CONFIRMS`) say about
+the references that a session missed.
 
-A reference counts as missed where two jobs missed it: the session's own, and the first one after it
-that measured the same case again, on the same nodes, and proved its condition. Later ones change
-nothing, or measuring until it passes would pass; so do they where the first was withdrawn, whose
-good value is none any more. The second value is compared with the first one's bounds, so that
-references which were changed in between confirm nothing. Whatever was not measured again, or on
-other nodes (a slow port of one is none of another), or without proof, stays missed.
+A reference counts as missed if two jobs missed it: the session's own, and the first later one that
+measured the same case on the same nodes and proved its condition. Later ones change nothing;
+otherwise one could measure until it passes. The same holds if the first was withdrawn: its good
+value no longer counts. The second value is compared with the first one's bounds, so a change of
+references in between confirms nothing. Whatever was not measured again, or on other nodes (a slow
+port belongs to one node), or without proof, stays missed.
 
-On a busy machine (ranks often lost their core to other programs) a miss says little of the fabric:
-it counts where it is missed again by a job whose ranks kept their cores. Else it is not judged,
-which is neither red nor green. Only a loss is excused so: what is faster than its reference allows,
-no number, or nothing at all is no work of other programs, and stays missed.
+On a busy machine (ranks often lost their core to other programs) a miss says little about the
+fabric. It counts only if a job whose ranks kept their cores misses it, too; otherwise it is not
+judged, which is neither red nor green. This excuses only losses: a value that is too good, not a
+number, or absent is not caused by other programs, and stays missed.
 
-Error rates: if the jobs were independent, a case without fault that misses a reference with
-probability f is called with f², and a fault that is found with probability p with p² (the
-probability of two independent events; 1 and 25 % become 0.01 and 6.25 %, 99 and 90 % become 98 and
-81 %). What disturbs both jobs, such as somebody else's traffic for an hour, is no product.
+Error rates: for independent jobs, a faultless case that misses a reference with probability f is
+reported with f², and a fault that is found with probability p with p² (two independent events; 1
+and 25 % become 0.01 and 6.25 %, 99 and 90 % become 98 and 81 %). A disturbance of both jobs, such
+as an hour of other traffic, is not covered.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Sessions as a Parquet dataset, so that results outlive the
-machine's database and any tool can read them.
+"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can
+read them.
 
-Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC
-day>/<session>.parquet``; the partition columns are in the path, not in the files):
+Tables, each with Hive partitions (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+partition columns are in the path, not in the files):
 
 ``samples``
     one row per repeat x metric x message size, of every case that
-    measured anything, whatever its evidence says;
+    measured anything, whatever its evidence;
 ``cases``
-    one row per test case, also of those that were skipped or failed before they measured, so that
-    what is missing can be judged later;
+    one row per test case, including those that were skipped or failed before they measured, so that
+    missing cases can be judged later;
 ``pair_maps``
-    of sessions with maps of pairs: one row per map, with the switches;
+    one row per map of pairs, with the switches;
     its values are a file of the folder ``maps``, named by its digest;
 ``reports``
     ReFrame's run report, for pages and diagnoses that show what has no column

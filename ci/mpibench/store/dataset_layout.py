@@ -1,7 +1,7 @@
 """Columns of the dataset's tables, and the version of that layout.
 
-A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
-takes its own layout and those of :data:`READ`: a session of another layout is exported again.
+Each file has the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
+accepts its own layout and those in :data:`READ`; sessions in other layouts must be exported again.
 """
 
 from __future__ import annotations

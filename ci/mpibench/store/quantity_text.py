@@ -1,5 +1,5 @@
-"""Message sizes, numbers of nodes, units and changes as readers see
-them, on terminals, pages and in answers alike.
+"""Message sizes, node counts, units and changes as text, the same on terminals, on pages and in
+answers.
 """
 
 from __future__ import annotations

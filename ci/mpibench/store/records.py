@@ -1,9 +1,9 @@
-"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``:
-withdrawals, refusals of an export, answers, plans.
+"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``: withdrawals, refused
+exports, answers, plans.
 
-A file each, and neither a database nor one file for all: taking the place of a file is atomic on
-every file system, NFS without locks among them; two writers, on whichever nodes, never share a
-file; and what can only be read needs no journal.
+Each is a separate file instead of a database or one file for all. Replacing a file is atomic on
+every file system, including NFS without locks; two writers, on whichever nodes, never share a file;
+and read-only data need no journal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which options of ReFrame's command line make a session smaller than
-a whole one of its mode, or judge less of it.
+"""Which options on ReFrame's command line make a session smaller than a whole one of its mode, or
+judge less of it.
 
 The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting
-checks" and the others named below). Long options may be cut short, as ``argparse`` allows.
+checks" and the others named below). Long options may be abbreviated, as ``argparse`` allows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one small language in which every command says which sessions and cases it means.
+"""The small language in which every command selects sessions and cases.
 
 Sessions (ReFrame's session selectors, manual "Querying past results", where ReFrame has them)::
 
@@ -14,12 +14,11 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
     ?'run == "nightly"'     sessions whose labels (--session-extras) fulfil an expression
     now-7d:now?run=="nightly"   both
 
-A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is
-no night and no sample of the machine: only its id means it, or an expression that asks for that
-label.
+A confirmation run (label :data:`.sessions.CONFIRMS`) is neither a night nor a sample of the
+machine: only its id selects it, or an expression on that label.
 
-Several are joined with commas: ``4f2a,77b0``. The expression is SQL's, as Polars reads it: names,
-texts, numbers, ``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same
+Join several with commas: ``4f2a,77b0``. Expressions are SQL as Polars reads it: names, strings,
+numbers, ``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same
 expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
 """
 

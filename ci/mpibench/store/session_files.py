@@ -1,8 +1,8 @@
-"""Files of sessions on disk: how much there is, and which of old sessions may go.
+"""Files of sessions on disk: how much space they use, and which old ones may be removed.
 
-What decides and what is signed stays for good: the results database, the dataset, references and
-acceptance records. Stage and output folders, logs and reports of a session are what fills a disk;
-nothing removes them but ``mpibench sessions prune``.
+The results database, the dataset, references and acceptance records are kept forever. Stage and
+output folders, logs and reports of a session fill a disk; only ``mpibench sessions prune`` removes
+them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""ReFrame sessions as checked data: read from ReFrame's SQLite results
-database or from one of its JSON report files.
+"""ReFrame sessions as checked data, from ReFrame's SQLite results database or one of its JSON
+report files.
 
 Layout of both: ReFrame 4.10, ``reframe/frontend/reporting/{__init__,storage}.py`` and
-``schemas/runreport.json``. The database is opened read-only and without ReFrame's runtime, so that
-reading never changes or creates it, unless a killed writer left it half written: then SQLite takes
-that back first.
+``schemas/runreport.json``. The database is opened read-only and without ReFrame's runtime, so
+reading never changes or creates it, with one exception: SQLite first rolls back what a killed
+writer left half written.
 """
 
 from __future__ import annotations

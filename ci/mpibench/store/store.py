@@ -1,9 +1,9 @@
-"""A dataset, opened once by a command and passed on: which files it holds,
-and what they say of sessions, cases and values.
+"""A dataset, opened once by a command and passed on: its files, and the sessions, cases and values
+in them.
 
-Each file is looked at once. One that is cut off, of another layout, twice there, or gone beside its
-partner is named, and nothing is judged until it is exported again or removed: what it holds would
-be missing without a word.
+Each file is read once. A file that is truncated, has another layout, exists twice or lost its
+partner is named, and nothing is judged until it is exported again or removed; otherwise its
+contents would be missing silently.
 """
 
 from __future__ import annotations

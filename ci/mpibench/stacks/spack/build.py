@@ -1,9 +1,9 @@
 """``mpibench stacks build``: concretize, show, install, test and register the stacks of
 ``environments/``; Spack does the work.
 
-Each step leaves what the next run starts from: the lock file with a stamp of everything it was
-concretized from, Spack's own store, and at the very end ``stack.json`` with its lock file. A stack
-is registered only when all of it is installed, tested and seen to run.
+Each step stores what the next run starts from: the lock file with a stamp of everything it was
+concretized from, Spack's own store, and at the end ``stack.json`` with its lock file. A stack is
+registered only when all of it is installed, tested and known to run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a Spack-built stack is, for its ``stack.json``: from the lock file,
-the installed files and the MPI library itself.
+"""Describes a Spack-built stack for its ``stack.json``, from the lock file, the installed files and
+the MPI library itself.
 """
 
 from __future__ import annotations

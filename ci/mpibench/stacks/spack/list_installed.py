@@ -1,11 +1,11 @@
-"""Run by Spack's own Python (``spack -e ENV python list_installed.py
-[HASH...]``): where its packages are, as JSON.
+"""Run by Spack's own Python (``spack -e ENV python list_installed.py [HASH...]``): where its
+packages are, as JSON.
 
-``{hash: {"prefix": path, "installed": true}}``, after a line ``INSTALLED`` that sets it off from
-anything Spack says before. Of packages whose hashes are given, after a line ``VERIFIED``:
-``faults`` (files that are not as installed, externals that are another version than their entry
-says) and ``notes`` (what else their entries say that is not so, checksums that are switched off),
-each a sentence without its end.
+``{hash: {"prefix": path, "installed": true}}``, after a line ``INSTALLED`` that separates it from
+other output of Spack. For packages whose hashes are given, after a line ``VERIFIED``: ``faults``
+(files that changed after installation, externals of another version than their entry says) and
+``notes`` (other wrong claims of their entries, disabled checksums), each a sentence without its
+full stop.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""A Spack lock file (``spack.lock``) as data, and what differs between stacks apart from their MPI.
+"""A Spack lock file (``spack.lock``) as data, and how stacks differ apart from their MPI.
 
-``mpibench stacks --check`` lists what differs; whoever compares stacks asks :func:`things`. Only
-what is known to differ is a difference: of an MPI the site had already, the lock says nothing but
-its version, and that is said as a note.
+``mpibench stacks --check`` lists the differences; comparisons of stacks ask :func:`things`. Only
+known differences count: for an MPI that the site already had, the lock has only the version, and a
+note says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Modulefiles of what has been built, which Spack writes.
+"""Modulefiles of built stacks, written by Spack.
 
-Its settings are made for each stack: their names have that of the environment, for which Spack's
-projections have no word, and with that of the MPI alone ``openmpi`` and ``openmpi-clang`` would be
-one module.
+Spack's settings are made for each stack, because names include that of the environment, for which
+Spack's projections have no placeholder. With the MPI's name alone, ``openmpi`` and
+``openmpi-clang`` would be the same module.
 """
 
 from __future__ import annotations

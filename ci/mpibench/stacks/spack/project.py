@@ -1,10 +1,9 @@
 """Spack, and the folders in which it builds stacks.
 
-Its output goes to a log file, the caller sees lines; where it ends with an error, the sentence has
-what Spack says first. It works in copies of the environments,
-``results/spack/environments/<name>/``, so that it changes neither what is committed nor what a
-registered stack was built from: the lock file beside ``stack.json`` is written when a stack is
-registered.
+Spack's output goes to a log file while the caller sees lines; if it fails, the error message starts
+with Spack's own. It works in copies of the environments, ``results/spack/environments/<name>/``,
+and so changes neither committed files nor those that a registered stack was built from: the lock
+file beside ``stack.json`` is written when a stack is registered.
 """
 
 from __future__ import annotations

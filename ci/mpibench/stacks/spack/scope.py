@@ -1,5 +1,5 @@
-"""The site's configuration scope: where it is, what is written into it,
-and whether what it says of compilers is so.
+"""The site's configuration scope: where it is, what is written into it, and whether its compilers
+exist.
 """
 
 from __future__ import annotations
