@@ -1,10 +1,10 @@
 """ReFrame tests that measure MPI fabrics, each number with proof of its conditions.
 
-ReFrame loads this file before those of tests, under a name with ``@`` (``utility/__init__.py``,
-``import_module_from_file``). So the tests find what they share without ``PYTHONPATH``; a ReFrame
-that is too old says so; and one that was not given ``site_configs/settings.py`` starts again with
-it, behind the centre's own configuration. Python 3.6, which a ReFrame may have, must be able to
-read this file, and nothing of ReFrame is imported here.
+ReFrame loads this file before test files, under a name with ``@`` (``utility/__init__.py``,
+``import_module_from_file``). So the tests find shared code without ``PYTHONPATH``; a ReFrame that
+is too old is reported; and one that was not given ``site_configs/settings.py`` restarts with it
+after the centre's own configuration. Python 3.6, which a ReFrame may use, must be able to read this
+file, and nothing of ReFrame is imported here.
 """
 
 import atexit

@@ -1,5 +1,5 @@
-"""Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can
-compute meanwhile, persistent.
+"""Collectives: operations in which all ranks take part; blocking, nonblocking (with overlapped
+computation), persistent.
 """
 
 import reframe as rfm

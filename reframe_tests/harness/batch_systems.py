@@ -1,7 +1,7 @@
-"""Batch systems: one record each of what the project must know of one beside what ReFrame does.
+"""Batch systems: one record each of what the project must know beyond ReFrame.
 
-Another one is another record in :data:`BATCH_SYSTEMS`. How launchers reach other nodes under it is
-theirs to say (``Launcher.bootstraps``).
+To add one, add a record to :data:`BATCH_SYSTEMS`. How launchers reach other nodes under it is
+defined by the launchers (``Launcher.bootstraps``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Options of ReFrame's command line, and the settings among them that
-ReFrame would read otherwise than they are meant.
+"""Options on ReFrame's command line, and those settings that ReFrame would interpret in an
+unintended way.
 """
 
 from __future__ import annotations

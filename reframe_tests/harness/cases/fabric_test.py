@@ -1,8 +1,8 @@
-"""The base class of every test: one job measures one group of the
-catalogue under one condition, with proof.
+"""The base class of fabric tests: one job measures one group of the catalogue under one condition,
+with proof.
 
-A test file adds a leaf of a few lines that names its group.
-Everything else is parameters and tables.
+A test file adds a leaf of a few lines that names its group. Everything else is parameters and
+tables.
 """
 
 from __future__ import annotations

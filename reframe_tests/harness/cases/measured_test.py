@@ -1,9 +1,9 @@
-"""The pipeline of every test: where it is measured, under which conditions, by which commands, what
-is read, and what is compared with references.
+"""The pipeline of every test: where it is measured, under which conditions, with which commands,
+what is read, and what is compared with references.
 
-A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
-(on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
-is here once.
+A base class of tests defines five things: ``places`` (of a point of its parameters), ``conditions``
+(on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. Everything
+else is here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The checks on what the ranks recorded: each returns sentences, and none means proven.
+"""The checks on what the ranks recorded: each returns sentences; no sentence means proven.
 
-Are the records those of this launch (:func:`check_launch`), were all ranks there
-(:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
-(:func:`check_placement`), did all clocks go alike (:func:`check_clocks`), had each rank what was
-set (:func:`check_settings`)? Which network carried the bytes is asked in :mod:`.traffic`.
+Are the records from this launch (:func:`check_launch`), were all ranks there
+(:func:`check_presence`), was it the requested MPI (:func:`check_library`), where did the ranks run
+(:func:`check_placement`), do all clocks agree (:func:`check_clocks`), did each rank have the
+settings (:func:`check_settings`)? :mod:`.traffic` checks which network carried the bytes.
 Everything here is pure.
 """
 

@@ -1,8 +1,8 @@
-"""Which GPU each rank used, and what hangs next to it: judged by what
-drivers and kernel say, never by what was asked for.
+"""Which GPU each rank used, and what is next to it: judged by what drivers and kernel report, never
+by what was requested.
 
-CUDA's driver names the GPU of a context; the paths of sysfs say which
-adapter is nearest to it. Everything here is pure.
+CUDA's driver names the GPU of a context; paths in sysfs show which adapter is nearest to it.
+Everything here is pure.
 """
 
 from __future__ import annotations

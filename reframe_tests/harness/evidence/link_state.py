@@ -1,13 +1,13 @@
-"""The state of the links a benchmark used: settings and error counters of
-each rail and node, before and after a launch.
+"""The state of the links a benchmark used: settings and error counters of each rail and node,
+before and after a launch.
 
-What makes a run another than the one asked for contradicts it: a link that went down, changed or is
-not up, that came up at less than the site says, at half duplex, or otherwise than on the job's
-other nodes. Errors that a link survives are notes, with the number they stand beside: the
-InfiniBand and Ethernet specifications allow some, and what they cost is in the number.
+A run is contradicted by a link that went down, changed or is not up, that came up at less than the
+site says, at half duplex, or differently from the job's other nodes. Errors that a link survives
+are notes beside the number: the InfiniBand and Ethernet specifications allow some, and the number
+includes their cost.
 
-Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a speed that is
-nobody's: nothing is said of it, nor of their duplex.
+Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a meaningless
+speed; it is ignored, and so is their duplex.
 """
 
 from __future__ import annotations

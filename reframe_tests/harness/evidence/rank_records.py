@@ -1,8 +1,7 @@
 """What each rank recorded: the recorder's files, read strictly into plain data.
 
-``recorder.c`` writes the files; ``checks`` and ``traffic`` judge what they say. A file that is
-damaged or of another layout is an error, never a default: evidence that had to be guessed at is
-none.
+``recorder.c`` writes the files; ``checks`` and ``traffic`` judge their contents. A file that is
+damaged or has another layout is an error, never a default: evidence that needs guessing is none.
 """
 
 from __future__ import annotations

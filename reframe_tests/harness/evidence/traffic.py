@@ -1,13 +1,13 @@
-"""What the counters around a run say: which network carried the bytes, and who used it.
+"""What the counters around a run show: which network carried the bytes, and who used it.
 
 There are two sources. The kernel's counters of each interface and RDMA port see every byte of a
-node, whoever sent it; the ranks' own TCP sockets (``TCP_INFO``) show whose bytes they were, but not
-which card they left through. A fabric is proven by both where both speak; traffic of others on a
-shared node is distinguished only with the second.
+node, whoever sent it. The ranks' own TCP sockets (``TCP_INFO``) show whose bytes they were, but not
+through which card they left. A fabric is proven by both if both are available; only the second can
+distinguish other traffic on a shared node.
 
 Did the fabric, and nothing else, carry the benchmark's bytes (:func:`check_traffic`), and each rail
-of a striped one its share (:func:`check_stripes`)? Which network did an MPI take that was not
-forced to any (:func:`find_choice`)? Did somebody else use the link (:func:`check_use`)?
+of a striped one its share (:func:`check_stripes`)? Which network did an MPI use that was not forced
+to any (:func:`find_choice`)? Did somebody else use the link (:func:`check_use`)?
 """
 
 from __future__ import annotations

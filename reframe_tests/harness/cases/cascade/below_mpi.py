@@ -1,9 +1,9 @@
-"""What a server and a client below MPI can be measured on, and what they
-left: numbers, and which network carried them.
+"""Where a server and a client below MPI can be measured, and what they left: numbers, and the
+network that carried them.
 
-That their interfaces carried at least the payload is what the readers ask
-(:func:`pair.expect_carried`). Here: that no other interface or port of a node carried a part of it,
-that nobody else used the link, and that it is as the site describes it.
+The readers check that the interfaces carried at least the payload (:func:`pair.expect_carried`).
+This module checks that no other interface or port of a node carried a part of it, that nobody else
+used the link, and that the link is as the site describes it.
 """
 
 from __future__ import annotations

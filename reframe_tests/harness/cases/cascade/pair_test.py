@@ -1,11 +1,11 @@
-"""The base classes of tests below MPI, with the evidence of both ends:
-between two nodes, and between all pairs of nodes.
+"""The base classes of tests below MPI, with the evidence of both ends: between two nodes, and
+between all pairs of nodes.
 
 Each level of the cascade (wire, transport) is a leaf, measured on each fabric that its programs
-know. In a map a round is two steps of the job, one for each direction; in a step each node is the
-server or the client of its pair, and all pairs begin at once. What is stored is a map of pairs as
-that of MPI is, of bandwidth alone, so that ``mpibench locate`` judges both alike: a node that is
-slow with MPI and not here has no bad cable.
+support. In a map, a round is two steps of the job, one for each direction; in a step, each node is
+the server or the client of its pair, and all pairs start at once. The result is stored like a map
+of pairs of MPI, but with bandwidth only, so that ``mpibench locate`` judges both alike: a node that
+is slow with MPI but not here does not have a bad cable.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""What a job asks of its scheduler beside its time, and how it ended as the scheduler reports it.
+"""What a job requests from its scheduler besides its time, and how it ended according to the
+scheduler.
 
-A job that was cut short is not a result, even if what it printed looks whole: ReFrame waits until a
-job is over and then asks only the test; the state itself fails nothing.
+A job that was cut short is not a result, even if its output looks complete: ReFrame waits until a
+job is over and then asks only the test; the job's state alone fails nothing.
 
-``nodes=all`` is as many nodes as are idle when a job is made. ReFrame counts them
-(``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after a launcher's command
-line has to be known, so it is asked before. How many there are changes from night to night: ``all``
-is a node count of its own, for groups alone whose metrics are named with node counts; the number is
-stored beside it. A few of many are no whole machine: where less than a share of the partition's
-nodes is idle (``least_idle_share`` of its description), the case fails.
+``nodes=all`` is the number of nodes that are idle when a job is created. ReFrame counts them
+(``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after the launcher's
+command line must be known, so they are counted earlier. The number changes from night to night:
+``all`` is a separate node count, only for groups whose metrics are named with node counts, and the
+real number is stored beside it. A small part is not the whole machine: if less than a share of the
+partition's nodes is idle (``least_idle_share`` of its description), the case fails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A condition: stack x fabric x nodes x ppn x pinning, resolved on
-one partition and translated for one launcher.
+"""A condition: stack x fabric x nodes x ppn x pinning, resolved on one partition and translated for
+one launcher.
 
 Resolution is pure: from metadata, the site's description and the topology to environment variables
-and launcher options. What cannot be measured is said with its reason (:class:`NotMeasured`) and
-becomes a skipped case.
+and launcher options. What cannot be measured raises its reason (:class:`NotMeasured`) and becomes a
+skipped case.
 """
 
 from __future__ import annotations

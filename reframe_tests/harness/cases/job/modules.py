@@ -1,8 +1,8 @@
-"""Shell lines by which a job shows the modules it loaded, and ends
-where one is missing, before anything is measured.
+"""Shell lines with which a job records its loaded modules, and stops before measuring if one is
+missing.
 
-ReFrame writes ``module load`` as lines of their own, and bash goes on where one fails: the ranks
-would run with what they find.
+ReFrame writes ``module load`` as separate lines, and bash continues if one fails: the ranks would
+run with whatever they find.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Values of the tests' parameters on the selected system, and which
-of their combinations can be measured there.
+"""Values of the tests' parameters on the selected system, and the combinations that can be measured
+there.
 
-Read when the tests are loaded; what means nothing on the system
-makes no instance of a test, and is said.
+Evaluated when the tests are loaded. A value that makes no sense on the system creates no instance
+of a test, and is reported.
 """
 
 from __future__ import annotations

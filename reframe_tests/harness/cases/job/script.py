@@ -1,11 +1,11 @@
-"""The body of a job: R interleaved repeats of a group's launches,
-each with its own output and evidence.
+"""The body of a job: interleaved repeats of a group's launches, each with its own output and
+evidence.
 
-One job measures one group under one condition. The repeats are interleaved (all launches once, then
-all again), so that a disturbance of some seconds hits one repeat of everything and not every repeat
-of one benchmark. After a launch that had to be ended, by its time limit or for printing without
-end, nothing more is started: the case has failed, and the nodes are free for the next one. A job
-that is asked to end, or whose ReFrame is gone, ends its launch first.
+One job measures one group under one condition. Repeats are interleaved (all launches once, then all
+again), so a disturbance of some seconds hits one repeat of everything instead of all repeats of one
+benchmark. After a launch that had to be ended, because of its time limit or endless output, nothing
+more is started: the case has failed, and the nodes are free for the next one. A job that is asked
+to end, or whose ReFrame is gone, ends its launch first.
 """
 
 from __future__ import annotations

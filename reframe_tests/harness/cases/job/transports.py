@@ -1,14 +1,14 @@
-"""Transports: from (MPI, version, transport, device, scope) to
-environment variables, and the run-time proof of it.
+"""Transports: from (MPI, version, transport, device, scope) to environment variables, and the proof
+at run time that they worked.
 
-The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up
+The record of each MPI (:mod:`mpis`) defines what it needs; this module looks a condition up
 (:func:`resolve_transport`) and judges what the run showed (:func:`check_proofs`). Nothing here
 looks at the machine.
 
-Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one
-asked for is not there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened
-and carries nothing. So each row names the lines in which the MPI says what it did. How many bytes a
-device carried is evidence of its own, not kept here.
+Settings choose, but do not prove: libfabric's tcp provider uses another interface if the requested
+one is missing, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened but
+carries nothing. So each row names the lines in which the MPI says what it did. How many bytes a
+device carried is separate evidence.
 """
 
 from __future__ import annotations

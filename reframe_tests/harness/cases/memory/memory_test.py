@@ -1,8 +1,8 @@
-"""The base class of tests of a node's memory: one job runs STREAM on
-one node, on all its cores; no MPI is started.
+"""The base class of tests of a node's memory: one job runs STREAM on all cores of one node; no MPI
+is started.
 
-Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever
-stack is measured afterwards. ``reframe --distribute`` makes one case a node.
+Its cases use ReFrame's own environment ``builtin``, because they are the same for all stacks.
+``reframe --distribute`` makes one case per node.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""STREAM as a program, and what it printed: read whole or not at all, and whether threads and pages
-were where they were asked to be.
+"""STREAM as a program, and its output: read completely or not at all, with a check that threads and
+pages were where they should be.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which nodes answered, and with what; which did not, because they are drained or down or others
-had them; and which of these the site misses.
+"""Which nodes answered, and what; which did not, because they are drained, down or in use; and
+which of these the site needs.
 
-A node in use comes back by itself and is counted only; one that is
-drained or down does not, and is named.
+A node in use becomes free by itself and is only counted; one that is drained or down does not, and
+is named.
 """
 
 from __future__ import annotations

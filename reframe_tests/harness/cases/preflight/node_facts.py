@@ -1,17 +1,17 @@
-"""What one node is set to, as JSON: ``node_facts.py FOLDER [--gpus]
-INTERFACE...`` leaves ``FOLDER/NODE.json``.
+"""The settings of one node as JSON: ``node_facts.py FOLDER [--gpus] INTERFACE...`` writes
+``FOLDER/NODE.json``.
 
 Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
-Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo,
-cxi_stat, ethtool, lspci, cpupower, numactl) read it too: no tool has to be installed, no output of
-some version of it understood, and no right is needed. Only of GPUs there is more to know: with
-``--gpus`` the vendor's tool is asked, where it is installed. A fact that a node does not show is
-left out; who judges says that it is missing.
+Everything is read from ``/proc`` and ``/sys``, as do the tools that print it (ibstat, opainfo,
+cxi_stat, ethtool, lspci, cpupower, numactl): so no tool must be installed, no version's output
+understood, and no privilege is needed. Only GPUs have more to tell: with ``--gpus`` the vendor's
+tool is asked if it is installed. A fact that a node does not show is omitted; the judgement reports
+it as missing.
 
-A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0":
-1500, "ib0": 4092}}``; the instance of a fact of the node as a whole is empty. What the names mean
-stands in ``site_configs/preflight.yaml``.
+A fact has a name, and an instance if a node has several of its kind: ``{"mtu_bytes": {"eth0": 1500,
+"ib0": 4092}}``. A fact of the whole node has an empty instance. ``site_configs/preflight.yaml``
+explains the names.
 """
 
 import ctypes

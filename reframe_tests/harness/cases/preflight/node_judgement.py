@@ -1,8 +1,8 @@
-"""Which nodes are not what they must be, or not what the others are.
+"""Which nodes differ from what they must be, or from the other nodes.
 
-What has to be equal is judged by the majority: a node is odd if it has another value than more than
-half of all nodes have. Without a majority (one node of two, or three thirds) nobody can say which
-node is right, and all are named.
+Facts that must be equal are judged by majority: a node is odd if more than half of all nodes agree
+on another value. Without a majority (one node of two, or three thirds) it is impossible to say
+which node is right, and all are named.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The base class of tests of nodes: one job reads what each node of
-a partition is set to; no MPI is started.
+"""The base class of tests of nodes: one job reads the settings of each node of a partition; no MPI
+is started.
 
-Its cases are those of ReFrame's own environment ``builtin``, since they are
-the same whichever stack is measured afterwards.
+Its cases use ReFrame's own environment ``builtin``, because they are the same for all stacks.
 """
 
 from __future__ import annotations

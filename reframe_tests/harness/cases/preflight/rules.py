@@ -1,5 +1,5 @@
-"""Rules of what nodes must be: of all systems in
-``site_configs/preflight.yaml``, a system's own beside its ``system.py``.
+"""Rules for nodes: those of all systems in ``site_configs/preflight.yaml``, a system's own beside
+its ``system.py``.
 """
 
 from __future__ import annotations

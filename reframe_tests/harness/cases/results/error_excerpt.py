@@ -1,5 +1,5 @@
-"""The line of a failed launch's standard error that says why: MPI
-libraries bury it under what they do before and after.
+"""Finds the line of a failed launch's standard error that gives the reason; MPI libraries bury it
+among others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From what a job left behind to samples with proof: the one
-place where numbers are believed or refused.
+"""From the files of a job to samples with proof: the one place where numbers are accepted or
+rejected.
 
-Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is
-missing, broken or against the condition yields sentences; a measurement with any sentence is not a
-result, but its numbers are kept.
+Pure: reads a directory, changes nothing, does not know ReFrame. A launch whose output or evidence
+is missing, broken or against the condition yields sentences; a measurement with any sentence is not
+a result, but its numbers are stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From what a job of several programs left to one outcome: each program judged by itself
-(:mod:`results.measurement`), then what all of them say together: who shared a core with whom, and
-for how long all ran at once.
+"""From the files of a job of several programs to one outcome: each program is judged by itself
+(:mod:`results.measurement`), then all together: which programs shared a core, and for how long all
+ran at the same time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The base class of tests of a node that several programs share: N
-launches side by side, each alone first.
+"""The base class of tests of a node that several programs share: N launches side by side, after
+each ran alone.
 
-Under ``bunch`` and ``scatter`` each launch is given its own cores, and a core used by two programs
+Under ``bunch`` and ``scatter`` each launch gets its own cores, and a core used by two programs
 fails the case. Under ``default`` each launch is unaware of the others and the stack pins it as if
-it were alone; what comes of that is the result.
+it were alone; the effect is the result.
 """
 
 from __future__ import annotations

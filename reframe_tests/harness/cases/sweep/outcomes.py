@@ -1,6 +1,4 @@
-"""From what a job of several algorithms left behind to one
-outcome, and what became of each algorithm.
-"""
+"""From the files of a job of several algorithms to one outcome, and a result for each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The base class of the test of collective algorithms: each is a launch of
-its own, interleaved with all others in one job.
+"""The base class of the test of collective algorithms: each is a separate launch, interleaved with
+all others in one job.
 """
 
 from __future__ import annotations

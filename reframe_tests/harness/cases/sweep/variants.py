@@ -1,5 +1,5 @@
-"""One algorithm of a collective as a condition of its own: what the job
-has, and the variables that choose the algorithm.
+"""One algorithm of a collective as a condition: that of the job, and the variables that choose the
+algorithm.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The recorder library: built from ``recorder.c`` where it is needed,
-found again as long as its source is the same.
+"""The recorder library: built from ``recorder.c`` on demand, and reused as long as its source is
+unchanged.
 
 Preloaded into every rank of a launch, it writes one file per rank, the rank record (see
 ``recorder.c``); ``checks`` reads and judges them.
