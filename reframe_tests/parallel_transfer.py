@@ -1,6 +1,4 @@
-"""Parallel transfer: all ranks send and receive at the same time, with
-the same partners or with others each time.
-"""
+"""Parallel transfer: all ranks send and receive at once, with fixed or changing partners."""
 
 import reframe as rfm
 

@@ -1,4 +1,4 @@
-"""Files that may be left out, and what only looks like it."""
+"""Optional files, and paths that only look as if one were missing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the kernel reports of a process in ``/proc/<pid>``
-(``proc(5)``), and a process that is known again by it.
+"""What the kernel reports of a process in ``/proc/<pid>`` (``proc(5)``), and how to recognise the
+same process later.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Records of a room: one per file (or folder), found by themselves, and a site's own beside them.
+"""Records of a folder ("room"): one per file or sub-folder, found automatically, with a site's own
+beside them.
 
-A room such as ``mpis`` is a package in which each module that holds one record says so with one
-name (``MPI = Mpi(...)``). ``MPIBENCH_EXTENSIONS`` names further folders, separated by colons;
-``<folder>/mpis/*.py`` is read like the room's own files, so that a site adds a record without a
-change of the checkout.
+A room such as ``mpis`` is a package in which each module with a record exports it under one name
+(``MPI = Mpi(...)``). ``MPIBENCH_EXTENSIONS`` names further folders, separated by colons;
+``<folder>/mpis/*.py`` is read like the room's own files, so a site adds a record without changing
+the checkout.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a test stores with its case (samples, evidence, gates): one record
-each, which writes itself and reads itself back.
+"""What a test stores with its case (samples, evidence, gates): one record each, which writes and
+reads itself.
 
-Written by the tests into the session's database (``as_dict``), read by whoever judges a session
-(``read_samples``, ``read_evidence``, ``read_gates``); what is wrong with a stored record is one
-sentence. The keys are those of all stored sessions: a record lacks what older ones did not have.
+Tests write them into the session's database (``as_dict``); whoever judges a session reads them
+(``read_samples``, ``read_evidence``, ``read_gates``). A fault in a stored record is one sentence.
+The keys are those of all stored sessions; older records may lack some.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JSON Schemas of the project's files, with the words that code knows filled in.
+"""JSON Schemas of the project's files, with the names that only code knows filled in.
 
-Where a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are
-what may stand there, so that neither an MPI nor a site's own needs a change of a schema.
+If a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are
+allowed there, so that neither an MPI nor a site's own needs a change of a schema.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is replaced in ReFrame, and where else more of it is used than
-its manual promises; each with what would end it.
+"""What is replaced in ReFrame, and where undocumented parts of it are used; each with what would
+end it.
 
 * :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option
   fits. Ended by: an error of its own for an option that fits none.

@@ -1,5 +1,4 @@
-"""The words of the project, with their units: one place, so that
-every module and column says the same.
+"""The words of the project, with their units, so that every module and column uses the same.
 
 Nothing here computes. A new quantity, transport or policy starts as a row in this file.
 """

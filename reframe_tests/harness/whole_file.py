@@ -1,4 +1,4 @@
-"""Files that take their place whole, at once."""
+"""Files that are replaced at once, as a whole."""
 
 from __future__ import annotations
 

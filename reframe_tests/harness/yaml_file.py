@@ -1,8 +1,7 @@
-"""YAML that people write: what YAML 1.2 forbids and PyYAML lets
-pass is refused, with file and line.
+"""YAML written by people: what YAML 1.2 forbids but PyYAML accepts is rejected, with file and line.
 
-The one way in which the project reads such files. PyYAML keeps the last of several equal keys; YAML
-1.2.2, section 3.2.1.1, wants them unique, because whoever reads the first one believes it.
+The project reads such files only here. PyYAML keeps the last of several equal keys; YAML 1.2.2,
+section 3.2.1.1, requires unique ones, because a reader may believe the first.
 """
 
 from __future__ import annotations

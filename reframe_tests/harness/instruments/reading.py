@@ -1,7 +1,7 @@
-"""The one reader of what the programs of this folder print (:mod:`common`).
+"""The one reader of the output of the programs in this folder (:mod:`common`).
 
-What they wrote is trusted once the number of rows and the checksum of
-the last line are those of the lines above it.
+The output is trusted once the number of rows and the checksum in the last line match the lines
+above it.
 """
 
 from __future__ import annotations

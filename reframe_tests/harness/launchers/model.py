@@ -1,12 +1,12 @@
-"""What a launcher is: one record, one file of this folder for each.
+"""What a launcher is: one record in one file of this folder.
 
-A launcher is given the number of ranks, of ranks per node, and their CPUs; under a batch system
-also how to reach the other nodes, and some need the names of the variables to export. The functions
-of a record write each of these in the syntax of the launcher's manual. CPU numbers are the
-operating system's unless a file says otherwise. None oversubscribes cores unless asked.
+A launcher gets the number of ranks, of ranks per node, and their CPUs; under a batch system also
+how to reach other nodes, and some need the names of the variables to export. The functions of a
+record write each of these in the syntax of the launcher's manual. CPU numbers are the operating
+system's unless a file says otherwise. None oversubscribes cores unless requested.
 
-What launchers print or fail to do is the test's evidence, not theirs:
-several print nothing when they did not bind as asked.
+What launchers print or fail to do is left to the test's evidence: several print nothing if they did
+not bind as requested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""mpirun_rsh of MVAPICH2 and MVAPICH; where ranks go is said to the library, by its variables."""
+"""mpirun_rsh of MVAPICH2 and MVAPICH; the library places ranks by its own variables."""
 
 from __future__ import annotations
 

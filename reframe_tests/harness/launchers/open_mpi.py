@@ -1,5 +1,5 @@
-"""The two mpirun of Open MPI: ORTE of 1 to 4, PRRTE of 5. They have
-rankfiles and the hand-over of variables in common.
+"""The two mpirun of Open MPI: ORTE of 1 to 4, PRRTE of 5. They share rank files and the export of
+variables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""POE of IBM's Parallel Environment. From its manuals: nobody here could run it."""
+"""POE of IBM's Parallel Environment, written from its manuals: it could not be run here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""mpiexec of ParaStation's process management, whose daemon is
-psid. Under psslurm ranks are started by srun.
+"""mpiexec of ParaStation's process management, whose daemon is psid. Under psslurm, srun starts the
+ranks.
 """
 
 from __future__ import annotations

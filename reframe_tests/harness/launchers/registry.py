@@ -1,10 +1,10 @@
-"""All launchers: those of this folder, one file each, and those of
-``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""All launchers: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS``
+(:mod:`records`).
 
-:func:`bind` says a placement in the words of each: environment, options and files that put rank r
-of each node on its CPUs. The options also fix the processes per node, so that a command line is
-``mpirun -np N <options> program``. Policy ``default`` asks for nothing else; ``none`` asks for no
-binding at all, by launcher and library.
+:func:`bind` translates a placement for each: environment, options and files that put rank r of each
+node on its CPUs. The options also fix the processes per node, so that a command line is ``mpirun
+-np N <options> program``. Policy ``default`` adds nothing else; ``none`` turns binding off, in
+launcher and library.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""What is plugged in where, as the tools of InfiniBand and Omni-Path
-discover it; and which adapter of a host is the fabric's.
+"""What is plugged in where, as discovered by the tools of InfiniBand and Omni-Path; and which
+adapter of a host belongs to the fabric.
 
-A host with several adapters hangs on several switches, and a fabric uses one of them (or, striped,
-some). Which one is known from the GUID of the port, as the host's kernel has it; else from the
-adapter's description, ``HOST DEVICE``, which ``rdma-ndd(8)`` writes (its format ``%h %d``). ``HOST
-HCA-2`` of older scripts counts the devices in whatever order these list them, and ``MT4123
-ConnectX6 Mellanox Technologies`` stands there until somebody writes another one: neither names a
-device.
+A host with several adapters is on several switches, and a fabric uses one of them (or, if striped,
+some). The GUID of the port in the host's kernel tells which; failing that, the adapter's
+description, ``HOST DEVICE``, which ``rdma-ndd(8)`` writes (its format ``%h %d``). ``HOST HCA-2`` of
+older scripts counts the devices in arbitrary order, and ``MT4123 ConnectX6 Mellanox Technologies``
+is the factory default: neither names a device.
 """
 
 from __future__ import annotations

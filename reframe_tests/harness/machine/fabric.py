@@ -1,5 +1,5 @@
-"""A fabric: a network as the site names it, with what a test must
-know to choose it and to prove it was used.
+"""A fabric: a network as the site names it, with what a test needs to select it and to prove its
+use.
 """
 
 from __future__ import annotations

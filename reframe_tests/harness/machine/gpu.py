@@ -1,8 +1,8 @@
 """GPUs of a node, and the memory that messages are sent from and received into.
 
-Memory is part of what a fabric is: the same rails carry device memory by other ways than host
-memory (GPUDirect RDMA, staging through the host), so each memory of a fabric is measured, stored
-and judged as a fabric of its own (:func:`sites.systems.fabrics_of`).
+Memory is part of a fabric: the same rails carry device memory in other ways than host memory
+(GPUDirect RDMA, staging through the host). So each memory of a fabric is measured, stored and
+judged as a separate fabric (:func:`sites.systems.fabrics_of`).
 """
 
 from __future__ import annotations

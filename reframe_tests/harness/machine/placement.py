@@ -1,7 +1,8 @@
-"""Where the ranks of a node go: processes per node and pinning
-policies, resolved on a topology to CPUs per rank.
+"""Where the ranks of a node run: processes per node and pinning policies, resolved on a topology to
+CPUs per rank.
 
-The policies are ours, so that every stack gets the same list; the words are the field's:
+The policies are implemented here, so that every stack gets the same CPUs; the names are the
+field's:
 
 - ``bunch``: as few sockets as possible, neighbours on neighbouring cores ("aggregating the
   processes on as few sockets as possible", Cambridge white paper on Westmere and QDR InfiniBand,
@@ -10,12 +11,12 @@ The policies are ours, so that every stack gets the same list; the words are the
 - ``scatter``: equally over the sockets ("spreading the processes equally between sockets", same
   section; MVAPICH2 MV2_CPU_BINDING_POLICY=scatter, Intel MPI I_MPI_PIN_ORDER=scatter: neighbouring
   ranks share as little as possible).
-- ``nic_local``: the NUMA node the network adapter hangs on, then the nearest. With several rails
+- ``nic_local``: the NUMA node of the network adapter, then the nearest. With several rails
   ranks are dealt over them in turn, each local to its own: one rank per NUMA-local adapter, as in
   Intel's dual-rail Omni-Path article (2020).
 - ``nic_remote``: the farthest cores first, to show what a wrong placement costs.
-- ``gpu_local``: rank ``r`` has GPU ``r`` of its node, and a core of the NUMA node that GPU hangs
-  on, then the nearest (NVIDIA's "GPU affinity" of ``nvidia-smi topo -m``; ``--gpu-bind=closest`` of
+- ``gpu_local``: rank ``r`` has GPU ``r`` of its node, and a core of that GPU's NUMA node, then the
+nearest (NVIDIA's "GPU affinity" of ``nvidia-smi topo -m``; ``--gpu-bind=closest`` of
   srun(1)). ``gpu_remote``: the core farthest from its GPU.
 - ``default``: whatever the stack does by itself. ``none``: the
   ranks may run anywhere. Neither names a CPU.

@@ -1,5 +1,5 @@
-"""Switches above a node, as Slurm tells each task, or a site in a
-variable. Pure Python: instruments run it, too.
+"""Switches above a node, from Slurm for each task, or from a site's variable. Pure Python, because
+instruments use it, too.
 
 Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches
 with patterns of their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.

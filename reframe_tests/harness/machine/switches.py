@@ -1,8 +1,8 @@
-"""The switches of a fabric as a tree, and the files that describe
-them: the content says what wrote one.
+"""The switches of a fabric as a tree, and the files that describe them; the format is recognised by
+content.
 
 Each switch has the one above it and the nodes below it. Fat trees have several switches above each
-leaf; those that stand side by side are one switch of this tree.
+leaf; those side by side count as one switch of this tree.
 """
 
 from __future__ import annotations

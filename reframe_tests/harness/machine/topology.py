@@ -1,5 +1,5 @@
-"""The processors of one node: which CPU is on which core, NUMA
-node and socket, whatever the numbering.
+"""The processors of one node: which CPU is on which core, NUMA node and socket, whatever the
+numbering.
 
 CPU numbers are the operating system's everywhere. How they map to cores differs between servers
 with the same processors: the Cambridge white paper on Westmere and QDR InfiniBand (2011), section

@@ -1,7 +1,7 @@
-"""A transport: a way for the bytes of ranks, whatever the MPI; what
-is peculiar to one is a field of its record.
+"""A transport: a way in which ranks exchange bytes, whatever the MPI; its peculiarities are fields
+of its record.
 
-An MPI's record can add transports of its own (:attr:`mpis.model.Mpi.transports`).
+An MPI's record can add its own transports (:attr:`mpis.model.Mpi.transports`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""MPICH's ch4 device, in MPICH itself and in MPIs made of it
-(MVAPICH 3 and 4): netmods ofi and ucx.
+"""MPICH's ch4 device, in MPICH and in MPIs based on it (MVAPICH 3 and 4): netmods ofi and ucx.
 
-Ranks of one node talk through ch4's own shared memory whatever the netmod; ``MPIR_CVAR_NOLOCAL=1``
-makes every rank remote, so that every byte goes through the netmod.
+Ranks on one node communicate through ch4's own shared memory, whatever the netmod;
+``MPIR_CVAR_NOLOCAL=1`` makes every rank remote, so that every byte goes through the netmod.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is known of one MPI library: one record, and everything else
-that names MPIs is derived from the records.
+"""What is known of one MPI library: one record. Everything else that names MPIs is derived from the
+records.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Open MPI: BTLs under the ob1 PML (tcp, openib, shared memory), the
 ucx PML, MTLs under the cm PML (psm2, ofi).
 
-One-sided and collective components that pick a network of their own (``osc/ucx``, ``coll/hcoll``,
-``coll/ucc``) are off. NVIDIA's HPC-X is Open MPI with a UCX, HCOLL, UCC and SHARP of its own beside
-it: it introduces itself as Open MPI ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03
-Distribution") and is this record, with its folders on the library path of its stack. What it adds
-to collectives is off here, as said; on a fabric ``as_shipped`` it is measured as users have it.
-Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) is left on the management
-network on purpose: pointed at the fabric it would be counted as the benchmark's.
+One-sided and collective components that choose their own network (``osc/ucx``, ``coll/hcoll``,
+``coll/ucc``) are off. NVIDIA's HPC-X is Open MPI with its own UCX, HCOLL, UCC and SHARP: it
+identifies itself as Open MPI ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03
+Distribution") and uses this record, with its folders on the library path of its stack. Its
+additions to collectives are off, as above; on a fabric ``as_shipped`` it is measured as users have
+it. Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) deliberately stays on
+the management network: on the fabric it would be counted as the benchmark's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""All MPI libraries: those of this folder, one file each, and those
-of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""All MPI libraries: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS``
+(:mod:`records`).
 """
 
 from __future__ import annotations

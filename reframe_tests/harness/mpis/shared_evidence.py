@@ -1,5 +1,5 @@
-"""Settings and proofs that several MPIs share, because the library below
-them reads or prints them: UCX, libfabric, PSM2.
+"""Settings and proofs that several MPIs share, because the library below reads or prints them: UCX,
+libfabric, PSM2.
 
 Names in capitals without a further word (``PSM2``) are what a row adds to its own
 (:meth:`TransportRow.adding`).

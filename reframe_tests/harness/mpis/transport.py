@@ -1,5 +1,5 @@
-"""A row of the transport table: how one MPI is made to use a
-transport, and what it prints to prove it.
+"""A row of the transport table: how to make one MPI use a transport, and what it prints to prove
+it.
 
 Values are templates. Placeholders, filled from the fabric's rails:
 

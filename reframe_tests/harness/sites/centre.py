@@ -1,10 +1,10 @@
-"""The centre's own ReFrame configuration, where ``site_configs/settings.py`` is read beside it.
+"""The centre's own ReFrame configuration, read together with ``site_configs/settings.py``.
 
-ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in their order.
-Of ``general``, ``logging`` and ``schedulers`` a later file replaces whole keys; the systems of a
-later file stand before the earlier ones, win whole and match host names first. So ours must be the
-last, and gives again what the centre's files have, completed. They are read by ReFrame's own
-reader, which takes a Python file that it has loaded before from ``sys.modules``.
+ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in order. For
+``general``, ``logging`` and ``schedulers`` a later file replaces whole keys; systems of a later
+file precede the earlier ones, replace them completely and match host names first. So ours must be
+the last, and repeats what the centre's files contain, completed. ReFrame's own reader reads them;
+it takes a Python file that it loaded before from ``sys.modules``.
 """
 
 from __future__ import annotations

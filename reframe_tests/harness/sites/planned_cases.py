@@ -1,11 +1,10 @@
-"""The cases a plan names: where ``MPIBENCH_PLAN`` names a plan's
-file, the tests make these cases and no others.
+"""The cases of a plan: if ``MPIBENCH_PLAN`` names a plan's file, the tests make only these cases.
 
 ReFrame 4.10 selects the product of names, partitions and environments (``frontend/filters.py``,
-``core/runtime.py``, ``valid_sysenv_comb``), and the cases of a plan are none. Thousands of ``-n
-/HASH`` would select whole tests, with all their stacks, and be stored as the command line of each
-case. So the plan is a file (written by ``mpibench.judge.plan``), each test that is loaded is
-narrowed to its planned partitions and stacks, and where these are not a product the rest is
+``core/runtime.py``, ``valid_sysenv_comb``), but the cases of a plan are not a product. Thousands of
+``-n /HASH`` would select whole tests with all their stacks, and would be stored as the command line
+of each case. So the plan is a file (written by ``mpibench.judge.plan``), each loaded test is
+restricted to its planned partitions and stacks, and if these are not a product, the rest is
 skipped.
 """
 

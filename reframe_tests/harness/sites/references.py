@@ -1,4 +1,4 @@
-"""References in layers: what a metric must reach, where that comes from, and what was made of it.
+"""References in layers: what a metric must reach, where the reference comes from, and its result.
 
 physics
     Fraction of the fabric's line rate x rails, from the site's own
@@ -7,10 +7,10 @@ learned
     ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each
     entry with its provenance (session, date, n, spread).
 
-A metric that no layer knows is recorded; that is never called a pass of a gate. A learned one that
-nobody ever looks up is a mistake: tests are the leaves of ``reframe_tests/``; partitions, fabrics,
-node counts and stack patterns are the system's, and metrics are those the test's group can give at
-some level (:func:`catalogue.planned_metrics`).
+A metric without a reference in any layer is recorded; that never counts as a pass. A learned
+reference that is never used is an error: tests are the leaves of ``reframe_tests/``; partitions,
+fabrics, node counts and stack patterns are the system's, and metrics are those that the test's
+group can have at some level (:func:`catalogue.planned_metrics`).
 """
 
 from __future__ import annotations

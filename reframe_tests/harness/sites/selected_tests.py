@@ -1,13 +1,13 @@
-"""Whether ReFrame loads, selects and runs what it is asked for;
-what is left out on the way is reported.
+"""Checks that ReFrame loads, selects and runs what was requested, and reports what is left out on
+the way.
 
-ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option
-fits no test, a file of tests fails, never ends or ends the program, or every case is skipped. So
-three of its steps go through :func:`load`, :func:`run` and :func:`show` (:mod:`..upstream`), each
-an error then; what it could not store is one, too.
+ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases if an option
+matches no test, if a test file fails, hangs or ends the program, or if every case is skipped. So
+three of its steps go through :func:`load`, :func:`run` and :func:`show` (:mod:`..upstream`), where
+each of these is an error, and so is what could not be stored.
 
-``words`` are ReFrame's command line without the program; ``tests`` are instances, those that were
-loaded; of a variant that is not made yet, ``test`` is its class.
+``words`` are ReFrame's command line without the program; ``tests`` are the loaded instances; for a
+variant that does not exist yet, ``test`` is its class.
 """
 
 from __future__ import annotations

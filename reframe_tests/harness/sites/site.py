@@ -1,8 +1,7 @@
-"""Sites: what their systems (:mod:`.systems`) are measured by, and
-all of them as one ReFrame configuration.
+"""Sites: how their systems (:mod:`.systems`) are measured, and all of them as one ReFrame
+configuration.
 
-The stacks a partition can enter come from the stacks' metadata
-files, never from a system's description.
+The stacks of a partition come from the stacks' metadata files, never from a system's description.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Systems: found, read and checked, whoever describes them.
 
 A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a
-system. Its ``system.py`` holds one dictionary called ``system``: ReFrame's own system dictionary,
-whose partitions carry ``extras.fabrics``. A centre's own ReFrame configuration (:mod:`.centre`) has
-the same words in the ``extras`` of its partitions.
+system. Its ``system.py`` has a dictionary ``system``: ReFrame's own system dictionary, whose
+partitions have ``extras.fabrics``. A centre's own ReFrame configuration (:mod:`.centre`) has the
+same keys in the ``extras`` of its partitions.
 """
 
 from __future__ import annotations

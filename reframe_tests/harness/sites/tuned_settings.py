@@ -1,9 +1,9 @@
-"""Tuned settings of a stack under a condition: a folder with what the
-library reads, and a record of what shows that it helps.
+"""Tuned settings of a stack under a condition: a folder with the files that the library reads, and
+a record of the proof that they help.
 
 ``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``,
 written by ``mpibench tune`` beside the library's own files. Tests load it with ``-S tuned=yes``. A
-record of another release of the MPI, or one that was edited since, or whose files were, is refused.
+record of another MPI release is rejected, and so is one that was edited, or whose files were.
 """
 
 from __future__ import annotations

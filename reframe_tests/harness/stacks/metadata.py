@@ -1,8 +1,8 @@
-"""Stack metadata: finds the ``stack.json`` files, checks them and
-makes stacks and ReFrame environments of them.
+"""Stack metadata: finds the ``stack.json`` files, checks them, and makes stacks and ReFrame
+environments of them.
 
-Every file goes through the whole schema each time: half a millisecond a file with a validator that
-ReFrame has loaded anyway, so that there is no lighter check to disagree with it.
+Every file is checked against the whole schema each time: half a millisecond per file with a
+validator that ReFrame has loaded anyway, so there is no lighter check that could disagree.
 """
 
 from __future__ import annotations

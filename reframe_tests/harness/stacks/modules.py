@@ -1,8 +1,7 @@
-"""Environment modules through which a stack is entered: as ReFrame names
-them, and what they were when it was registered.
+"""Environment modules of a stack: as ReFrame names them, and what they were when it was registered.
 
-A site replaces its modules without a word to anybody. So the record keeps each module's file with
-its checksum and what loading changed; the job's log and ``mpibench doctor`` are compared with it,
+A site may replace its modules without notice. So the record has each module's file with its
+checksum and what loading it changed; the job's log and ``mpibench doctor`` are compared with it,
 and a module that changed or vanished is named.
 """
 

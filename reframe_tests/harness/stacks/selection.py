@@ -1,5 +1,5 @@
-"""Stacks that ReFrame is asked for by name: one that is not there is
-said, because ReFrame would pass with 0 of 0 cases.
+"""Stacks that ReFrame is asked for by name: a missing one is an error, because ReFrame would pass
+with 0 of 0 cases.
 """
 
 from __future__ import annotations

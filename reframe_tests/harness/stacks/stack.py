@@ -1,7 +1,7 @@
 """A stack: an MPI library with the benchmarks built on it, as its own metadata file describes it.
 
-The file, ``stack.json``, is written by whatever built the stack and checked against
-``stack.schema.json``. ReFrame environments are generated from these files and from nothing else.
+Whatever built the stack writes this file, ``stack.json``, which is checked against
+``stack.schema.json``. ReFrame environments are generated from these files and nothing else.
 """
 
 from __future__ import annotations

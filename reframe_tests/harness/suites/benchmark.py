@@ -1,13 +1,13 @@
-"""What a suite is described with: a benchmark as one row of the catalogue (what it is called, who
-takes part, what it prints, what it must send), how its group is run at each level, and a row of its
-output as data.
+"""How a suite is described: a benchmark as one row of the catalogue (its name, the ranks that take
+part, what it prints, what it must send), how its group runs at each level, and a row of its output
+as data.
 
 Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the
 same work; ``-time`` is only the ceiling that IMB needs. Volume is per size: the count at ``s``
 bytes is min(count, volume / s), at least 1 (IMB User Guide, "-iter Option"). IMB times each size up
-to twice before it measures, so a launch takes about three times what its counts say. Where a fabric
+to twice before it measures, so a launch takes about three times what its counts say. If a fabric
 has a line rate, the volume is at most what a link carries in :attr:`Level.link_s`, so that a whole
-curve over 1 Gbit/s ends in the time one over 100 Gbit/s does; sizes stay, only repetitions shrink.
+curve takes as long over 1 Gbit/s as over 100 Gbit/s; sizes stay, only repetitions shrink.
 """
 
 from __future__ import annotations

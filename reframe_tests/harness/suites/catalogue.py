@@ -1,8 +1,7 @@
-"""The catalogue: every benchmark the tests know, in groups, and how a group is run on a stack.
+"""The catalogue: every benchmark the tests know, in groups, and how a group runs on a stack.
 
-It is made of the suites' records (:mod:`model`): adding a benchmark is adding a row to its suite
-(``suites/imb.py``) and, if it is to be run, its name to a plan there. The parsers read the same
-rows.
+It is made of the suites' records (:mod:`model`): to add a benchmark, add a row to its suite
+(``suites/imb.py``) and, to run it, its name to a plan there. The parsers read the same rows.
 """
 
 from __future__ import annotations

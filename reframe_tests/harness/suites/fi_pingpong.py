@@ -1,9 +1,9 @@
-"""fi_pingpong: what libfabric reaches between two nodes below MPI: one message after the other, to
-and fro, over a reliable datagram endpoint as MPIs open one.
+"""fi_pingpong: what libfabric reaches between two nodes below MPI: single messages back and forth
+over a reliable datagram endpoint, as MPIs open it.
 
 Format: libfabric, ``util/pingpong.c`` (``show_perf``, ``size_str``, ``cnt_str``), release 1.17.
-Sizes and counts are printed rounded down (``1.5k``, ``64k``), so that the exact ones are those of
-the command, and must be printed like that.
+Sizes and counts are printed rounded down (``1.5k``, ``64k``), so the exact ones come from the
+command, and must be printed like that.
 """
 
 from __future__ import annotations

@@ -4,21 +4,21 @@ alone and while most nodes cause congestion.
 S. Chunduri et al.: "GPCNeT: designing a benchmark suite for inducing and measuring contention in
 HPC networks", SC 2019; https://github.com/netbench/GPCNET.
 
-What it must at least send, so that a run past its fabric is not taken for one on it: how often a
-message was sent is printed nowhere: tests end after 10 s or so many measurements. The first
-measurement is always made whole, since the time is looked at between two (``random_ring`` of
-random_ring.c, ``a2a_test`` and ``allreduce_test`` of collectives.c), and that is what is counted.
-Each communicator has one rank of every node (``node_slice_subcomms`` of subcomms.c), so that every
-message of a ring, whatever its order, leaves its node. Warm-up is not counted.
+The least it must send, so that a run past its fabric is noticed: it does not print how often a
+message was sent, because tests end after 10 s or a number of measurements. The first measurement is
+always complete, since the time is checked between two (``random_ring`` of random_ring.c,
+``a2a_test`` and ``allreduce_test`` of collectives.c); only that one is counted. Each communicator
+has one rank of every node (``node_slice_subcomms`` of subcomms.c), so every message of a ring,
+whatever its order, leaves its node. Warm-up is not counted.
 
-It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or so
-many repetitions, which it does not print. ``network_load_test`` splits the nodes at random: 80 % of
-them, rounded down (``CONGESTOR_NODE_FRAC``), run four congestors of two nodes or more, the others
-the tests, on two or more (``build_subcomms`` of network_load_test.c): 10 nodes at least.
+It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or a
+number of repetitions, which it does not print. ``network_load_test`` splits the nodes at random: 80
+% of them, rounded down (``CONGESTOR_NODE_FRAC``), run four congestors of two nodes or more, the
+others the tests, on two or more (``build_subcomms`` of network_load_test.c): 10 nodes at least.
 
 The rows of its tables are those of its tests, in order, and each as wide as the table
-(``print_results`` and ``print_comparison_results`` of utils.c): none can be lost, twice or
-elsewhere. Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with
+(``print_results`` and ``print_comparison_results`` of utils.c), so a lost, repeated or moved row is
+noticed. Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with
 ``-DVERBOSE`` prints other columns, and more.
 """
 

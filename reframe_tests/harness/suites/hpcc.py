@@ -1,25 +1,24 @@
-"""HPC Challenge (HPCC 1.4 and 1.5): one program that writes
-what it measures into a file of its own.
+"""HPC Challenge (HPCC 1.4 and 1.5): one program that writes its results into its own file.
 
-What it must at least send, so that a run past its fabric is not taken for one on it: bytes of
-payload between nodes, which ranks fill in blocks, of the problem as ``hpccoutf.txt`` says it was
-solved; inside one node each rank stands for a node. Sources are those of HPCC 1.5 (1.4 alike). What
-ranks do by themselves (``Star...``, ``Single...``) moves no data by design.
+The least it must send, so that a run past its fabric is noticed: bytes of payload between nodes,
+which ranks fill in blocks, for the problem solved according to ``hpccoutf.txt``; inside one node
+each rank counts as a node. Sources are those of HPCC 1.5 (1.4 is alike). What ranks do by
+themselves (``Star...``, ``Single...``) moves no data by design.
 
 ``hpccinf.txt``: the size of the problem, from ranks and their memory;
 all other lines as HPCC's example has them.
 
-Without the file hpcc says a line on standard error, takes defaults and measures something else with
-exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): the output is compared with the
-size asked for.
+Without the file, hpcc prints a line on standard error, uses defaults and measures something else
+with exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5); so the output is compared
+with the requested size.
 
 ``hpccoutf.txt``: every section is there, every check passed, and the numbers of the summary.
 
 Formats: ``HPCC_Init`` and ``HPCC_Finalize`` in src/io.c and the benchmarks' own files, 1.5.0 as
-Debian builds it, 1.4.2 and the repository after 1.5.0 (a line ``FFT_API``). All that ends in
-``_LCG`` or holds it is in 1.4.2 and its repository's 1.4.0; outputs of 1.4 without it are read,
-too. A run on one rank has no rings and is refused, and one of several sizes, too: the summary has
-the best HPL and the best PTRANS, which may be of different sizes.
+Debian builds it, 1.4.2 and the repository after 1.5.0 (a line ``FFT_API``). Names with ``_LCG``
+appear in 1.4.2 and its repository's 1.4.0; outputs of 1.4 without them are read, too. A run on one
+rank has no rings and is rejected. So is one of several sizes: the summary has the best HPL and the
+best PTRANS, which may be of different sizes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines
-and outputs as records. mpi4py.bench and STREAM, which are others' programs, have files of their
-own.
+"""The suites of our own programs (``harness/instruments``): rows, plans, command lines and outputs
+as records. mpi4py.bench and STREAM are not ours and have separate files.
 
-Each output is read whole or not at all: any damage is seen by the checksum of its last line
+Each output is read completely or not at all: the checksum in its last line detects any damage
 (:mod:`..instruments.reading`).
 """
 

@@ -1,10 +1,10 @@
-"""iperf3: what TCP reaches between two nodes below MPI, over one
-connection and over four, from client to server.
+"""iperf3: what TCP reaches between two nodes below MPI, from client to server, over one and four
+connections.
 
 Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``,
-``iperf_print_results``). With ``--json`` a client that fails may end with status 0; what says so is
-the key ``error``. Rates count bits of payload in 1e6, and that of the receiver counts: what a
-sender's buffers took says nothing about a network.
+``iperf_print_results``). With ``--json`` a client that fails may end with status 0; the key
+``error`` shows it. Rates are bits of payload in 1e6. The receiver's rate is used: what a sender's
+buffers took says nothing about a network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A suite as one record: how its output is recognised and read, what it
-measures in which groups, how it is started and built.
+"""A suite as one record: how its output is recognised and read, what it measures in which groups,
+how it is started and built.
 
-Each file of this room that is none of ``SHARED`` exports one as ``SUITE``; the reader, the
-catalogue, the commands and the report are made of these records (:mod:`records`).
+Each file of this room outside ``SHARED`` exports one as ``SUITE``; the reader, the catalogue, the
+commands and the report are made of these records (:mod:`records`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """mpi4py.bench: the benchmarks that come with mpi4py, run by the stack's own Python.
 
-Its pingpong (mpi4py 3.1 and 4) is the one that is timed: the same instrument on every stack. Two
-header lines, then one row per size, doubling. There is no number of ranks and no last line, so a
-table cut between two rows looks complete: the caller compares the sizes with those asked for
+Its pingpong (mpi4py 3.1 and 4) is used: the same instrument on every stack. Two header lines, then
+one row per size, doubling. There is no number of ranks and no last line, so a table truncated
+between two rows looks complete: the caller compares the sizes with the requested ones
 (``reader.check_complete``). The time is half of the round trip between ranks 0 and 1 and bandwidth
-is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one rank it sends to itself and
-prints the same table; only evidence of the ranks shows that.
+is bytes / time (mpi4py/bench.py, ``run_pingpong``). On one rank it sends to itself and prints the
+same table; only the evidence of the ranks shows it.
 """
 
 from __future__ import annotations

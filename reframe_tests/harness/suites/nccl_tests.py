@@ -1,19 +1,20 @@
-"""nccl-tests 2.0 to 2.19 and rccl-tests: collectives of NCCL and RCCL,
-which move memory of GPUs without MPI's help.
+"""nccl-tests 2.0 to 2.19 and rccl-tests: collectives of NCCL and RCCL, which move GPU memory
+without MPI.
 
 https://github.com/NVIDIA/nccl-tests, https://github.com/ROCm/rccl-tests (a fork with the same
 programs). Built with ``MPI=1`` a program is started as an MPI program, one process for each GPU;
-MPI only hands out NCCL's identifier and adds up results, so which network NCCL took is asked of
-NCCL itself (:data:`LIBRARY`).
+MPI only distributes NCCL's identifier and adds up results; NCCL itself says which network it used
+(:data:`LIBRARY`).
 
-An output has lines on the run, a line for each rank, the head of a table, a row for each size, and
-at the end the number of wrong results and the mean of all bus bandwidths (``run`` of src/common.cu;
-src/util.cu since 2.17). Each row has two parts: buffers apart (out of place) and one for both (in
-place). Time is in us, bandwidths in GB/s (1e9 bytes per second), kept as MB/s. ``algbw`` is size /
-time; ``busbw`` is what each GPU's link carries, if no switch computes (doc/PERFORMANCE.md).
+An output has lines about the run, a line for each rank, the head of a table, a row for each size,
+and at the end the number of wrong results and the mean of all bus bandwidths (``run`` of
+src/common.cu; src/util.cu since 2.17). Each row has two parts: separate buffers (out of place) and
+a single one (in place). Time is in us, bandwidths in GB/s (1e9 bytes per second), kept as MB/s.
+``algbw`` is size / time; ``busbw`` is what each GPU's link carries, if no switch computes
+(doc/PERFORMANCE.md).
 
-Before 2.17 no line names the program: the columns and the quotient of the two bandwidths tell
-collectives apart, as far as they differ.
+Before 2.17 no line names the program: the columns and the ratio of the two bandwidths distinguish
+collectives as far as they differ.
 """
 
 from __future__ import annotations

@@ -6,26 +6,26 @@ Problem sizes are those of ``sys/setparams.c`` (and of NASA's page "Problem Size
 NAS Parallel Benchmarks"), outputs those of ``common/print_results.f`` (3.3), ``.f90`` (3.4) and
 ``common/c_print_results.c`` (IS).
 
-What they must at least send, so that a run past its fabric is not taken for one on it: per
-iteration of the benchmark and of all parties (nodes, or the ranks of one node) together, payload
-only, however ranks are laid out. Two arguments are used:
+The least they must send, so that a run past its fabric is noticed: per iteration of the benchmark,
+for all parties (nodes, or the ranks of one node) together, payload only, whatever the layout of
+ranks. Two arguments are used:
 
 *information*: FT, IS and CG. In FT each output depends on all inputs: of ``M`` complex numbers in
 equal parts each party lacks the share ``1 - 1/n`` of its part. In IS the keys are random, and each
 party keeps those of its own range: the same share of all keys moves (``MPI_Alltoallv`` of
 ``IS/is.c``). In CG each party's part of ``A p`` depends on the others' ``p``; as partial sums or as
-entries, so many doubles as the part has come in for each of 25 products (``cgitmax``) and the
+entries, it receives as many doubles as its part has for each of 25 products (``cgitmax``) and the
 residual.
 
 *surface*: BT, SP, LU and MG. Neighbours on a grid of ``N^3`` points exchange what lies on both
 sides of their common faces, at least once an iteration (``copy_faces.f``, ``exchange_3.f``,
 ``comm3`` of ``mg.f``). However a grid is cut, a part of ``V <= N^3/2`` points has at least
 ``min(N^2, 2 sqrt(V N), 3 V^(2/3))`` faces to the rest (Bollobas and Leader, "Edge-isoperimetric
-inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted, of
-the two that most exchange.
+inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted; most
+programs exchange two.
 
-Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP
-exchanges a dozen doubles in all: nothing that could be seen beside a node's other traffic.
+Only half of either bound is used, because parts are unequal if a grid or an order cannot be
+divided. EP exchanges a dozen doubles in all, which a node's other traffic hides.
 """
 
 from __future__ import annotations

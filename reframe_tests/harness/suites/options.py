@@ -1,10 +1,9 @@
-"""An option of a suite's programs as one record: what it may be, what
-it becomes, and what it makes of the numbers.
+"""An option of a suite's programs as one record: its allowed values, its command-line words, and
+its effect on the numbers.
 
-They are asked for by name, with ``-S suite_options=window:allocate`` or ``suite_options`` in a
-partition's ``extras``, and become words of the programs' command lines; :mod:`catalogue` makes
-launches of them. Most change nothing that must be printed, and are part of the variant as they were
-given.
+Options are requested by name, with ``-S suite_options=window:allocate`` or ``suite_options`` in a
+partition's ``extras``, and become words of the programs' command lines; :mod:`catalogue` turns them
+into launches. Most do not change the printed output, and are part of the variant as given.
 """
 
 from __future__ import annotations

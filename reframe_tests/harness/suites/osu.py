@@ -1,30 +1,30 @@
-"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI,
-on memory of host and GPUs, and how each is run.
+"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every C program for MPI, in host and GPU memory, and
+how each runs.
 
-Each benchmark is a binary of its own, whose name is the row's name. Titles are the ``BENCHMARK``
+Each benchmark is a separate binary with the row's name. Titles are the ``BENCHMARK``
 macros of mpi/*/osu_*.c (c/mpi from 7.0 on), versions of the first release those of CHANGES. Without
 ``-i`` a binary makes fewer repetitions above 8 KiB (``LARGE_MESSAGE_SIZE`` in util/osu_util.h);
 with it, the same at every size.
 
-Two titles are those of several programs, so a row says with which it shares one by the title alone:
-all-to-allw is also the title of its neighbourhood form, bandwidth that of fan-in and fan-out. What
-was started tells them apart (:func:`reader.complete`).
+Several programs share two titles, so a row names those it cannot be distinguished from by title:
+all-to-allw is also the title of its neighbourhood form, bandwidth that of fan-in and fan-out. The
+launch tells which one it is (:func:`reader.complete`).
 
-Options that may be set are those of util/osu_util_options.h and CHANGES of 7.5.
+Supported options are those of util/osu_util_options.h and CHANGES of 7.5.
 
-An output is that of one binary: a title with the version, at most a few lines on how the benchmark
+An output comes from one binary: a title with the version, at most a few lines on how the benchmark
 ran, a head of column titles, one row per size. The number of ranks is not printed (except in pairs,
 osu_mbw_mr, and on rings), repetitions only with ``-f`` of blocking collectives, and there is no
-last line: a table cut between two rows looks complete, so the caller compares with what was asked
-for (``reader.complete``). Rows are printed with the widths of the head (``print_stats`` and
-``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell
-must end where its title ends.
+last line: a table truncated between two rows looks complete, so the caller compares it with what
+was requested (``reader.complete``). Rows are printed with the widths of the head (``print_stats``
+and ``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every
+cell must end where its title ends.
 
-A title names the platform where memory of GPUs was asked for. Which buffers were in it, programs of
-pairs say in a line of their own until 7.3, one-sided ones always. From 7.4 on osu_latency prints
-the same for ``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the
-same as for memory of the host (:func:`on_gpu`). Of collectives both buffers of every rank are where
-``-d`` has them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
+A title names the platform if GPU memory was requested. Programs of pairs say which buffers were in
+it in a separate line until 7.3, one-sided ones always. Since 7.4, osu_latency prints the same for
+``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the same as for
+memory of the host (:func:`on_gpu`). In collectives, both buffers of every rank are where ``-d``
+puts them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
 
 Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over
 the repetitions of a size (``-z``, since 7.3).

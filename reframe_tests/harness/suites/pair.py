@@ -1,8 +1,8 @@
-"""What a server and a client on two nodes are started with, and what they left behind
-(``cascade/end.py``), read whole or not at all.
+"""The commands of a server and a client on two nodes, and the files they left (``cascade/end.py``),
+read completely or not at all.
 
-The text is the server's file and then the client's, each a line of JSON between a title and a
-CRC-32. That both met, on which port, and with which command is in it, since some programs print
+The text is the server's file followed by the client's, each a line of JSON between a title and a
+CRC-32. It shows that both met, on which port, and with which command, because some programs print
 neither test nor size.
 """
 

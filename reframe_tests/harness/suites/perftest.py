@@ -1,7 +1,7 @@
 """perftest: RDMA reads, writes and sends between two adapters below MPI,
 latency and bandwidth (``ib_write_bw``, ...).
 
-Outputs are read alone or with both ends. Formats: perftest, ``src/perftest_parameters.h``
+Outputs of one end or of both ends are read. Formats: perftest, ``src/perftest_parameters.h``
 (``RESULT_FMT``, ``REPORT_FMT``, ``REPORT_FMT_EXT``, ``RESULT_FMT_LAT``, ``REPORT_FMT_LAT``) and
 ``perftest_parameters.c`` (``ctx_print_test_info``, ``print_report_bw``, ``print_report_lat``). What
 older releases print as ``MB/sec`` is divided by 0x100000 there, so it is MiB/s, as newer ones say;

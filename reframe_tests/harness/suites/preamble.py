@@ -1,12 +1,11 @@
-"""Lines around a benchmark's output: the MPI library, the launcher, the
-batch system and the job's script share its file.
+"""Lines around a benchmark's output: the MPI library, the launcher, the batch system and the job's
+script write to the same file.
 
-They are set aside and counted, by whose they are as far as that is known: what a library or a
-launcher can print on stdout is kept with each (:attr:`Mpi.stdout_lines`,
-:attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did not find
-each other (:data:`TROUBLE`), are set aside nowhere: an output among them is not a result. Suites
-that do not say where their outputs begin and end (:attr:`model.Suite.extent`) have only known lines
-set aside, and only before the title.
+They are set aside and counted by origin, as far as it is known: what a library or a launcher can
+print on stdout is defined with each (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`).
+Lines that report a failure, or that ranks did not find each other (:data:`TROUBLE`), are never set
+aside: an output among them is not a result. Suites that do not define where their outputs begin and
+end (:attr:`model.Suite.extent`) have only known lines set aside, and only before the title.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Outputs of benchmarks to records: which reader takes a text, and
-whether what it read is what was asked for.
+"""From outputs of benchmarks to records: which reader takes a text, and whether its contents are
+what was requested.
 
-All or nothing: either every number of complete outputs, or an
-:class:`benchmark.OutputError` with one sentence.
+All or nothing: either every number of complete outputs, or an :class:`benchmark.OutputError` with
+one sentence.
 """
 
 from __future__ import annotations

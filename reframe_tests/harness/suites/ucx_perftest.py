@@ -1,8 +1,8 @@
 """ucx_perftest: what UCX reaches between two nodes below MPI: messages with tag matching, as an MPI
-on UCX sends them, one after the other and without pause.
+on UCX sends them, singly and without pause.
 
 Format: UCX, ``src/tools/perf/perftest.c`` (``print_progress``, ``print_header``) as release 1.13
-prints it. The client's table names neither test nor size, its command does. ``MB/s`` is divided by
+prints it. The client's table names neither test nor size; its command does. ``MB/s`` is divided by
 1024 x 1024 there, so it is MiB/s; it becomes MB/s (1e6 bytes) here.
 """
 

@@ -1,9 +1,9 @@
-"""The folder through which cases reach the allocation they share, and
-its states (``allocation.sh`` is the other side).
+"""The folder through which cases reach the allocation that they share, and its states
+(``allocation.sh`` is the other side).
 
-A file system may show a file late on another node, so nothing here waits for a file of the other
-side within one call, and what two sides could decide is decided by renaming a file, which succeeds
-for one of them only (``rename(2)``).
+A file system may show a file late on another node, so no call here waits for a file of the other
+side. What both sides could decide is decided by renaming a file, which succeeds for only one of
+them (``rename(2)``).
 """
 
 from __future__ import annotations

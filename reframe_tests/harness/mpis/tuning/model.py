@@ -1,10 +1,10 @@
-"""What can be tuned of an MPI's collectives: one record for each, the
-rules that choose, and the files the library reads.
+"""What can be tuned in an MPI's collectives: one record each, the rules that choose, and the files
+that the library reads.
 
-A rule says which algorithm a collective takes for messages from one size to another in
-communicators of exactly so many ranks; smaller ones keep the library's own choice, because they
-were not measured (Cambridge paper, appendix C.2). Sizes are those the tests print: bytes of one
-rank's block; of reductions and Bcast, of the whole vector.
+A rule sets the algorithm of a collective for a range of message sizes in communicators of exactly
+so many ranks; smaller ones keep the library's own choice, because they were not measured (Cambridge
+paper, appendix C.2). Sizes are those that the tests print: bytes of one rank's block; for
+reductions and Bcast, of the whole vector.
 """
 
 from __future__ import annotations

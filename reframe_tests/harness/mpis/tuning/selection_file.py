@@ -6,12 +6,12 @@ is compiled in as text, and rules are put in front of it: nested tests with one 
 ``comm_size<p`` to the own tree, ``comm_size<=p`` to ranges of sizes, ``comm_size=any`` to the own
 tree again. There is no ``comm_size=24``.
 
-The library takes what a leaf names without a look whether it applies, so each stands behind the
-tests its own tree has: not for MPI_IN_PLACE, for operations of users, or for fewer elements than
-ranks.
+The library uses what a leaf names without checking that it applies, so each leaf is placed behind
+the tests of the library's own tree: not for MPI_IN_PLACE, for operations of users, or for fewer
+elements than ranks.
 
-The layer above (ch4) may take a collective before the tree is asked:
-``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` keeps it from it, in communicators of every size.
+The layer above (ch4) may handle a collective before the tree is consulted:
+``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` prevents that, in communicators of every size.
 """
 
 from __future__ import annotations

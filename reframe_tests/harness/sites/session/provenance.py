@@ -1,5 +1,5 @@
-"""What a session was measured with: the commit of the tests and
-the versions of what runs and judges them.
+"""What a session was measured with: the commit of the tests, and the versions of what runs and
+judges them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Labels and files of one session: folders of its own below ``stage``
-and ``output``, and a log below ``results/logs``.
+"""Labels and files of a session: its own folders below ``stage`` and ``output``, and a log below
+``results/logs``.
 
-ReFrame 4.10 puts all sessions into the same folders unless it is given ``--timestamp`` or
+ReFrame 4.10 puts all sessions into the same folders unless it gets ``--timestamp`` or
 ``RFM_TIMESTAMP_DIRS``, and empties a case's folder before the case runs (``core/runtime.py``,
-``make_stagedir``): without this a session would overwrite the outputs and the evidence of the
-session before it, and two at once would delete each other's.
+``make_stagedir``). Without this module a session would overwrite outputs and evidence of the
+previous one, and two at the same time would delete each other's.
 """
 
 from __future__ import annotations
