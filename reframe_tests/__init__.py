@@ -22,7 +22,7 @@ _SETTINGS = str(_HERE.parent / "site_configs" / "settings.py")
 
 
 def why_too_old(reframe: str, python: Sequence[int]) -> str:
-    """Sentence on a ReFrame or a Python that the tests do not run with; empty where they do.
+    """Sentence on a ReFrame or a Python that the tests do not run with; empty if they do.
 
     :param reframe: version, such as ``4.11.0-dev.1``.
     """

@@ -24,7 +24,7 @@ class OsuCollectives(FabricTest):
 
 
 class _AllreduceAlltoall(MaintenanceTest):
-    #: All cores of a node, and where messages are in memory of GPUs these.
+    #: All cores of a node, and where messages are in GPU memory these.
     ppn = parameter(
         inherit_params=True,
         filter_params=lambda symbols: [

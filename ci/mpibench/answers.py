@@ -50,7 +50,7 @@ class Answer(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Place(Answer, kw_only=True):
-    """Where something was measured; null where it is not known."""
+    """Where something was measured; null where it is unknown."""
 
     partition: str | None
     stack: str | None

@@ -205,7 +205,7 @@ def mtu(cluster: State, node: ClusterNode, fabric: ClusterFabric, mtu: int = 140
 
 
 def same_address(cluster: State, node: ClusterNode, fabric: ClusterFabric) -> None:
-    """Give one node's interface the address of the first other node's in place of its own."""
+    """Give one node's interface the address of the first other node's instead of its own."""
     other = _first_other(cluster, node)
     if other is None:
         raise BadInput("nothing-measured", "the cluster has no other compute node.")

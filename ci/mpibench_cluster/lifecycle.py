@@ -205,13 +205,13 @@ class ClusterStatus:
 
     :param status: 0 all healthy; 1 a fault is in force, a node is not
         usable or a link is down; 3 not up.
-    :param why: why there is nothing to look at; empty where there is.
+    :param why: why there is nothing to look at; empty if there is.
     :param about: switches, layout, process and files, a sentence each.
     :param nodes: ``node``, whether its init is ``alive``, its state in
         ``slurm``, daemons ``not_running``.
     :param links: of nodes that are alive: ``node``, ``fabric``, ``state``
         (up or down), ``rate`` as ``tc`` prints it.
-    :param faults: in force, as they were asked for.
+    :param faults: in force, as they were requested.
     """
 
     status: int

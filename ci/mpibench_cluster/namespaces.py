@@ -360,7 +360,7 @@ def execute(
 ) -> int:
     """Run a user's program on a node with the caller's terminal and files; its exit status.
 
-    Signals that ask to end are handed on; if this process is killed, so is the program.
+    Signals that ask to end are passed on; if this process is killed, so is the program.
     """
     try:
         if not Path(f"/proc/{process.pid}/root{cwd}").is_dir():

@@ -69,7 +69,7 @@ def root() -> Path:
     """Where packages are unpacked: a folder in
     ``$XDG_CACHE_HOME/mpibench``, by default below ``~/.cache``.
 
-    It is named for distribution, machine and the packages asked for: a home directory may be seen
+    It is named for distribution, machine and the packages requested: a home directory may be seen
     by several machines, and what a running cluster uses is never replaced.
     """
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

@@ -56,7 +56,7 @@ class State:
     :param nodes: init of each node, by node name.
     :param ready: false until ``up`` has finished.
     :param faults: faults in force, oldest first; each holds its ``name``, the ``words`` it was
-        asked for with, ``what`` it is made on, and what undoing it needs.
+        requested with, ``what`` it is made on, and what undoing it needs.
     """
 
     plan: ClusterPlan

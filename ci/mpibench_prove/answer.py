@@ -55,7 +55,7 @@ class NodeCores(msgspec.Struct, frozen=True):
 
     :param bound: not all may run on every CPU that the node leaves to the job.
     :param own: no two may run on one core, ranks of other launches meanwhile included; null where
-        that is not known, because the node's CPUs are threads of cores (SMT) and the kernel does
+        that is unknown, because the node's CPUs are threads of cores (SMT) and the kernel does
         not say of which.
     :param least: CPUs of the rank with the fewest; ``most``: of that with the most.
     """
@@ -297,7 +297,7 @@ def _family(rank: RankEvidence) -> str:
 
 
 def _spoken(rank: RankEvidence) -> str:
-    """What Slurm has to be told for a library, in brackets; empty where that is not known."""
+    """What Slurm has to be told for a library, in brackets; empty if that is unknown."""
     pmi = mpis.find(_family(rank)).pmi if _family(rank) else ""
     return f" (Slurm: srun --mpi={pmi})" * bool(pmi)
 
@@ -411,7 +411,7 @@ def _network(one: NetworkUse) -> str:
 
 
 def _lines(launch: LaunchProof) -> Iterator[str]:
-    """A launch in words."""
+    """A launch as text."""
     many = f" and {len(launch.nodes) - FEW} more" if len(launch.nodes) > FEW else ""
     where = f"{plural(len(launch.nodes), 'node')} ({', '.join(launch.nodes[:FEW])}{many})"
     time = f", {launch.seconds:.3g} s in MPI" if launch.seconds else ""

@@ -2,7 +2,7 @@
 
 The command is any that starts MPI ranks: a launcher, or a script around some. It keeps the
 terminal, its output and its exit status; all it gets is variables of the environment, which
-launchers hand on to the ranks. Records and library lie in one folder, which has to be on a file
+launchers pass on to the ranks. Records and library lie in one folder, which has to be on a file
 system of all nodes.
 """
 
@@ -64,7 +64,7 @@ def variables(
 
     A rank asks for itself in the variables of all launchers; those of a batch system come last,
     because ranks that another launcher started in a job have them, too. Open MPI's launcher hands
-    on to other nodes only what it is told (``mca_base_env_list``, mpirun(1)); the others hand on
+    on to other nodes only what it is told (``mca_base_env_list``, mpirun(1)); the others pass on
     all.
     """
     preloaded = [str(library), *filter(None, [environ.get("LD_PRELOAD", "")])]

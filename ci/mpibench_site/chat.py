@@ -71,7 +71,7 @@ def send(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def _host(url: str) -> str:
-    """The host of a webhook's address; empty where it is none."""
+    """The host of a webhook's address; empty if it is none."""
     try:
         address = urlsplit(url)
         known = address.scheme in ("http", "https") and (address.port or True)

@@ -44,7 +44,7 @@ def site(
     """Bring the site of results up to date: systems and nights, metrics
     over time, cases, jobs' output and proof.
 
-    Static pages for a file share or a web server; no network is asked for. Open index.html. A day
+    Static pages for a file share or a web server; no network is needed. Open index.html. A day
     is green only where a whole session proved every case, reached its references and is like the
     nights before; withdrawn sessions are shown as that. Pages link to the jobs' folders; script and
     output of failed cases are on the pages themselves. Only what changed is written again.

@@ -101,7 +101,7 @@ def anchor(case: str) -> str:
     return f"c-{digest(case)}"
 
 
-# Nights: what became of each session.
+# Nights: the outcome of each session.
 
 #: The label whose series is the system's own.
 NIGHTLY = "nightly"
@@ -185,7 +185,7 @@ class SiteNight:
     :param identity: changes when its files do.
     :param drifted: the gate said what became worse and lasts.
     :param headline: of a red night the finding in a line, without its problems.
-    :param busy: that other programs used the machine; empty where they did not.
+    :param busy: that other programs used the machine; empty if they did not.
     """
 
     session: str
@@ -223,7 +223,7 @@ def light_cases(store: Store, system: str) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts
     of reference checks, and the one that was missed by most as ``check``.
 
-    :raises BadInput: a damaged dataset, or a session that is there twice.
+    :raises BadInput: a damaged dataset, or a session that appears twice.
     """
     counts = {name: eligibility.checks(outcome) for name, outcome in _CHECKS.items()}
     missed = pl.element().filter(pl.element().struct.field("outcome") == FAIL)
@@ -290,7 +290,7 @@ NOISY = "not judged: earlier nights differ so much that even a doubled time woul
 def judge(
     store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, str]
 ) -> list[SiteNight]:
-    """What became of each session of a system, the oldest first.
+    """The outcome of each session of a system, the oldest first.
 
     :param cases: :func:`light_cases`.
     :param spoiled: why values of a session cannot be used, by session.
@@ -838,7 +838,7 @@ class OverTime:
     :param nights: those that count, oldest first.
     :param metrics: one row per metric: ``row`` and :data:`NAMES`.
     :param drawn: of each of :data:`_DRAWN` an array of shape (metrics, nights) in the metric's
-        unit, NaN where there is none.
+        unit, NaN if there is none.
     :param judged: whether the watch over nights judges it, shape (metrics, nights).
     :param missed: whether its reference was missed, likewise.
     :param facts: of each night.
@@ -1328,7 +1328,7 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
 
 
 def slower_than_usual(over: OverTime, row: int, at: int) -> tuple[float, float]:
-    """How much worse a metric is than the median of the nights before, as a
+    """How much worse a metric is than the median of earlier nights, as a
     fraction, and that median; 0 of too few nights.
     """
     before = over.drawn["median"][row, max(0, at - USUAL_NIGHTS) : at]
@@ -1763,7 +1763,7 @@ def calendar_months(series: Series, today: date) -> list[dict[str, Any]]:
 
 def _day(series: Series, day: date, owed: bool) -> dict[str, Any]:
     """State of a day (``None``: it is not to be judged), page of the session
-    that stands for it, and what it was in words.
+    that stands for it, and what it was as text.
     """
     name = f"{day:%a} {day.day} {day:%b %Y}"
     if day not in series.days:

@@ -348,7 +348,7 @@ class Term(NamedTuple):
 
 
 class NoTerm(NamedTuple):
-    """Why the time of some calls is not known.
+    """Why the time of some calls is unknown.
 
     :param other_ranks: it was measured, in communicators of other sizes.
     """
@@ -391,7 +391,7 @@ class Application:
     @property
     def basis(self) -> str:
         """What shares are of: ``time in MPI``, or ``MPI calls``
-        where the time is not known of all.
+        where the time is unknown of all.
         """
         seconds = [calls.seconds for calls in self.profile.calls if calls.call not in START_AND_END]
         return "time in MPI" if None not in seconds and any(seconds) else "MPI calls"
@@ -524,7 +524,7 @@ class PredictedTime(AdvisedChoice, frozen=True, kw_only=True):
     """Time in communication per rank, of the calls that are covered.
 
     :param seconds: mean over ranks; ``low``, ``high``: its interval,
-        ``None`` where there are too few repeats.
+        ``None`` if there are too few repeats.
     :param times_the_fastest: 1 for that one; ``differs_from_the_fastest``: ``False`` also where
         nobody can tell.
     :param by_call: seconds of each call, of median times.
@@ -812,7 +812,7 @@ class Terms:
 
 
 class Advice(msgspec.Struct):
-    """The answer, as programs get it; what is not known is ``None``.
+    """The answer, as programs get it; what is unknown is ``None``.
 
     :param answer: in one line.
     :param covered: share of the profile that all of the ranking cover;

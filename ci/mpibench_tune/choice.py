@@ -60,7 +60,7 @@ SAME = "not distinguishable"
 class Gain:
     """One condition against another.
 
-    :param against: the other, in words.
+    :param against: the other, as text.
     :param times: how many times faster, ``low`` to ``high`` its interval; ``nan`` without one.
     :param metrics: benchmarks and sizes both have.
     :param bands: the same by size of messages.
@@ -194,7 +194,7 @@ def _side(
     return float(np.mean(side.location)), between + spread / len(units), float(len(units) - 1)
 
 
-#: Cases in memory of the host; what GPUs measure over the same links is no choice beside them.
+#: Cases in host memory; what GPUs measure over the same links is no choice beside them.
 _OF_HOST = pl.col("condition").str.json_path_match("$.memory").is_null()
 
 
@@ -521,7 +521,7 @@ class _Choice:
         return best
 
     def _unproven(self, proven: Collection[str], scope: str) -> dict[str, str]:
-        """Fabrics of a scope that were to be measured and of which
+        """Fabrics of a scope that should be measured and of which
         nothing is proven that is used, each with why.
 
         One whose scope nobody says counts.

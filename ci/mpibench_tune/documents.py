@@ -174,7 +174,7 @@ def _lua(text: str) -> str:
 
 def spec_of(stack: Stack) -> str:
     """The package of a stack's MPI in its version, as Spack has it where
-    Spack built the stack; empty where it has none.
+    Spack built the stack; empty if it has none.
 
     MVAPICH2 2.3.7 is the package's 2.3.7-1.
     """

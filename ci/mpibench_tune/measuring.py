@@ -84,7 +84,7 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What is asked for.
+    """What is requested.
 
     :param partition: of the system; empty: the only one that fits.
     :param algorithms: collective to algorithms; none: all that the library lists.
@@ -290,7 +290,7 @@ def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
 
 
 def why_unusable(case: Case | None) -> str:
-    """Why the numbers of a case are not used; empty where they are."""
+    """Why the numbers of a case are not used; empty if they are."""
     if case is None:
         return f"this system has no such case: see '{REFRAME} -l -v -n {TEST}' for the reason"
     if case.evidence != PROVEN:
@@ -369,7 +369,7 @@ def list_algorithms(
 def parse_list(
     text: str, listing: AlgorithmListing, variable: str, known: Mapping[str, Algorithm]
 ) -> tuple[Algorithm, ...]:
-    """What a program's text lists of a variable; empty where it says nothing of it.
+    """What a program's text lists of a variable; empty if it says nothing of it.
 
     :param known: algorithms of the record, which may know a better title.
     """
@@ -396,7 +396,7 @@ def parse_list(
 
 
 def _print_list(stack: Stack, words: Sequence[str]) -> str:
-    """What a program of the stack prints; empty where it is not there or fails."""
+    """What a program of the stack prints; empty if it is not there or fails."""
     program = Path(stack.prefix) / words[0]
     if not program.is_file():
         return ""

@@ -59,7 +59,7 @@ class ProfiledCalls:
 class Profile:
     """One run of an application.
 
-    :param form: the profiler, in words.
+    :param form: the profiler, as text.
     :param wall_s: time from start to end, ``mpi_s``: time in MPI, all
         ranks together; ``rank_mpi_s``: of each rank.
     :param notes: what a reader must know of how the profiler counts, a sentence each.
@@ -397,7 +397,7 @@ def _check_ranks(found: _Counters, ranks: int, source: str) -> None:
 # bytes sent. mpiP gives the mean of a callsite's sizes with their bounds, no receive sizes, no
 # communicator sizes, and none at all for calls of vectors (``MPI_Alltoallv``). Concise reports
 # (``MPIP=-c``) list the twenty callsites of most time and most bytes; the others are counted as one
-# whose call is not known. Numbers are printed with three or four digits.
+# whose call is unknown. Numbers are printed with three or four digits.
 #
 # What makes lost rows visible: the number of rows in the title of the times, which holds unless
 # rows below a threshold were left out (``-t``), ``*`` rows against those of ranks, callsites

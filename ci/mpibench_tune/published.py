@@ -314,7 +314,7 @@ def choose(session: Session, given: Sequence[str] = ()) -> list[Curve]:
 
 def declared(system: str, root: Path = site.ROOT) -> dict[str, list[str]]:
     """What each fabric of a system is put beside, as its description
-    says; nothing where there is none here.
+    says; nothing if there is none here.
     """
     found: dict[str, list[str]] = {}
     for partition in (systems.find(system, root) or {}).get("partitions", ()):

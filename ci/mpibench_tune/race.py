@@ -190,7 +190,7 @@ class TuneState:
 
 
 def read_state(folder: Path) -> TuneState | None:
-    """The tuning of a folder; ``None`` where there is none."""
+    """The tuning of a folder; ``None`` if there is none."""
     path = folder / NAME
     if not path.exists():
         return None
@@ -206,7 +206,7 @@ def read_state(folder: Path) -> TuneState | None:
 # leading one are measured no more.
 #
 # Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Even-Dar, Mannor and Mansour
-# ("Action elimination", JMLR 7, 2006), with paired differences in place of bounds on the whole
+# ("Action elimination", JMLR 7, 2006), with paired differences instead of bounds on the whole
 # range. An algorithm leaves a message size when "it takes less than 1 / (1 + SLACK) of the leading
 # one's time" is rejected: one-sided, Student's t of the paired logarithms of interleaved repeats,
 # their spreads moderated over all pairs of the round (mpibench.judge.engine). Which of two
@@ -537,7 +537,7 @@ def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
     :data:`MOST_ROUNDS` rounds, or no further round fits.
 
     All collectives have their first round before any has its second. Where they do not fit into one
-    session, those asked for first come first.
+    session, those requested first come first.
 
     :param limit_s: seconds there are for it.
     """

@@ -87,7 +87,7 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
 
 
 def check_place(place: TunedPlace, partition: str) -> bool:
-    """Make sure that a system has what is asked for, before anything
+    """Make sure that a system has what is requested, before anything
     is looked for or written under such names.
 
     Whether jobs may wait for nodes there.
@@ -122,7 +122,7 @@ def check_place(place: TunedPlace, partition: str) -> bool:
 
 
 def installed(place: TunedPlace) -> TunedSettings | None:
-    """Settings that are installed; ``None`` where there are none that can be used."""
+    """Settings that are installed; ``None`` if there are none that can be used."""
     try:
         return tuned_settings.read_of(place)
     except BadInput:
@@ -131,7 +131,7 @@ def installed(place: TunedPlace) -> TunedSettings | None:
 
 def finished(request: TuneRequest) -> str:
     """When a tuning of the same library, algorithms and level came to its end, with nothing left to
-    measure; empty where it did not, was another, or is to begin again.
+    measure; empty if it did not, was another, or is to begin again.
     """
     state = None if request.restart else read_state(request.folder)
     if (
@@ -279,7 +279,7 @@ def _of_race(request: TuneRequest, race: racing.Race) -> Iterator[str]:
 
 
 def _of_decision(tuning: Tuning, decision: Decision) -> Iterator[str]:
-    """What the proof says of each choice; nothing where nothing was chosen."""
+    """What the proof says of each choice; nothing if nothing was chosen."""
     if decision.proof is None:
         return
     yield from of_proof(decision.proof)
@@ -308,7 +308,7 @@ def _of_decision(tuning: Tuning, decision: Decision) -> Iterator[str]:
 def _of_installed(
     request: TuneRequest, decision: Decision, before: TunedSettings | None
 ) -> Iterator[str]:
-    """What is installed, and in place of what."""
+    """What is installed, and instead of what."""
     for rule in decision.rules:
         sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
         yield f"  {rule.collective}, {sizes}, {request.place.ranks} ranks: {rule.word}"
@@ -606,9 +606,9 @@ def find_harmed(tuning: Tuning, rows: Iterable[Compared]) -> list[Compared]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What became of a tuning file.
+    """The outcome of a tuning file.
 
-    :param content: empty where there is none; ``why``: there is none.
+    :param content: empty if there is none; ``why``: there is none.
     """
 
     name: str
@@ -624,7 +624,7 @@ def _install(
     request: TuneRequest, rules: Sequence[AlgorithmRule], proof: SettingsProof
 ) -> Compiled | None:
     """Install rules with their proof, and beside them what the library
-    itself makes of them, if it does; what became of it.
+    itself makes of them, if it does; the outcome of it.
     """
     final, texts = settings.make(
         request.place, request.stack, request.tuning, rules, settings.as_proof(proof)

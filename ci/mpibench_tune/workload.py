@@ -25,7 +25,7 @@ NOT_ALL = 1
 #: last is a number, behind which a line ends.
 COLUMNS = ("JobID", "JobName", "NNodes", "NTasks", "AllocCPUS", "ElapsedRaw")
 #: How to get them, of the jobs of one of Slurm's partitions. A job may be called anything, with
-#: line ends and bars as well: what stands between columns is drawn when they are asked for, so that
+#: line ends and bars as well: what stands between columns is drawn when they are requested, so that
 #: no name holds it. (``--json`` would do, but is not in every build of Slurm.)
 COMMAND = (
     "sacct --allusers --partition PARTITION --starttime now-30days --truncate --noconvert "
@@ -292,7 +292,7 @@ def tune_most_used(
     What one does not need, the others have. A condition that cannot be measured is named and costs
     nothing more; one that an earlier call has tuned to its end is not tuned again.
 
-    :param ask: nodes, processes per node and seconds to what is asked for.
+    :param ask: nodes, processes per node and seconds to what is requested.
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     for line in jobs.lines:

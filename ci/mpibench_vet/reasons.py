@@ -151,7 +151,7 @@ class NodeReason(msgspec.Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        """What would decide it; empty where it is decided."""
+        """What would decide it; empty if it is decided."""
         return self.why.remedy or ""
 
 

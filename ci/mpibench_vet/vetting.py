@@ -89,7 +89,7 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class VetRequest:
-    """What is asked for.
+    """What is requested.
 
     :param names: lists of nodes as Slurm writes them.
     :param apply: :data:`DRAIN`, :data:`RESUME` or both.
@@ -185,7 +185,7 @@ def vet(asked: VetRequest) -> VetAnswer:
 
 
 def _refuse_inside(asked: VetRequest, job: OwnJob, nodes: Sequence[SlurmNode]) -> None:
-    """:raises BadInput: what is asked for is not to be had inside a job."""
+    """:raises BadInput: what is requested is not to be had inside a job."""
     if outside := [node.name for node in nodes if node.name not in job.nodes]:
         raise BadInput(
             "unknown-name",
@@ -430,7 +430,7 @@ def _answer(
 
 
 def _apply(asked: VetRequest, answer: VetAnswer, ours: Sequence[SlurmNode]) -> VetAnswer:
-    """Drain what fails where that is asked for, and say which nodes were resumed."""
+    """Drain what fails where that is requested, and say which nodes were resumed."""
     done: list[str] = []
     stay = slurm.may_stay(answer.nodes)
     for node in ours:

@@ -80,7 +80,7 @@ def arguments(
     """Arguments of options on ReFrame's command line, by long name; none
     where it cannot be read: ReFrame says why.
 
-    :param options: short name (or the long one, where there is no other) to the
+    :param options: short name (or the long one, if there is no other) to the
         long name without its dashes and with ``_``.
     :param shortened: long names count cut short, too, as ReFrame takes them.
     """

@@ -60,7 +60,7 @@ def load(
     :param package: the room; its ``SHARED`` names the modules that hold no record. Whatever else is
         there must hold one: a misspelt ``attribute`` would otherwise leave it out in silence.
     :param attribute: name of the record in its module.
-    :param check: what is wrong with a record, as the end of a sentence; empty where nothing is.
+    :param check: what is wrong with a record, as the end of a sentence; empty if nothing is.
     :raises BadInput: for an extension that cannot be read, a module
         without a record, or a name that is taken.
     """
@@ -271,7 +271,7 @@ def _find_mistyped(record: Any) -> str:
 
 def _nearest(error: BaseException, module: ModuleType) -> str:
     """The field that was meant by one that its class has not, as the end
-    of a sentence; empty where nothing is near.
+    of a sentence; empty if nothing is near.
     """
     asked = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
     kind = getattr(module, asked[1], None) if asked else None

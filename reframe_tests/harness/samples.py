@@ -40,11 +40,11 @@ class Sample:
     """All repeats of one metric of one case.
 
     :param ranks: processes active in the benchmark, per group where there are several.
-    :param message_bytes: message size in bytes, ``None`` where the benchmark has none.
-    :param repetitions: repetitions one value averages over, ``None`` where the suite prints none.
+    :param message_bytes: message size in bytes, ``None`` if the benchmark has none.
+    :param repetitions: repetitions one value averages over, ``None`` if the suite prints none.
     :param quantity: key of :data:`vocabulary.QUANTITIES`, which gives unit and direction.
     :param values: one value per repeat, in the order they ran, in
-        ``unit``; ``None`` where a repeat gave none.
+        ``unit``; ``None`` if a repeat gave none.
     """
 
     suite: str
@@ -83,7 +83,7 @@ class Sample:
 @dataclass(frozen=True)
 class ReferenceCheck:
     """One comparison of a metric with its reference; values and bounds
-    in ``unit``, ``None`` where there is none.
+    in ``unit``, ``None`` if there is none.
 
     :param metric: performance variable.
     :param layer: ``physics`` or ``learned``.
@@ -153,7 +153,7 @@ class Evidence:
     :param core_losses_per_s: involuntary context switches per second over all launches, of the rank
         of each with most.
     :param core_wait: share of the time, 0 to 1, that the rank that waited longest in each launch
-        was without a core; ``None`` where no kernel counts it, and in older records.
+        was without a core; ``None`` if no kernel counts it, and in older records.
     """
 
     status: Annotated[str, msgspec.Meta(pattern="^(proven|contradicted|missing|dry-run)$")]
@@ -274,7 +274,7 @@ def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
 
 
 def read_evidence(value: Any, place: str) -> Evidence | None:
-    """Check the evidence of a case (``proof`` in what is stored); ``None`` where there is none.
+    """Check the evidence of a case (``proof`` in what is stored); ``None`` if there is none.
 
     :raises BadInput: a field is of the wrong type, or a time is not finite.
     """

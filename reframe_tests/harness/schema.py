@@ -48,7 +48,7 @@ class SchemaFault:
     """What a schema has against a document.
 
     :param key: dotted key it is about, ``top level`` for the whole document.
-    :param expected: what the schema describes the key as; empty where it does not.
+    :param expected: what the schema describes the key as; empty if it does not.
     """
 
     key: str

@@ -250,7 +250,7 @@ class BadInput(Exception):
 
 def meant(word: str, known: Iterable[str]) -> str:
     """The known name most like a mistyped one, as the end of a
-    sentence; empty where none is like it.
+    sentence; empty if none is like it.
     """
     close = get_close_matches(word, list(known), n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""

@@ -23,7 +23,7 @@ _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what no check comes to the
+    """Refuses a key that appears twice, and what no check comes to the
     end of: what contains itself, or is too much.
     """
 
@@ -120,7 +120,7 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str, source: str, *, days_as_text: bool = False) -> Any:
-    """What a text says; ``None`` where it holds nothing but comments.
+    """What a text says; ``None`` if it holds nothing but comments.
 
     :param source: of the text, for messages.
     :param days_as_text: ``2026-01-31`` is text and no ``date``.

@@ -238,7 +238,7 @@ def clean_up() -> None:
 
 def look_at_nodes(night: Night) -> None:
     """Name the odd nodes before anything is measured on them, and
-    leave them out where that is asked for.
+    leave them out where that is requested.
     """
     found = preflight.look(
         night.options,
@@ -403,7 +403,7 @@ def export(night: Night, session: Session) -> None:
 
 def confirm(night: Night, session: Session) -> None:
     """Measure the cases again that missed a reference or are slower than
-    the nights before, in sessions of their own.
+    earlier nights, in sessions of their own.
 
     A reference that is not missed again is no problem; what is slower than the nights before is the
     gate's to judge, with both measurements.

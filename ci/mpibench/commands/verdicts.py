@@ -243,7 +243,7 @@ def gate(
     names; each registered stack on each partition it fits; each fabric of each partition. A session
     started with selection options (-n, -p, ...) is partial and not complete; --partial judges it by
     what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot
-    be read, 3 not judged: slow on a busy machine alone, or the nights before differ so much that no
+    be read, 3 not judged: slow on a busy machine alone, or earlier nights differ so much that no
     metric is judged.
     """
     from mpibench.judge import expected
@@ -286,7 +286,7 @@ def gate(
                 store, answer.system, [answer.session], began, flagged_only=not misses
             )
         except BadInput as error:
-            if answer.passed:  # and what the night's own map flags is not known
+            if answer.passed:  # and what the night's own map flags is unknown
                 raise
             suspects = [f"suspects: not known: {error}"]
         answer.notes[:0] = suspects

@@ -65,7 +65,7 @@ _EXPLAINED = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
 
 @dataclass(frozen=True)
 class AcceptanceOptions:
-    """What was asked for beside the two sides; part of the record.
+    """What was requested beside the two sides; part of the record.
 
     :param allow_unproven: cases of the candidate without proof leave
         it inconclusive and do not refuse it.

@@ -96,7 +96,7 @@ class History:
     @property
     def young(self) -> str:
         """Says how many metrics of the last night are too new for a
-        change to be found; empty where none is.
+        change to be found; empty if none is.
         """
         if self.too_few or not len(self.logs):
             return ""
@@ -379,7 +379,7 @@ class DriftLevels(NamedTuple):
 
     :param points: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
     :param accepted: likewise what is worse by no more than somebody accepted.
-    :param seen: the least loss that would be called, for a reader; empty where none would be.
+    :param seen: the least loss that would be called, for a reader; empty if none would be.
     :param noisy: metrics that are too noisy to judge.
     """
 
@@ -553,7 +553,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last
     had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had. What a
+    Of a partial session it is unknown what it should have had. What a
     planned one lacks is for :mod:`.expected`.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
@@ -612,7 +612,7 @@ class DriftAnswer(NamedTuple):
 
     @property
     def noise(self) -> str:
-        """Says how many metrics are too noisy to judge; empty where none is."""
+        """Says how many metrics are too noisy to judge; empty if none is."""
         return f"{plural(self.noisy, 'metric')} too noisy to judge" if self.noisy else ""
 
     @property

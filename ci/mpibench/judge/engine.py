@@ -74,7 +74,7 @@ OF_A_MEDIAN = math.pi / 2
 OF_FEW = 50.0
 #: Degrees of freedom with which a row's spread is drawn towards that of its kind.
 SHRINK = 4.0
-#: Student's degrees of freedom: as of network noise where it is not known better, and the most.
+#: Student's degrees of freedom: as of network noise where it is unknown better, and the most.
 USUAL_DF = 6.0
 MOST_DF = 8.0
 #: Share of the worst nights that say nothing of the tails; how
@@ -84,7 +84,7 @@ MOST_BEYOND = 2.0
 #: A row's own odd nights are its nature from the (1 + n / this)-th on, times so much.
 ODD_NIGHTS = 15
 OWN_BEYOND = 1.25
-#: Degrees of freedom below which the spread between sessions is not known.
+#: Degrees of freedom below which the spread between sessions is unknown.
 LEAST_DF = 4
 #: Nights of a baseline, of a level, and of a better level until it is the baseline.
 BASELINE = 10
@@ -221,7 +221,7 @@ class Verdicts:
 
 
 def medians(values: Array) -> Array:
-    """Median of the known values along the last axis; NaN where there is none."""
+    """Median of the known values along the last axis; NaN if there is none."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
@@ -234,7 +234,7 @@ def medians(values: Array) -> Array:
 
 
 def _quantile(values: Array, share: float) -> Array:
-    """Quantile of the known values of each row; NaN where there is none."""
+    """Quantile of the known values of each row; NaN if there is none."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)
@@ -321,7 +321,7 @@ def _tails() -> tuple[Array, Array]:
 def _times(past: Array, rows: int) -> float:
     """Deviations beyond which one of some rows lies in a third of :data:`RATE` of the nights.
 
-    :param past: deviations of the nights before, each judged by those before it, (rows, nights).
+    :param past: deviations of earlier nights, each judged by those before it, (rows, nights).
     """
     rate = RATE / 3
     independent = float(rows)
@@ -436,7 +436,7 @@ def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: R
 
 
 def tonight(values: Array, rows: Rows) -> Verdicts:
-    """The last night against the nights before it.
+    """The last night against earlier nights.
 
     :param values: shape (metrics, nights).
     """
@@ -691,7 +691,7 @@ def sessions_wanted(judged: Verdicts, row: int, margin: float) -> int | None:
 
 # -- two sides -----------------------------------------------------------------------------------
 
-#: Share of values cut off at each end; one of five.
+#: Share of values truncated at each end; one of five.
 TRIM = 0.2
 #: What neighbours may add to a spread's own degrees of freedom, and what each counts in an
 #: interval: repeats of one job share disturbances. On recorded noise nominal 95 % intervals of 3, 5

@@ -109,7 +109,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """What a system's file says; the empty one where there is none.
+    """What a system's file says; the empty one if there is none.
 
     :param options: label to the selection options of its whole sessions, as
         :func:`.selection_options.narrowing` gives them.
@@ -271,7 +271,7 @@ def job_of(case: ListedCase) -> CoverageKey:
 
 
 def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
-    """The plan of a session; ``None`` where it names none.
+    """The plan of a session; ``None`` if it names none.
 
     :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
     :raises BadInput: it names one that is not there, was edited, or
@@ -384,7 +384,7 @@ class LastProven(NamedTuple):
 class Hole(NamedTuple):
     """Something that stops a session from being complete.
 
-    :param word: what a line of it begins with; empty where it says so itself.
+    :param word: what a line of it begins with; empty if it says so itself.
     """
 
     finding: str
@@ -471,7 +471,7 @@ class _Night:
     :param tonight: its rows of the table ``cases``.
     :param everything: proofs of this session and the earlier ones of its series
         (:func:`_proofs`); ``proofs``: without what the plan excuses.
-    :param plan_fault: why its plan is not known.
+    :param plan_fault: why its plan is unknown.
     :param options: that made it a partial one.
     :param partial: only what these ask for is to be there.
     """
@@ -609,9 +609,9 @@ def _against_plan(night: _Night) -> tuple[list[Hole], list[str]]:
 
 
 def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> list[str]:
-    """What is to be known and is no hole.
+    """What is worth knowing but is not a hole.
 
-    :param problems: with stacks, which are none of what a partial session was asked for.
+    :param problems: with stacks, which a partial session never selects.
     """
     notes = [
         f"{night.file.source}: runs.{label}: no session has this label"
@@ -626,7 +626,7 @@ def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> li
 def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
     """Where the expectation comes from.
 
-    :param own: nothing was known, and its own jobs say what was asked for.
+    :param own: nothing was known, and its own jobs say what was requested.
     """
     file = night.file
     named = file.source if file.expected.get(night.run or "") and file.history else ""
@@ -663,7 +663,7 @@ def judge(
     known = wanted
     if not night.wholly:
         known = _asked(wanted, night.proofs, night.options, night.became)
-    # Nothing like it was ever proven here: its own cases say what was asked for.
+    # Nothing like it was ever proven here: its own cases say what was requested.
     own = [] if known or night.wholly else list(night.became)
     asked = known or own
     absent = _absent(night, asked)
@@ -789,14 +789,14 @@ def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
 
 
 class Became(NamedTuple):
-    """What became of a job that is not proven; the least says most."""
+    """The outcome of a job that is not proven; the least says most."""
 
     skipped: bool
     text: str
 
 
 def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, Became]:
-    """Each job of the session with what became of it where it was not proven."""
+    """Each job of the session with the outcome of it where it was not proven."""
     found: dict[CoverageKey, Became] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
         place = CoverageKey(*(row[name] for name in JOB))
@@ -888,7 +888,7 @@ def _holes(
     """
 
     def why(places: Sequence[CoverageKey]) -> str:
-        """When it was last proven and what became of it in this
+        """When it was last proven and the outcome of it in this
         session; of what never was, what to do.
         """
         proofs = [past[place] for place in places if place in past]

@@ -83,7 +83,7 @@ FACTS = (
     FactColumn("network", "network", "networks"),
 )
 #: Those in which nights still must agree that say whether a loss is gross:
-#: what was asked for, and not what it was asked of.
+#: what was requested, and not what it was asked of.
 ASKED_FACTS = tuple(
     fact
     for fact in FACTS
@@ -249,7 +249,7 @@ def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
     """What is said of a session that had another number of nodes
     than the one of its series before.
 
-    :param before: cases of that one, none where there is none.
+    :param before: cases of that one, none if there is none.
     """
     if not before.height:
         return []
@@ -287,7 +287,7 @@ def _before_level(
     until: date,
 ) -> pl.Series:
     """Of each case why it is of an earlier level than the one that
-    holds on a day; empty where it is not.
+    holds on a day; empty if it is not.
     """
     there = [level for level in under_both_names(levels, rename) if level.since <= until]
     there.sort(key=lambda level: level.since, reverse=True)
@@ -302,7 +302,7 @@ def _before_level(
     return pl.Series(whys, dtype=pl.String)
 
 
-#: Word in place of a selector: do without a history.
+#: Word instead of a selector: do without a history.
 NO_HISTORY = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: those that a night
 #: is compared with, and those that say how heavy the tails are.

@@ -332,7 +332,7 @@ def judge(
     selector: str | None = None,
 ) -> NightJudgement | None:
     """Is this session one more of those before it that measured the same?
-    ``None`` where it is not asked, or nothing can be.
+    ``None`` if it is not asked, or nothing can be.
 
     :raises BadInput: the selector cannot be read or selects nothing,
         or values of this session are damaged.

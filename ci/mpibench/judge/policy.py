@@ -73,7 +73,7 @@ class Policy:
     :param false_discovery_rate: of all changes called, the share that may
         be none (Benjamini and Hochberg 1995).
     :param between_jobs_percent: how much two jobs under one condition differ; the last resort,
-        where a side has too few jobs to say and neither the baseline nor the sessions before it are
+        where a side has too few jobs to say and neither the baseline nor earlier sessions are
         a history.
     :param between_jobs_times_repeats: how many times as much as the repeats of one job two jobs are
         taken to differ at least, before a change is called where ``between_jobs_percent`` is asked.
@@ -126,7 +126,7 @@ class Policy:
         return math.isfinite(self.margin(quantity, band))
 
     def judging_all(self) -> Policy:
-        """The same with the default margin where there is none,
+        """The same with the default margin if there is none,
         for comparisons that refuse nobody.
         """
         filled = {

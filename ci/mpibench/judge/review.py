@@ -51,7 +51,7 @@ class SystemChange:
     :param files: changed ones, relative to the system's folder.
     :param entries: names of references by :data:`WAYS`.
     :param effect: a row per stored session: values, failing before and
-        after; ``None`` where there are none.
+        after; ``None`` if there are none.
     """
 
     system: str
@@ -225,7 +225,7 @@ def _system(
     if _REFERENCES not in files:
         return SystemChange(system, files)
     name = f"site_configs/{system}/{_REFERENCES}"
-    # Empty where there was none, or is none.
+    # Empty if there was none, or is none.
     was = (
         _git(root, "show", f"{start}:{name}")
         if _git(root, "ls-tree", "--name-only", start, "--", name)

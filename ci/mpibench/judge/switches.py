@@ -70,7 +70,7 @@ def find_move(
     sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array
 ) -> Move | None:
     """The move of a switch that explains neighbouring sizes that changed;
-    ``None`` where another cause is as likely.
+    ``None`` if another cause is as likely.
 
     What changed elsewhere on the curve has causes of its own; of several
     such runs of sizes that of most support is taken.
@@ -193,7 +193,7 @@ class MovedSwitch:
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
     """The moves that explain what changed, those of most metrics
-    first; empty where there is none.
+    first; empty if there is none.
     """
     found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
     for rows, baseline, candidate in curves:

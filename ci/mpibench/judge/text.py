@@ -213,7 +213,7 @@ def _cases_of(name: str, selection: Selection) -> str:
 
 def busy_text(name: str, selection: Selection) -> str:
     """That the machine was busy, as :func:`.session_values.busy`
-    says it of a side; empty where it was not.
+    says it of a side; empty if it was not.
     """
     text = session_values.busy(selection.cases)
     return f"{name}: {text[:1].lower()}{text[1:]}" if text else ""
@@ -306,7 +306,7 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
 
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
     """What the stacks of two sides differ in (:func:`stack_lock.things`) by their locks, and by
-    what their MPI libraries say they were compiled with; ``None`` if the lock of one is not known.
+    what their MPI libraries say they were compiled with; ``None`` if the lock of one is unknown.
     """
     locks = [_stored(side, "built") for side in sides]
     if not all(locks):
@@ -318,7 +318,7 @@ def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
 
 def _stored(side: Selection, key: str) -> dict[str, str]:
     """What a side's conditions say under a key, where all of them say the
-    same; empty where they do not, or nothing.
+    same; empty if they do not, or nothing.
     """
     found = {
         json.dumps(read_condition(text).get(key), sort_keys=True)
@@ -448,7 +448,7 @@ def moved_text(move: MovedSwitch) -> str:
 
 
 def because_text(move: MovedSwitch) -> str:
-    """What became of the sizes between both places."""
+    """The outcome of the sizes between both places."""
     sizes = sizes_text(move.metrics["message_bytes"])
     count = plural(move.metrics.height, "metric")
     return f"{sizes}: {changes_text(move.metrics)} because of it, {count}"
@@ -544,7 +544,7 @@ def sentences(judgement: Judgement) -> list[VerdictSentence]:
 
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     """What is to be done where a side has too few values for any
-    verdict; empty where it has enough.
+    verdict; empty if it has enough.
     """
     counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select(
         "baseline_repeats", "candidate_repeats"

@@ -52,7 +52,7 @@ class TicketSource:
     :param earlier: sessions of its series before it, the oldest first.
     :param values: judged values of the session and, where these are
         known, of those it was judged by.
-    :param held: :data:`CONDITION` and ``benchmark`` of what is as in the nights before; what
+    :param held: :data:`CONDITION` and ``benchmark`` of what is as in earlier nights; what
         nothing judged is not among it.
     """
 
@@ -74,8 +74,8 @@ class TicketSource:
 class Began:
     """When something became slow.
 
-    :param night: the first in which it was; ``None`` where nothing tells.
-    :param before: the last session in which it was not; empty where none
+    :param night: the first in which it was; ``None`` if nothing tells.
+    :param before: the last session in which it was not; empty if none
         of those that are looked through was so.
     """
 

@@ -121,7 +121,7 @@ class CascadeAnswer:
 
     :param reached: by level, on each the best first.
     :param absent: levels without a number, with the reason.
-    :param limit: share of the line rate that can be payload; ``None`` where it is not known.
+    :param limit: share of the line rate that can be payload; ``None`` if it is unknown.
     """
 
     fabric: str

@@ -440,7 +440,7 @@ class MapJudgement:
             yield from [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
 
     def as_data(self, session: str, system: str) -> dict[str, Any]:
-        """Everything, for programs; what is not known is ``None``."""
+        """Everything, for programs; what is unknown is ``None``."""
         data: dict[str, Any] = plain_data(
             {
                 "title": self.title,

@@ -371,7 +371,7 @@ def _without_elsewhere(
     a way between switches, as where one of several spines or cables is slow, which carries what is
     sent to some nodes of each leaf. Where too little was measured below its switch, others there
     tell them apart that sent to the same nodes: these took the same way. No such pairs clear the
-    way to a node, as all that it receives may take one. What was measured with nodes that hang on
+    way to a node, as all that it receives may take one. What was measured with nodes that are on
     nobody knows what may have crossed a switch that is flagged, which has also taken along what its
     own nodes were measured in below it.
     """
@@ -547,7 +547,7 @@ _POLISHES = 10
 
 
 def slower_kind(seen: Observations, margin: float, places: Places) -> dict[str, str]:
-    """Nodes of a second, slower kind, each to ``slower``; empty where there is none.
+    """Nodes of a second, slower kind, each to ``slower``; empty if there is none.
 
     Even the fastest pairs of a node are slow for some nodes, which are too many to be faults and
     slow among themselves as well; below a slow uplink a node's pairs with its neighbours are not.
@@ -595,7 +595,7 @@ def _quartiles(values: Floats) -> float:
 
 
 def groups(seen: Observations) -> Places | None:
-    """Groups of nodes whose pairs are faster; ``None`` where the map shows none.
+    """Groups of nodes whose pairs are faster; ``None`` if the map shows none.
 
     Average linkage (Sokal and Michener 1958) of the nodes by how slow their pairs are, the nodes'
     own effects taken out by median polish (Tukey 1977), cut at the largest step; accepted only

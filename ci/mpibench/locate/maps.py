@@ -167,7 +167,7 @@ class Places:
         ]
 
     def leaf(self, node: str) -> str:
-        """The switch a node is plugged into; empty where that is not known."""
+        """The switch a node is plugged into; empty if that is unknown."""
         return next(iter(self.switches.get(node, ())), "")
 
 

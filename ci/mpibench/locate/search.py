@@ -239,7 +239,7 @@ def residuals(
     left = seen.slowness
     if drifting:
         # Drift is what a moment has beyond its loads: rounds differ in how many of their pairs
-        # cross an uplink, and a slow one must not be taken for what came and went.
+        # cross an uplink, and a slow one must not be mistaken for what came and went.
         _, stratum, own = classes(left)
         left = left - drift(left - own[stratum], seen.moment)
     load, stratum, healthy = classes(left)
@@ -388,7 +388,7 @@ class SuspectGroup(NamedTuple):
 
     :param many: labels; ``named``: the suspect of one.
     :param labels: of observations at some places (``None``: of all), one array for each suspect
-        that may show in one of them: -1 where there is none, and no label twice.
+        that may show in one of them: -1 if there is none, and no label twice.
     """
 
     kind: str
@@ -477,7 +477,7 @@ def of_map(seen: Observations, places: Places) -> Suspects:
     """Nodes, and at each level the ways from switch to switch, those of one switch to all others,
     and the switch with all below it; pairs that were measured at several moments.
     """
-    # Where switches are joined with one another, it is not known which others a message crosses.
+    # Where switches are joined with one another, it is unknown which others a message crosses.
     paths = [path for path in places.switches.values() if path[-1] == JOINED]
     within = {name for path in paths for name in path}
     highest = {path[-2] for path in paths}

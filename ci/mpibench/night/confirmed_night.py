@@ -85,8 +85,8 @@ class NightAnswer:
     :param all_excused: all cases that ReFrame counts as failed missed references
         alone, and did not miss them again or were busy.
     :param stopped: the signal that ended it.
-    :param slower: cases that are slower than the nights before, but for those that were not when
-        they were measured again; ``None`` where that is not known of all systems, or nothing was
+    :param slower: cases that are slower than earlier nights, but for those that were not when
+        they were measured again; ``None`` if that is unknown of all systems, or nothing was
         measured often enough to be compared with them.
     """
 
@@ -182,7 +182,7 @@ def all_excused(session: Session, references: Sequence[ReferenceAnswer]) -> bool
 
 
 def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJudgement]:
-    """Where the session is slower than the nights before it; a
+    """Where the session is slower than earlier nights; a
     judgement for each of its systems.
     """
     called = []
@@ -207,7 +207,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
 
 def _cases_of(judged: NightJudgement) -> list[CalledCase]:
     """The cases of a night that measured what is slower than in
-    the nights before it, the worst first.
+    earlier nights, the worst first.
 
     Not those whose curves were not slower when they were measured again.
     """

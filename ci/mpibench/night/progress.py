@@ -36,7 +36,7 @@ class Progress:
     others will. Skipped cases take nothing.
 
     :param seconds_of: seconds that each case of a system is expected
-        to take; empty where nothing is known.
+        to take; empty if nothing is known.
     :param say: takes a sentence.
     :param clock: seconds since any moment.
     """
@@ -87,7 +87,7 @@ class Progress:
         new = left - len(known)
         each = usual * (self._new_ran / self._new if self._new else 1.0)
         # Below none: some of the earlier night's are not measured
-        # tonight, and which these are is not known.
+        # tonight, and which these are is unknown.
         ahead = sum(known) + new * each if new >= 0 else statistics.fmean(known) * left
         self._at = (
             done,
@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[ListedCase, float]]:
     """What each case of the newest night of a label took, by system;
-    nothing where there is none, or it cannot be read.
+    nothing if there is none, or it cannot be read.
 
     :param folder: of the dataset.
     """

@@ -304,7 +304,7 @@ def words(
     :param command_line: of the session that is confirmed.
     :param report: where the run report goes, from which the new session's id is read.
     :param scheduler: of its jobs, as ReFrame calls it; the nodes are
-        asked for where that takes their names.
+        requested where that takes their names.
     :raises BadInput: as :func:`kept_options`.
     """
     first = cases[0]
@@ -388,7 +388,7 @@ def check_database(database: Path) -> None:
 
 @dataclass
 class Remeasured:
-    """What was called and what became of it.
+    """What was called and the outcome of it.
 
     :param cases: all called cases.
     :param sessions: the new sessions, in order.

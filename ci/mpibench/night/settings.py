@@ -181,7 +181,7 @@ def request(
     max_jobs: str = "",
     root: Path = ROOT,
 ) -> PlanRequest:
-    """What a plan is asked for, from texts.
+    """The request for a plan, from strings.
 
     :param options: for ReFrame, besides those of the mode.
     :param day: default: today (UTC).
@@ -203,7 +203,7 @@ def request(
 def budget_of(
     environ: Mapping[str, str], mode: str, options: Sequence[str], root: Path = ROOT
 ) -> str:
-    """The budget of a night; empty where it has none: it measures everything.
+    """The budget of a night; empty if it has none: it measures everything.
 
     Without :data:`BUDGET` that is the mode's own for a whole night whose jobs a batch system runs.
 
@@ -261,7 +261,7 @@ class PlannedNight:
         ]
 
     def took(self, session: Session) -> str:
-        """The plan against what became of it."""
+        """The plan against the outcome of it."""
         seconds = session.job_seconds
         nodes = {case.uuid: case.nodes or 1 for case in session.cases}
         node_seconds = sum(took * nodes[uuid] for uuid, took in seconds.items())
@@ -274,7 +274,7 @@ class PlannedNight:
 def plan_night(
     environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path
 ) -> PlannedNight | None:
-    """Plan the night, and write its plan; ``None`` where it has no budget.
+    """Plan the night, and write its plan; ``None`` if it has no budget.
 
     :raises BadInput: the budget is no budget, or too small for what is
         measured every night; nothing can be planned.

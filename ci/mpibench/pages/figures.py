@@ -650,7 +650,7 @@ def _aggregated(
 
 def _tree(answer: MapJudgement) -> go.Figure | None:
     """Switches and, of few, nodes below them; flagged links are drawn
-    thick. ``None`` where no switch is known.
+    thick. ``None`` if no switch is known.
     """
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
     if not any(paths.values()):

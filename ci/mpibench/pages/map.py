@@ -27,7 +27,7 @@ HEAD = (
 def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ()) -> str:
     """The answers as one HTML file.
 
-    :param trends: of the nodes over the nights before.
+    :param trends: of the nodes over earlier nights.
     """
     content: list[Section] = []
     for answer in maps:

@@ -36,7 +36,7 @@ from ..store.sessions import UNJUDGED, Case, Session, label_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case or a night, for a reader.
+    """The outcome of a case or a night, for a reader.
 
     :param mark: a sign that needs no colour.
     :param word: short form for tables.
@@ -113,7 +113,7 @@ def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
 
 def title_of(case: Case) -> str:
     """Short name of a case: group and condition, with options of the suite
-    where some were asked for, and shared cores.
+    where some were requested, and shared cores.
     """
     if not case.is_measurement:
         return case.name
@@ -338,7 +338,7 @@ def verdict_line(session: Session) -> str:
 
 
 def next_step(session: Session) -> str:
-    """What to do about the session, with a command to paste; empty where nothing is to be done."""
+    """What to do about the session, with a command to paste; empty if nothing is to be done."""
     failed = failures(session)
     maps = any(case.pair_map is not None for case in session.cases)
     find = f"mpibench locate --session {session.uuid[:8]}" if maps else "mpibench drift"

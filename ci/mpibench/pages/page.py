@@ -266,5 +266,5 @@ def _code(text: str) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table cell; nothing where there is none."""
+    """A number for a table cell; nothing if there is none."""
     return "" if value is None else f"{value:.{digits}f}"

@@ -588,7 +588,7 @@ def _over_nodes(view: View) -> Content:
 
 def _cascade(view: View) -> Content:
     """A sentence for each question and its drawing for each fabric;
-    nothing where nothing was measured below MPI.
+    nothing if nothing was measured below MPI.
     """
     blocks: list[Part] = []
     for level_answer in cascade.find(view.session):

@@ -93,7 +93,7 @@ def read(says: CompilerReport, text: str, injected: str = "") -> dict[str, str]:
 
 def find_fault(compiled: Mapping[str, str]) -> str:
     """Why no number of a library is worth comparing, as the end of a
-    sentence; empty where nothing is known against it.
+    sentence; empty if nothing is known against it.
     """
     level = compiled.get("optimisation", UNKNOWN)
     if level in _SLOW:

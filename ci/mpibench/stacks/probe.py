@@ -338,7 +338,7 @@ def find_libraries(prefix: Path) -> list[Path]:
 
 def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
     """The file that processes get when they ask for a library by
-    its name; ``None`` where they find none.
+    its name; ``None`` if they find none.
     """
     done = logged.ask([sys.executable, "-I", "-c", _LOADED, library.name], environ, ANSWER_S)
     stem = library.name.partition(".so")[0]
@@ -639,7 +639,7 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
     """A folder with parts of an MPI that is written into one of the programs (RPATH, RUNPATH), as
-    the end of a sentence; empty where there is none. A compiler's own folder is none.
+    the end of a sentence; empty if there is none. A compiler's own folder is none.
     """
     try:
         done = logged.ask(["readelf", "-dW", *programs], environ, ANSWER_S)
@@ -763,7 +763,7 @@ def _find_suite_gpu(
 
 def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[str] = ()) -> str:
     """Platform of GPUs whose memory an MPI was built to send, as it says
-    itself; empty where it names none, or several.
+    itself; empty if it names none, or several.
 
     :param programs: paths of programs that are linked with it.
     """

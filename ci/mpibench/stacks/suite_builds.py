@@ -113,7 +113,7 @@ _DAMAGED = (
     LookupError,
     OverflowError,
 )
-#: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
+#: Flags that IMB's Makefiles append to whatever is requested: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
 #: What the system says where it does not let a program write
 #: (``strerror(3)``), and what compilers and make call an error.

@@ -112,7 +112,7 @@ class MeasuredOn:
 
     def unlike(self, again: MeasuredOn, session: str) -> str:
         """Why what a session measured again says nothing of these
-        nodes; empty where it was on the same ones.
+        nodes; empty if it was on the same ones.
         """
         mine, other = (
             (self.hosts or self.job, again.hosts or again.job)
@@ -267,7 +267,7 @@ def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
 
 
 def lateness(started: datetime, again: datetime) -> str:
-    """Why what starts then confirms nothing of a session; empty where it may.
+    """Why what starts then confirms nothing of a session; empty if it may.
 
     The window begins with the session's start: the dataset does not hold its end.
     """

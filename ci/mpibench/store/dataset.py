@@ -289,7 +289,7 @@ def _folder_name(name: str, what: str) -> str:
 
 
 def export_session(session: Session, out_dir: str | Path) -> Summary:
-    """Write all files of one session or none, in the place of its earlier ones.
+    """Write all files of one session or none, instead of its earlier ones.
 
     Readers only see ``*.parquet``, and what is renamed at the end needs no more room.
 

@@ -49,7 +49,7 @@ CASE_COLUMNS: dict[str, Any] = {
     "fabric": pl.String,
     "nodes": pl.Int32,  # 0: all that were idle; how many, says ``nodes`` of the condition
     "ppn": pl.Int32,  # processes per node as resolved
-    "ppn_symbol": pl.String,  # as asked for
+    "ppn_symbol": pl.String,  # as requested
     "pinning": pl.String,
     "group": pl.String,
     "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
@@ -199,7 +199,7 @@ def read_labels(text: str | None) -> dict[str, str]:
 
 
 def read_condition(text: str | None) -> dict[str, Any]:
-    """What a case stored of its condition, as ``cases`` has it; nothing where that is null."""
+    """What a case stored of its condition, as ``cases`` has it; nothing if that is null."""
     return _object(text, "condition of a case")
 
 

@@ -104,7 +104,7 @@ def checks(outcome: str) -> pl.Expr:
     )
 
 
-#: What became of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
+#: The outcome of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
 OUTCOME = pl.coalesce(
     _first(
         {

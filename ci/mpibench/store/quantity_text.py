@@ -141,5 +141,5 @@ def changes_by_kind(rows: pl.DataFrame) -> list[tuple[float, str]]:
 
 
 def changes_text(rows: pl.DataFrame) -> str:
-    """Changes of metrics by kind in words."""
+    """Changes of metrics by kind as text."""
     return " and ".join(text for _, text in changes_by_kind(rows))

@@ -7,7 +7,7 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
     latest, latest~2        the newest session, the third newest (ours)
     night, night~1          the last night, the one before (ours): sessions
     with a label ``run``, as ``ci/nightly`` gives one,
-                            that are whole; where there is none, those with a label, else any
+                            that are whole; if there is none, those with a label, else any
     20261101:20261115       sessions started in a period, end excluded;
     YYYYmmdd[THHMM[SS[+ZZZZ]]] or now, each with
                             an offset such as now-7d, in m, h, d or w
@@ -184,7 +184,7 @@ class _Kind(NamedTuple):
 
 
 def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
-    """Label ``run`` of each session, in the table's order; ``None`` where it has none.
+    """Label ``run`` of each session, in the table's order; ``None`` if it has none.
 
     :param sessions: :func:`sessions_table` of one system.
     """
@@ -283,7 +283,7 @@ def _refuse_unreadable(
     ]
     everything = sorted([*rows, *stand_ins], key=lambda row: (row["started"], row["session"]))
     period, mark, _ = part.partition("?")
-    # What labels an unreadable session has is not known: it may be meant.
+    # What labels an unreadable session has is unknown: it may be meant.
     asked = _select_one(period, everything) if period else {row["session"] for row in everything}
     if back := _COUNTED.fullmatch(part):
         # Counted back over those that cannot be read, too: behind one

@@ -82,7 +82,7 @@ def prefixes(results: Path) -> set[Path]:
     """Folders that hold ``stage`` and ``output``: the results, and
     those the sites' ``prefix`` put sessions in.
 
-    :raises BadInput: a dataset that cannot be read, so that where its sessions are is not known.
+    :raises BadInput: a dataset that cannot be read, so that where its sessions are is unknown.
     """
     store = Store(results / "dataset")
     if not store.session_systems:

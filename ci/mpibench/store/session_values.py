@@ -44,7 +44,7 @@ class Selection:
     """Eligible values of some sessions on one system.
 
     :param values: columns :data:`VALUES`; only judged quantities and positive, finite values.
-    :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
+    :param planned: rows of ``cases`` of these sessions that should be measured, used or not.
     :param notes: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing,
         which have no ratio and are no loss either.

@@ -94,7 +94,7 @@ def _text(key: str) -> property:
 
 def _asked(name: str, parameter: str = "") -> property:
     """What a case says it ran under; where it ended before that,
-    the parameter that was asked for.
+    the parameter that was requested.
     """
 
     def value(case: Case) -> str:
@@ -167,7 +167,7 @@ class Case:
 
     @property
     def line_rate_gbit_per_s(self) -> float | None:
-        """What the links of its fabric carry; ``None`` where they
+        """What the links of its fabric carry; ``None`` if they
         have no rate, or no number is stored.
         """
         rate = self.condition.get("line_rate_gbit_per_s")
@@ -227,7 +227,7 @@ class Case:
         return (self.name, self.partition, one_line(self._paragraph("environ")))
 
 
-#: Columns that decide what became of a case, by its id.
+#: Columns that decide the outcome of a case, by its id.
 _JUDGED = pl.Schema(
     {
         **dict.fromkeys(("case", "result", "fail_phase", "evidence", "group"), pl.String()),
@@ -238,7 +238,7 @@ _JUDGED = pl.Schema(
     }
 )
 
-#: What became of a case whose miss of a reference is not judged.
+#: The outcome of a case whose miss of a reference is not judged.
 UNJUDGED = "unjudged"
 
 
@@ -294,7 +294,7 @@ class Session:
 
     @cached_property
     def _judged(self) -> dict[str, tuple[str, str | None]]:
-        """Of each case what became of it, and why it is not
+        """Of each case the outcome of it, and why it is not
         eligible, as the dataset's are judged.
         """
         rows = [
@@ -602,7 +602,7 @@ def session_starts(path: str | Path) -> dict[str, datetime]:
 
 def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:
     """Systems of a session as the database's index of test cases
-    has them; empty where it has none.
+    has them; empty if it has none.
     """
     rows = _rows(
         Path(path),
@@ -652,5 +652,5 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
 
 
 def label_of(session: Session) -> str:
-    """Labels as ``k=v`` text, or the beginning of the session id where there are none."""
+    """Labels as ``k=v`` text, or the beginning of the session id if there are none."""
     return ", ".join(f"{key}={value}" for key, value in session.labels.items()) or session.uuid[:8]

@@ -471,7 +471,7 @@ class Store:
 
         :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a
             proof and those that have one, what was answered of it by whom, and its withdrawal;
-            ``None`` where there is none.
+            ``None`` if there is none.
         """
         cases = self.scan("cases", system).filter(pl.col("measurement"), ~pl.col("superseded"))
         facts = {"cases": pl.len(), "proven": (pl.col("evidence") == PROVEN).sum()}

@@ -89,7 +89,7 @@ class FabricTest(MeasuredTest):
     #: Resolved processes per node; indexes the learned references.
     ranks_per_node = variable(int, value=0, loggable=True)
 
-    #: When the job script began, UTC, by the clock of its node; empty where it
+    #: When the job script began, UTC, by the clock of its node; empty if it
     #: left nothing. What it waited is before that.
     job_started = variable(str, value="", loggable=True)
 
@@ -97,7 +97,7 @@ class FabricTest(MeasuredTest):
     agreement = variable(list, value=[], loggable=True)
 
     #: Of a partition's node counts, in ascending order, those it is measured
-    #: on unless others are asked for (``-P nodes=``).
+    #: on unless others are requested (``-P nodes=``).
     choose_counts: parameters.ChooseCounts = staticmethod(lambda counts: counts)
 
     executable = "measure"
@@ -459,7 +459,7 @@ def _usual_s(launch: catalogue.Launch | None, group: str, level: str, limit_s: i
     """Seconds of a launch: what its sizes may take on a link at its
     rate, else as long as a launch may take.
 
-    :param launch: ``None`` where nothing is known of it.
+    :param launch: ``None`` if nothing is known of it.
     :param limit_s: seconds after which it is ended.
     """
     if launch is None:

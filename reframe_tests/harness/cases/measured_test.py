@@ -45,7 +45,7 @@ LAUNCHERS = dict.fromkeys(batch_systems.SLURM.schedulers, "srun")
 class Value(NamedTuple):
     """One metric.
 
-    :param value: median of the repeats; ``None`` where nothing was measured.
+    :param value: median of the repeats; ``None`` if nothing was measured.
     :param gated: whether it may have a reference, and should.
     :param physics: what it must reach whatever was learned.
     """
@@ -80,7 +80,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     #: ended. Default: ``0``: that of the level.
     limit_s = variable(int, value=0)
 
-    #: What was asked for and how it was translated, the evidence and its status, commit and
+    #: What was requested and how it was translated, the evidence and its status, commit and
     #: versions of what judges it, and why a case was not measured; all as stored with the session.
     condition = variable(dict, value={}, loggable=True)
     proof = variable(dict, value={}, loggable=True)
@@ -282,7 +282,7 @@ class MeasuredTest(ProvenTest):
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's
-        references.yaml; empty where it knows none.
+        references.yaml; empty if it knows none.
 
         :raises ReframeError: for a file that cannot be read, or an entry for this case that could
             hold nothing. Other entries fail only the cases they are for; of what is for none,
@@ -321,7 +321,7 @@ class WithoutMpiTest(MeasuredTest):
 
 
 class RoundsPlugin(rfm.RegressionTestPlugin):
-    """What a map of pairs is asked for, and the map."""
+    """The request for a map of pairs, and the map."""
 
     #: Rounds of one pass. Default: ``0``: all pairs.
     rounds = variable(int, value=0, loggable=True)

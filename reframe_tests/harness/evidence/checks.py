@@ -183,7 +183,7 @@ def check_launch(
     """Sentences unless each record was written in this launch, and in no other.
 
     :param nonce: what the launch was given, by the job's log; empty: that is not of this job.
-    :param boot_id: of the job's script; empty: when the launch ran is not known.
+    :param boot_id: of the job's script; empty: when the launch ran is unknown.
     :param between: begin and end of the launch, in s of that node's uptime.
     :param others: ranks of other launches of the job, by what sentences call them.
     """
@@ -361,7 +361,7 @@ def check_placement(
     """Sentences unless the kernel let each rank run where the policy
     says, and no two ranks had to share a core.
 
-    :param pinning: policy asked for; with a ``placement`` it only names it.
+    :param pinning: policy requested; with a ``placement`` it only names it.
     :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none
         for the policies ``default`` and ``none``.
     :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
@@ -492,7 +492,7 @@ def check_settings(
     asked: Mapping[str, str],
     by_launcher: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Sentences unless every rank had each variable with the value that was asked for.
+    """Sentences unless every rank had each variable with the value that was requested.
 
     What a launcher sets again (``SLURM_CPU_BIND``) is not compared:
     the ranks' CPU masks show what came of it.
@@ -566,7 +566,7 @@ def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
 
 def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
     """Share of the time between the snapshots of all launches, 0 to 1, in which the rank of each
-    that waited longest was ready to run and had no core; ``None`` where no kernel counts it.
+    that waited longest was ready to run and had no core; ``None`` if no kernel counts it.
     """
     waited_s = taken_s = 0.0
     for ranks in launches:
@@ -586,8 +586,8 @@ def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Notes on ranks that MPI was not asked for, and those of :func:`disturbances`; they disprove
-    nothing.
+    """Notes on ranks whose rank and size are not MPI's own, and those of :func:`disturbances`; they
+    disprove nothing.
     """
     unknown: dict[str, list[RankEvidence]] = {}
     for rank in ranks:

@@ -80,9 +80,9 @@ def check_gpus(
     """Sentences unless each rank used the GPU that the site gives it,
     alone, and all that hangs where the site says.
 
-    Where memory of the host is measured, a note on ranks that used a GPU all the same.
+    Where host memory is measured, a note on ranks that used a GPU all the same.
 
-    :param pinning: policy asked for.
+    :param pinning: policy requested.
     :param platform: of GPUs, as the output says (:attr:`Facts.platform`).
     """
     finding = GpuFinding()
@@ -150,7 +150,7 @@ def check_gpus(
 
 def rows_of(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
     """What is stored of the GPU of each rank, in the order of the
-    ranks: nothing where it used none.
+    ranks: nothing if it used none.
 
     Address, model, and as far as the kernel says: its NUMA node, its PCIe link now and at most, and
     its nearest adapters. An idle GPU may lower its link.

@@ -43,7 +43,7 @@ SETTINGS: Mapping[str, str] = {
 #: and change, where a card saves power.
 MAY_DIFFER = ("pcie_speed", "pcie_width")
 MUST_STAY = tuple(key for key in SETTINGS if key not in MAY_DIFFER)
-#: Settings that mean nothing where there is no hardware below.
+#: Settings that mean nothing if there is no hardware below.
 PHYSICAL = ("speed_mbit_per_s", "duplex", "rate")
 
 #: By which a port is found among what is plugged into switches; not shown, as no two are alike.

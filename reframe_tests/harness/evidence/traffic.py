@@ -322,7 +322,7 @@ def counter_names(fabric: Fabric) -> list[str]:
 
 
 def chosen_by(ranks: Sequence[RankEvidence]) -> str:
-    """The settings that chose a network, in brackets; empty where none is set."""
+    """The settings that chose a network, in brackets; empty if none is set."""
     environment = ranks[0].environment if ranks else {}
     words = [f"{name}={environment[name]}" for name in CHOOSERS if name in environment]
     return f" ({' '.join(words)})" if words else ""
@@ -511,7 +511,7 @@ def check_stripes(
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at
         least :data:`STRIPED_FROM_BYTES`.
     :param alone_mb_per_s: bandwidth of such messages one at a time;
-        ``None`` where all were sent several at a time.
+        ``None`` if all were sent several at a time.
     """
     if not fabric.striped:
         return TrafficCheck()
@@ -790,7 +790,7 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
     """The most bytes, headers included, that the ranks' connections can have
     put on the wire, per way between two addresses.
 
-    ``None`` where some of their bytes are in no count. Each way is counted at both ends; what one
+    ``None`` if some of their bytes are in no count. Each way is counted at both ends; what one
     end lost, since it closed a connection, the other still knows.
     """
     ends = (Counter[Way](), Counter[Way]())

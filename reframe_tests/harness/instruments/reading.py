@@ -50,7 +50,7 @@ def read(
         can be used so far: lines of others are passed over then, and an output without an end is
         read up to there.
     :param pack: gives, of head and row, what is kept of a row, once a checksum covers it.
-    :raises BadInput: if it is damaged, mixed up, cut off or empty.
+    :raises BadInput: if it is damaged, mixed up, truncated or empty.
     """
 
     def wrong(number: int, sentence: str) -> BadInput:

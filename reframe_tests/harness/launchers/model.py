@@ -162,7 +162,7 @@ class RankNames:
 
 
 def export_nothing(exports: Exports) -> tuple[str, ...]:
-    """For launchers that hand on the whole environment by themselves."""
+    """For launchers that pass on the whole environment by themselves."""
     return ()
 
 
@@ -199,11 +199,11 @@ class Launcher:
     :param bootstraps: ways to the other nodes, per batch system. Slurm needs none: every ``mpirun``
         here finds its allocation and starts through it by itself.
     :param private: beginnings of the names of variables that only the
-        launcher reads, and need not hand on.
+        launcher reads, and need not pass on.
     :param rewritten: likewise, of variables that it sets again for
         the ranks to what it made of them.
     :param identity: where its ranks find who they are; needed where an
-        MPI's world is not known (``Mpi.world``).
+        MPI's world is unknown (``Mpi.world``).
     :param settings: first letters of variables that say how it started
         the ranks, which each rank's record keeps.
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
@@ -262,7 +262,7 @@ class Launcher:
     def words(
         self, program: Sequence[str], options: Sequence[str], nodes: int, ranks: int, pmi: str = ""
     ) -> tuple[str, ...]:
-        """The command line, but for :attr:`exports` and what is to be started.
+        """The command line, but for :attr:`exports` and what should be started.
 
         :param pmi: process management interface of the ranks, where :attr:`needs_pmi`.
         """

@@ -12,7 +12,7 @@ from .model import Binding, Bootstrap, Exports, Introduction, Launcher, RankName
 
 #: Name of the rankfile, in the directory the launcher is started in.
 RANKFILE = "rankfile"
-#: Beginnings of the names of variables that mpirun hands on by itself.
+#: Beginnings of the names of variables that mpirun passes on by itself.
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 #: Variables that only mpirun reads (mpirun(1)).
 PRIVATE = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_plm", "OMPI_MCA_rmaps")

@@ -109,7 +109,7 @@ class Cabling:
         number_of = self.parts()
         unset = Counter(number_of[plug.switch] for plug in self.plugs if not plug.host)
         if known:
-            # The others hang on the same network, and on it each has one adapter, if those that are
+            # The others are on the same network, and on it each has one adapter, if those that are
             # known have one there and none is there that may be anybody's.
             parts = {number_of[switch] for switch in known.values()}
             here = Counter(plug.host for plug in self.plugs if number_of[plug.switch] in parts)
@@ -200,7 +200,7 @@ def _alike(
 
 
 def _described(title: str) -> tuple[str, str]:
-    """Host and device of an adapter's description; empty where it is none of a host."""
+    """Host and device of an adapter's description; empty if it is none of a host."""
     words = _DESCRIPTION.fullmatch(title)
     return (name_of(words[1]), words[2] or "") if words else ("", "")
 
@@ -248,7 +248,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
     DEVICE"``; its lines are ``[1](GUID) "S-0002..."[5] # lid 5 lmc 0 "NAME" lid 9 4xEDR``: its own
     port, that port's GUID, the other end.
 
-    :raises BadInput: it is cut off.
+    :raises BadInput: it is truncated.
     """
     titles: dict[str, str] = {}
     ports: dict[str, list[tuple[int, str, str]]] = {}
@@ -304,7 +304,7 @@ def read_opa(text: str, source: str) -> Cabling:
     GUID, port, type (FI: host fabric interface, SW: switch) and node description (FastFabric CLI
     reference). An interface's GUID is that of its one port (``drivers/infiniband/hw/hfi1/chip.c``).
 
-    :raises BadInput: it is cut off.
+    :raises BadInput: it is truncated.
     """
     ends = [match for match in map(_OPA_END.fullmatch, text.splitlines()) if match]
     names = _Names()

@@ -64,7 +64,7 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
     all of them. Hardware threads do not count.
 
     :raises BadInput: for another word, a number below 1, more ranks than cores, ``numa`` where NUMA
-        nodes are unknown, or ``gpu`` where there is none.
+        nodes are unknown, or ``gpu`` if there is none.
     """
     cores = len(topology.cores)
     known = {

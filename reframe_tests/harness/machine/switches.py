@@ -51,7 +51,7 @@ class Switch:
 @dataclass(frozen=True)
 class SwitchTree:
     """All switches by name, checked: parents exist, nothing is above
-    itself, and each node hangs on one switch.
+    itself, and each node is on one switch.
 
     :param origin: one of :data:`ORIGINS`.
     :param notes: what a reader should know of how it was read, as sentences without a full stop.
@@ -98,7 +98,7 @@ class SwitchTree:
 
     @cached_property
     def leaf_of(self) -> Mapping[str, str]:
-        """Node to the switch it hangs on."""
+        """Node to the switch it is on."""
         return {node: name for name, switch in self.switches.items() for node in switch.nodes}
 
     def path(self, node: str) -> tuple[str, ...]:
@@ -567,7 +567,7 @@ def read(path: Path) -> Description:
 
 
 def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:
-    """Sentence on hosts that a tree does not have; empty where it
+    """Sentence on hosts that a tree does not have; empty if it
     has them all, or none and says why.
     """
     if not tree.leaf_of and tree.notes:

@@ -33,9 +33,9 @@ class ProcessingUnit:
     :param cpu: number of the operating system.
     :param core: core it belongs to, counted from 0 over the node.
     :param socket: socket, as numbered by the source.
-    :param numa: NUMA node; ``None`` where the source does not say.
+    :param numa: NUMA node; ``None`` if the source does not say.
     :param cache: last level cache it shares, counted from 0;
-        ``None`` where the source does not say.
+        ``None`` if the source does not say.
     """
 
     cpu: int
@@ -54,7 +54,7 @@ class Topology:
         (memory only, or all CPUs excluded).
     :param online: CPUs the machine has online, before :meth:`usable` took some away.
     :param counted: CPUs that hwloc counts: also those that only affinity forbids.
-    :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` where it does not say.
+    :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` if it does not say.
     :param gpu_cpus: CPUs nearest to each GPU, as far as the site says more than its NUMA node.
     """
 
@@ -278,7 +278,7 @@ def describe(
     :param caches_per_socket: last level caches per socket (8 for an EPYC with 8 core complexes).
     :param smt: hardware threads per core that are switched on.
     :param numbering: one of :data:`NUMBERINGS`.
-    :param labels: ``arch``, ``vendor``, ``model`` or ``platform``, handed on to ReFrame.
+    :param labels: ``arch``, ``vendor``, ``model`` or ``platform``, passed on to ReFrame.
     :raises BadInput: for counts below 1 or that do not divide, or a
         numbering that leaves the hardware threads open.
     """

@@ -28,7 +28,7 @@ class Transport:
     :param numbered: MPIs choose its adapters by number, so that a
         device's name must end in one (``hfi1_0``).
     :param headers_bytes: bytes of a packet, inside the MTU, that are no
-        payload; ``None`` where the MTU bounds nothing.
+        payload; ``None`` if the MTU bounds nothing.
     :param framing_bytes: bytes of a packet outside the MTU.
     :param slurm_on_one_node: options of Slurm for jobs on one node
         of a partition with such a fabric.

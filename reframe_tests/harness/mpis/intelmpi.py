@@ -81,7 +81,7 @@ def _cuda(**more: Any) -> dict[str, DeviceMemory]:
 
 
 _INTELS_GPUS = "Intel MPI before 2021.13 is documented for Intel's GPUs only: use 2021.13 or newer."
-#: Of a network whose provider may be given memory of GPUs.
+#: Of a network whose provider may be given GPU memory.
 _GDR = _cuda(env={"I_MPI_OFFLOAD_RDMA": "1"}, by_scope=scoped(node={"I_MPI_OFFLOAD_IPC": "0"}))
 
 

@@ -78,7 +78,7 @@ _INTERFACE = Proof(
 _GPU_DOCS = "Open MPI documentation, 'CUDA' and 'ROCm' (opal_cuda_support, accelerator)"
 
 
-#: What it does not do in memory of GPUs: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT
+#: What it does not do in GPU memory: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT
 #: work with CUDA-aware", and of UCX "... with CUDA-aware UCX". Persistent collectives are the
 #: nonblocking ones (coll/libnbc), which are the same for ROCm.
 _UNDONE = (ACCUMULATE, NONBLOCKING)
@@ -110,9 +110,9 @@ _UCX_GPUS = {
     kind: _accelerator(kind, since, _UNDONE_BY_UCX)
     for kind, since in (("cuda", ()), ("rocm", (5,)))
 }
-#: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes
+#: The ofi MTL asks libfabric for a provider that takes device memory; if there is none, it takes
 #: one that does not and says so at this level only (5.0.11 on tcp here). That it has found one it
-#: says from 5.0.9 on (mtl_ofi_component.c).
+#: says since 5.0.9 (mtl_ofi_component.c).
 _STAGED = "Continuing with device to host copies"
 _GIVEN = "Support for device buffers enabled"
 _OFI_GPUS = {
@@ -438,7 +438,7 @@ MPI = Mpi(
     banner=Banner(
         r"^Open MPI v([0-9][\w.-]*),",
         r"Open MPI v{version}, ",
-        # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names from 5.0 on, by a component.
+        # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names since 5.0, by a component.
         gpu={
             "cuda": r":(?:mpi|opal)_built_with_cuda_support:value:true$",
             "rocm": "^mca:accelerator:rocm:",

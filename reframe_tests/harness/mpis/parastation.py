@@ -37,7 +37,7 @@ _NETWORKS = ("OPENIB", "UCP", "PSM", "TCP")
 
 
 #: Of pscom built with CUDA: with enforced staging it would copy to
-#: memory of the host before any plugin.
+#: host memory before any plugin.
 _CUDA = {
     "cuda": DeviceMemory(
         _MANUAL + "'CUDA options' (PSP_CUDA, PSP_CUDA_ENFORCE_STAGING)",

@@ -80,7 +80,7 @@ def find_order_fault(
     words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ
 ) -> str:
     """Sentence on a file that ReFrame reads after ours, with the
-    order to use; empty where there is none.
+    order to use; empty if there is none.
     """
     names = _named(words, environ, root)
     ours = root / "site_configs" / "settings.py"
@@ -109,7 +109,7 @@ def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ..
 
 
 def read(root: Path) -> Centre | None:
-    """The centre's configuration; ``None`` where ReFrame is given ours alone.
+    """The centre's configuration; ``None`` if ReFrame is given ours alone.
 
     :raises BadInput: ReFrame cannot read it; naming the file.
     """
@@ -347,7 +347,7 @@ def _refuse(record: logging.LogRecord) -> bool:
 
 
 def read_topology(path: Path) -> Mapping[str, Any]:
-    """The topology that ReFrame detected earlier; empty where there is none,
+    """The topology that ReFrame detected earlier; empty if there is none,
     or none that can be read: it detects it again.
     """
     with contextlib.suppress(OSError, ValueError):

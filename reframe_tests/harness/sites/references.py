@@ -73,7 +73,7 @@ def line_rate_fraction(
     bandwidth_mb_per_s: float, fabric: Fabric, directions: float
 ) -> float | None:
     """Measured bandwidth as a fraction of line rate x rails x directions;
-    ``None`` where the fabric has no line rate.
+    ``None`` if the fabric has no line rate.
 
     :param bandwidth_mb_per_s: bandwidth in MB/s (1e6 bytes per second) of all pairs together.
     :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at
@@ -361,9 +361,9 @@ def _fault_of_entry(
 
 def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
     """What is wrong with the keys of an entry, the outermost first, with what could have been
-    meant; empty where nothing is.
+    meant; empty if nothing is.
 
-    :param system: the system's description; ``None`` where there is none, and
+    :param system: the system's description; ``None`` if there is none, and
         then only test, pinning and metric are asked.
     """
     test, partition, stack, fabric, nodes, ppn, pinning, metric = keys

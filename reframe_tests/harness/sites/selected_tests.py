@@ -251,7 +251,7 @@ class Loading:
             self._unsaid.append((facts, f"@{left.place}: {left.why}"))
 
     def say_left_out(self) -> None:
-        """Say what was left out since of the tests that are asked for: one line
+        """Say what was left out since of the tests that are requested: one line
         a test, fabric and reason, with the first case.
 
         All as one message: thousands took a third of ``-l``.
@@ -517,7 +517,7 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]
-    """A session that did not do what it was asked for, where ReFrame would end with status 0."""
+    """A session that did not do what was requested, where ReFrame would end with status 0."""
 
 
 def _where(ending: SystemExit) -> str:
@@ -612,7 +612,7 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
 
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         LOADING.say_left_out()
-        # Those that -P asked for were made after all tests had been loaded.
+        # Those that -P requested were made after all tests had been loaded.
         why = "" if testcases else _frequent(LOADING.passed_over)
         list_checks(testcases, *words, **named)
         if not testcases and not LOADING.said_why:

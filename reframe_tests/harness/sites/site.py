@@ -65,7 +65,7 @@ class CoreRow(NamedTuple):
     :param tests: of which each stack measures the first that it can,
         on each fabric and number of nodes.
     :param ppn: ranks on a node; inside one ``1`` is the fewest there can be, 2,
-        and in memory of GPUs ``full`` one for each.
+        and in GPU memory ``full`` one for each.
     :param fewest: on the smallest of a partition's node counts only.
     :param once: one stack is enough: it is about the network.
     """
@@ -136,7 +136,7 @@ LOADED: list[Path] = []
 
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
     """Sentence on the patterns of a partition's ``extras.stacks`` that fit
-    no registered stack; empty where all fit one.
+    no registered stack; empty if all fit one.
     """
     names = list(registered)
     unmatched = [
@@ -189,7 +189,7 @@ def references_file(system_name: str, root: Path = ROOT) -> Path:
 
 
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
-    """A system's learned references, checked against its description; empty where it keeps none.
+    """A system's learned references, checked against its description; empty if it keeps none.
 
     :raises ReferenceError: if it cannot be read, or an entry would
         never be looked up or can hold nothing.
@@ -210,7 +210,7 @@ def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.Re
 
 def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
     """File in which ReFrame finds a system's learned references;
-    ``None`` where the system keeps none.
+    ``None`` if the system keeps none.
 
     :raises ReferenceError: if they cannot be read.
     """
@@ -250,7 +250,7 @@ def _read_references(
 
 
 def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
-    """What :data:`MOST_JOBS` asks for; ``None`` where it is not set.
+    """What :data:`MOST_JOBS` asks for; ``None`` if it is not set.
 
     :raises BadInput: no number of jobs.
     """
@@ -361,7 +361,7 @@ def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
     """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one
-    file per test holds one size, ours all; and what the centre has in place of the built-in ones.
+    file per test holds one size, ours all; and what the centre has instead of the built-in ones.
 
     The site's own monitoring gets the values also if :mod:`.metrics_push` is given its address.
 

@@ -98,7 +98,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def folder_of(system: str, root: Path) -> Path:
-    """The folder of a system; where there is none yet, the one to be made.
+    """The folder of a system; if there is none yet, the one to be made.
 
     :raises BadInput: there are two.
     """
@@ -334,7 +334,7 @@ def _words() -> tuple[str, ...]:
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
     """A system as it is described, by the centre or in a
-    ``system.py``; ``None`` where nothing describes it.
+    ``system.py``; ``None`` if nothing describes it.
 
     :raises SiteError: for a bad file.
     """

@@ -126,11 +126,11 @@ class TunedSettings:
     def write(
         self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None
     ) -> None:
-        """Write record and files, the record last; where there is no room
+        """Write record and files, the record last; if there is no room
         for all of them, those of before stay.
 
         A compiled file of settings of before, of which these have none,
-        goes: it would be taken for one of these.
+        goes: it would be mistaken for one of these.
 
         :raises BadInput: they cannot be written.
         """

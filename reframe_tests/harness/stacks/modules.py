@@ -56,10 +56,10 @@ class Module:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A module that was loaded, asked for or brought along by another.
+    """A module that was loaded, requested or brought along by another.
 
     :param file: its modulefile; empty where the module system names none.
-    :param sha256: of the content; empty where it could not be read.
+    :param sha256: of the content; empty if it could not be read.
     """
 
     name: str
@@ -73,7 +73,7 @@ class LoadedModules:
     registered: ``build.modules`` of its metadata.
 
     :param system: the module system as ReFrame calls it (``lmod``, ``envmod``), and its version.
-    :param init: file that defines ``module`` in a bash that has none; empty where none is known.
+    :param init: file that defines ``module`` in a bash that has none; empty if none is known.
     :param sets: variables and their values.
     :param prepends: search path variable to folders put in front; ``appends``: behind.
     """
@@ -89,7 +89,7 @@ class LoadedModules:
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
         """From ``build.modules``, which the schema has accepted;
-        nothing was loaded where there is none.
+        nothing was loaded if there is none.
         """
         return msgspec.convert(document or {}, cls)
 

@@ -90,7 +90,7 @@ class Stack:
 
     @property
     def modules_text(self) -> str:
-        """``module openmpi/5.0.10``, for sentences; empty where it is entered through none."""
+        """``module openmpi/5.0.10``, for sentences; empty if it is entered through none."""
         return list_names(self.modules) if self.modules else ""
 
     @property
@@ -127,7 +127,7 @@ class Stack:
 
     def python_with(self, module: str) -> tuple[str, ...]:
         """How the Python is started that runs ``module`` with ``-m`` (key of
-        :attr:`commands`); empty where there is none.
+        :attr:`commands`); empty if there is none.
         """
         command = tuple(self.commands.get(module, ()))
         return command[:-2] if command[-2:] == ("-m", module) else ()

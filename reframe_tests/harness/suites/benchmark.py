@@ -118,7 +118,7 @@ class Benchmark:
         the node's links, and not of all of them.
     :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do
         together waits for each; 0: its share is recorded, and nothing is asked of it.
-    :param operations: kinds it is of that not every MPI does in memory of GPUs
+    :param operations: kinds it is of that not every MPI does in GPU memory
         (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it
         answers with one rank, or program, on a node.
@@ -173,7 +173,7 @@ class Benchmark:
 
         Ranks of one node may use shared memory and may combine or share what they send, so only
         what one node as a whole must send another is counted: the argument of the bound with nodes
-        in the place of ranks.
+        instead of ranks.
 
         :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the
             first of them, and what they send counts where they fill two nodes or more.
@@ -532,9 +532,9 @@ class Record:
     :param ranks: processes active in the benchmark (per group, where there are several); ``None``
         where the suite prints no number (collectives of OSU).
     :param groups: number of groups running at the same time (1 unless ``-multi``).
-    :param message_bytes: message size in bytes; ``None`` where the
+    :param message_bytes: message size in bytes; ``None`` if the
         benchmark has none (``Barrier``).
-    :param repetitions: repetitions the row averages over; ``None`` where the suite prints none.
+    :param repetitions: repetitions the row averages over; ``None`` if the suite prints none.
     :param values: quantity name (a key of :data:`vocabulary.QUANTITIES`) to value in that
         quantity's unit.
     :param variant: what else the section head says that makes it another measurement (``aggregate``

@@ -219,7 +219,7 @@ class Expected(NamedTuple):
     :param sizes: message sizes in bytes, in order; ``(None,)`` for a benchmark without sizes.
     :param variants: variants, in order.
     :param repetitions: repetitions of every size, where they do not depend
-        on it; ``None`` where only the output says.
+        on it; ``None`` if only the output says.
     :param quantities: what each row must hold; empty: whatever it does.
     :param variant: what options and the nodes add to each variant,
         because the output does not say it there.
@@ -495,13 +495,13 @@ def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> N
 
 
 def library_of(group: str) -> Library | None:
-    """What the programs of a group communicate with in place of MPI."""
+    """What the programs of a group communicate with instead of MPI."""
     return next((SUITES[row.suite].library for row in _planned(group)), None)
 
 
 def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
     """Why a stack can run nothing of a group: it has none of its
-    programs; empty where it has one, or none is needed.
+    programs; empty if it has one, or none is needed.
 
     :raises BadInput: if there is no such group.
     """
@@ -520,7 +520,7 @@ def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
 
 def _knows(stack: Stack, suite: Suite, memory: Memory) -> bool:
     """Whether a stack's programs of a suite were built for a
-    memory of GPUs; our own are for any.
+    GPU memory; our own are for any.
     """
     return bool(suite.script) or stack.suites.get(suite.name, {}).get("gpu") == memory.kind
 

@@ -238,7 +238,7 @@ def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order; of ``network_load_test`` the
     tests alone, those under load, their factors.
 
-    :raises OutputError: if it is damaged, mixed up, cut off, of another
+    :raises OutputError: if it is damaged, mixed up, truncated, of another
         version or build, or its numbers contradict.
     """
 

@@ -558,7 +558,7 @@ _LINES_ALWAYS = 136
 def parse(text: str, source: str) -> list[Record]:
     """Records of one run, in the order of the rows.
 
-    :raises OutputError: if it is damaged, mixed up or cut off, a check failed,
+    :raises OutputError: if it is damaged, mixed up or truncated, a check failed,
         a part was not run, or hpcc had no input file.
     """
 

@@ -1,4 +1,4 @@
-"""Intel MPI Benchmarks, all eight binaries for memory of the host, 2018
+"""Intel MPI Benchmarks, all eight binaries for host memory, 2018
 to 2021.11: rows, plans, command line, reader.
 
 Names, rank rules and reductions of the rows are those of the suite's own tables
@@ -521,7 +521,7 @@ def arguments(run: Run) -> list[str]:
         own += ["-count", counts, "-repeat", str(repeat), "-warmup", "5"]
     else:
         pairs = all(row.ranks == "pair" for row in run.rows)
-        # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap
+        # Pairs take two ranks anyway, but IMB since 2019 leaves Fetch_and_op and Compare_and_swap
         # out, without a word, when npmin is larger (helper_init_scope).
         fewest = str(min(ranks, 2) if pairs else ranks)
         own = ["-npmin", fewest, "-msglog", f"{smallest}:{largest}"]
@@ -729,7 +729,7 @@ def parse(text: str, source: str) -> list[Record]:
     """Records of one IMB output, in printed order: all of its tables,
     each with all columns of its benchmark.
 
-    Whether they are all that was asked for, :func:`reader.check_complete` says.
+    Whether they are all that was requested, :func:`reader.check_complete` says.
 
     :raises OutputError: if it has no end, says that something went wrong, or
         holds a table that is damaged or there twice.
@@ -943,7 +943,7 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
 
 def shown_arguments(text: str) -> tuple[str, ...] | None:
     """Arguments in the calling sequence of an output, without the
-    program; ``None`` where it has none (IMB-MT).
+    program; ``None`` if it has none (IMB-MT).
     """
     call = _CALL.search(text)
     return tuple(call[1].replace("\n#", " ").split()[1:]) if call else None

@@ -653,7 +653,7 @@ def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
     """Message size to messages, their bytes together, and a checksum of who
     sends what to whom, of an output of ``--count``.
 
-    :raises OutputError: if it is damaged, mixed up, cut off or empty.
+    :raises OutputError: if it is damaged, mixed up, truncated or empty.
     """
     rows = read(text, source, "message_counts").rows
     return {row["bytes"]: (row["messages"], row["sent_bytes"], row["pattern"]) for row in rows}

@@ -267,7 +267,7 @@ _BUILT_WITH = {"cuda": r"^libnccl\.", "rocm": r"^librccl\."}
 
 
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
-    """NCCL knows memory of GPUs and no other; its programs allocate that of the device."""
+    """NCCL knows GPU memory and no other; its programs allocate that of the device."""
     return () if memory.word == DEVICE and memory.kind in _BUILT_WITH else None
 
 
@@ -337,7 +337,7 @@ _IB = {"NCCL_NET": "IB", "NCCL_IB_HCA": "={device_ports}"}
 #: NCCL's own, or that of nccl-rdma-sharp-plugins.
 _LIBFABRIC = r"(?:AWS )?Libfabric"
 _INFINIBAND = r"IB(?:ext(?:_v\d+)?)?"
-#: aws-ofi-nccl calls itself "AWS Libfabric", from 1.13 on as NCCL_NET says. NCCL does not start
+#: aws-ofi-nccl calls itself "AWS Libfabric", since 1.13 as NCCL_NET says. NCCL does not start
 #: without what that names, and so does not take sockets instead; but the plugin may take
 #: libfabric's tcp, so its provider is the proof.
 _OFI = {"NCCL_NET": "AWS Libfabric"}
@@ -494,7 +494,7 @@ class _Output:
 def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order: of each size out of place, then in place.
 
-    :raises OutputError: if it is damaged, mixed up, cut off, of
+    :raises OutputError: if it is damaged, mixed up, truncated, of
         other columns, or results were wrong.
     """
     seen = _Output({}, set(), {})
@@ -835,7 +835,7 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
     )
     begins = re.compile(r"# nccl-tests version |# Collective test starting: ")
     again = next((at for at in range(title + 3, len(lines)) if begins.match(lines[at])), len(lines))
-    if not 0 <= end < again:  # cut off
+    if not 0 <= end < again:  # truncated
         end = max(
             at for at in range(title, again) if at == title or PIECE.fullmatch(lines[at].rstrip())
         )

@@ -250,7 +250,7 @@ _HALF = 0.005
 def parse(text: str, source: str) -> list[Record]:
     """The one record of an output.
 
-    :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not
+    :raises OutputError: if it is damaged, mixed up or truncated, the verification failed or was not
         made, not all ranks took part, or the program refused to run.
     """
 

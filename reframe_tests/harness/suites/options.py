@@ -36,7 +36,7 @@ class SuiteOption:
     :param groups: groups it is for.
     :param values: all allowed values; empty where ``pattern`` says what is allowed.
     :param pattern: regular expression of a value, for options without
-        a list; ``shape`` says it in words.
+        a list; ``shape`` says it as text.
     :param since: first version of the suite that knows it.
     :param printed: the output itself gives numbers under it another variant; else the option
         is named in the variant.
@@ -60,7 +60,7 @@ class SuiteOption:
 
 
 def describe(chosen: Mapping[str, str]) -> str:
-    """Options in one word: ``sync=flush_local,window=allocate``; empty where none is set."""
+    """Options in one word: ``sync=flush_local,window=allocate``; empty if none is set."""
     return ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
 
 

@@ -2,7 +2,7 @@
 how each runs.
 
 Each benchmark is a separate binary with the row's name. Titles are the ``BENCHMARK``
-macros of mpi/*/osu_*.c (c/mpi from 7.0 on), versions of the first release those of CHANGES. Without
+macros of mpi/*/osu_*.c (c/mpi since 7.0), versions of the first release those of CHANGES. Without
 ``-i`` a binary makes fewer repetitions above 8 KiB (``LARGE_MESSAGE_SIZE`` in util/osu_util.h);
 with it, the same at every size.
 
@@ -23,7 +23,7 @@ cell must end where its title ends.
 A title names the platform if GPU memory was requested. Programs of pairs say which buffers were in
 it in a separate line until 7.3, one-sided ones always. Since 7.4, osu_latency prints the same for
 ``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the same as for
-memory of the host (:func:`on_gpu`). In collectives, both buffers of every rank are where ``-d``
+host memory (:func:`on_gpu`). In collectives, both buffers of every rank are where ``-d``
 puts them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
 
 Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over
@@ -110,7 +110,7 @@ _GATES: Mapping[tuple[str, ...], Mapping[str, tuple[int, ...]]] = {
     TIME_RANGE: {"t_max_us": _COMPARED},
     OVERLAP: {"t_ovrl_us": _COMPARED},
 }
-#: Windows and synchronisations, as printed and as asked for (``-w``, ``-s``).
+#: Windows and synchronisations, as printed and as requested (``-w``, ``-s``).
 WINDOWS = {
     "MPI_Win_create": "create",
     "MPI_Win_allocate": "allocate",
@@ -132,7 +132,7 @@ THREADED = "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
-#: Reductions of what every release can be asked for, or reduces without being asked
+#: Reductions of what every release supports, or reduces without being asked
 #: (:data:`REDUCED`): ``-T`` since 7.1.
 OF_FLOATS: dict[str, Any] = {
     "newer_options": ("-T", "mpi_float"),
@@ -142,7 +142,7 @@ OF_FLOATS: dict[str, Any] = {
 WINDOW = ("-W", str(traffic.WINDOW))
 VALIDATE = ("-c",)
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which
-#: Open MPI keeps in shared memory inside a node whatever transport is asked for. An access counts
+#: Open MPI keeps in shared memory inside a node whatever transport is requested. An access counts
 #: once it is complete at the target.
 ONE_SIDED: dict[str, Any] = {
     "options": ("-w", "create", "-s", "flush"),
@@ -655,7 +655,7 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
-#: Percentiles asked for, and so the quantities: their default in 7.3 was another one.
+#: Percentiles requested, and so the quantities: their default in 7.3 was another one.
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
 _COLLECTIVE_GROUPS = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
@@ -751,7 +751,7 @@ OPTIONS = (
 _PLAIN_TITLE = ("osu_multi_lat", "osu_mbw_mr", "osu_get_acc_latency")
 #: Print no line of their memory (CHANGES of 7.4, "multiple/incorrect headers"; ``print_preamble``).
 _SILENT_SINCE = (7, 4)
-#: Since when neighbourhood collectives know memory of GPUs, and ``-c``
+#: Since when neighbourhood collectives know GPU memory, and ``-c``
 #: compares that of ROCm and managed memory rightly.
 _RINGS_ON_GPU_SINCE = (7, 5)
 _ROCM_COMPARED_SINCE = (7, 1)
@@ -767,7 +767,7 @@ _PLACES = {
 
 
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
-    """Words behind all others with which a row measures memory of GPUs and says so
+    """Words behind all others with which a row measures GPU memory and says so
     (``process_options`` in util/osu_util.c).
 
     Without ``-d``, which pairs ignore, the platform in a title shows that ``D D`` was understood.
@@ -997,7 +997,7 @@ class _Table:
         #: Benchmarks of this title; the first whose lines and columns these are.
         self.rows: tuple[Benchmark, ...] = ()
         self.version: tuple[int, ...] = ()
-        #: The platform in the title; empty for memory of the host.
+        #: The platform in the title; empty for host memory.
         self.platform = self.memory = ""
         self.facts: dict[str, str] = {}
         #: Column titles and where each ends; empty before the head.
@@ -1141,7 +1141,7 @@ class _Table:
         self.columns = list(zip(titles, ends, strict=True))
 
     def _memory(self) -> str:
-        """What the memory of its buffers adds to the variant; empty for memory of the host."""
+        """What the memory of its buffers adds to the variant; empty for host memory."""
         row = self.rows[0]
         sided = self.rows[0].options[:1] == ("-w",)
         plain = row.name in _PLAIN_TITLE

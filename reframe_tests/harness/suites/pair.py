@@ -34,7 +34,7 @@ class Look:
     """An interface at one moment.
 
     :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the
-        kernel has them; empty where it says nothing.
+        kernel has them; empty if it says nothing.
     :param counters: its own.
     :param others: those of the node's other interfaces and RDMA ports
         (``mlx5_0/1``); empty in older records.
@@ -89,7 +89,7 @@ class End:
         }
 
     def option(self, name: str) -> str:
-        """Value of an option of its command line, ``-s 8``; empty where it has none."""
+        """Value of an option of its command line, ``-s 8``; empty if it has none."""
         return dict(zip(self.words, self.words[1:], strict=False)).get(name, "")
 
 
@@ -202,7 +202,7 @@ class PairGroup:
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     :param mapped: what a map of all pairs is measured with; ``None``: there is none.
-    :param on_gpu: benchmarks that can send memory of a GPU, both ways the
+    :param on_gpu: benchmarks that can send GPU memory, both ways the
         GPU's own, to the platforms they know.
     """
 

@@ -32,7 +32,7 @@ GROUP = "wire_rdma"
 VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
 
 
-#: Programs that are measured with memory of GPUs, and of which platforms. The latency of a write
+#: Programs that are measured with GPU memory, and of which platforms. The latency of a write
 #: cannot be (``perftest_parameters.c``: "doesn't support device memory latency test with write"):
 #: its receiver would have to look there.
 ON_GPU = dict.fromkeys(("ib_write_bw", "ib_read_bw"), ("cuda", "rocm"))

@@ -137,7 +137,7 @@ _NO_COMPLAINT = re.compile(
 
 
 def find_complaint(lines: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
-    """The first line that may say that a run was cut off.
+    """The first line that may say that a run was truncated.
 
     :param lines: those below a table that nothing ends, each with its number.
     """

@@ -585,7 +585,7 @@ def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str
 def complete(
     records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>"
 ) -> list[Record]:
-    """Records that are exactly those asked for, with the ranks and
+    """Records that are exactly those requested, with the ranks and
     repetitions the suite does not print filled in.
 
     :raises OutputError: as :func:`check_complete`.
@@ -627,7 +627,7 @@ def _as_started(
 def _in_memory(
     records: Sequence[Record], expected: Sequence[catalogue.Expected]
 ) -> Sequence[Record]:
-    """The records with the memory of GPUs that was asked for, where
+    """The records with the GPU memory that was requested, where
     an output says only that it was some.
     """
     asked = {

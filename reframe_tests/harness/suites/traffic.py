@@ -29,7 +29,7 @@ Bound = Callable[[int, int], int]
 RunBound = Callable[[Mapping[str, int], int, int], int]
 
 #: Messages in flight in one repetition of Uniband and Biband. Fixed at 64 up to IMB 2021.1
-#: (``MAX_WIN_SIZE`` in src_c/IMB_settings.h); 256 by default from 2021.2 on, where launches ask for
+#: (``MAX_WIN_SIZE`` in src_c/IMB_settings.h); 256 by default since 2021.2, where launches ask for
 #: 64 with ``-window_size``.
 WINDOW = 64
 

@@ -513,7 +513,7 @@ def check_files(system: Mapping[str, Any], root: Path) -> Iterator[DoctorLine]:
 
 
 def check_references(system: str, here: bool, root: Path) -> Iterator[DoctorLine]:
-    """Whether the system's learned references can be used, and are ever asked for."""
+    """Whether the system's learned references can be used, and are ever used."""
     path = site.references_file(system, root)
     if not path.exists():
         yield DoctorLine(

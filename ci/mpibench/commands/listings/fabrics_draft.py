@@ -48,7 +48,7 @@ LINK_LAYERS: Mapping[str, tuple[str, str]] = {
 ETHERNET = 1
 UP = ("up", "active", "unknown")
 SHM = {"transport": "shm", "scope": "node"}
-#: Transports whose adapters can read and write memory of GPUs.
+#: Transports whose adapters can read and write GPU memory.
 REACHING_GPUS = ("ucx", "cxi", "efa")
 
 
@@ -284,7 +284,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
 
 def draft(system: Mapping[str, Any], root: Path) -> str:
     """A draft of ``extras`` for the partitions of a centre's system that
-    have no fabrics; empty where there are none.
+    have no fabrics; empty if there are none.
     """
     centre = centres.read(root)
     name = system["name"]
@@ -297,7 +297,7 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
 
 
 def require_draft(name: str | None, root: Path) -> str:
-    """The draft that somebody asked for.
+    """The draft that somebody requested.
 
     :param name: of the system; by default the one that ReFrame finds this machine to be.
     """

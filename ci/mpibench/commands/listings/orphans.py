@@ -150,7 +150,7 @@ def _launches() -> list[OrphanProcess]:
 
 
 def _jobs() -> list[OrphanJob]:
-    """None where there is no Slurm."""
+    """None if there is no Slurm."""
     return (
         orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
     )

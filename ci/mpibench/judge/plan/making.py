@@ -154,7 +154,7 @@ class Costs:
         return max(site.node_counts_of(self._extras(case))) if case.nodes is None else case.nodes
 
     def ppn(self, case: ListedCase) -> int | None:
-        """Processes per node as a number; ``None`` where the topology is not known."""
+        """Processes per node as a number; ``None`` if the topology is unknown."""
         key = (case.partition, case.parameters.get("ppn", "1"))
         if key not in self._ppn:
             self._ppn[key] = self._resolve(*key)
@@ -219,7 +219,7 @@ class Costs:
         latency_s: float,
         bytes_per_s: float,
     ) -> float | None:
-        """Seconds of one launch; ``None`` where nothing of it is measured on so many ranks."""
+        """Seconds of one launch; ``None`` if nothing of it is measured on so many ranks."""
         rows = [
             row
             for row in (catalogue.find(plan.binary, name) for name in plan.benchmarks)
@@ -374,7 +374,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked for.
+    """What is requested.
 
     :param words: ReFrame's options, those of the mode among them.
     :param max_jobs: that are queued or run at once in a partition;
@@ -411,7 +411,7 @@ class NightPlan:
     @cached_property
     def last(self) -> tuple[EarlierNight, PlanRecord] | None:
         """The newest session that was measured by a plan, and that plan;
-        ``None`` where there is none to be read.
+        ``None`` if there is none to be read.
         """
         for night in self.past.sessions:
             if night.plan:
@@ -597,7 +597,7 @@ def headline(plan: NightPlan) -> str:
 def difference(planned: PlanRecord, jobs: int, seconds: float | None, node_seconds: float) -> str:
     """How far a plan was off, as part of a sentence.
 
-    :param seconds: of the session; ``None`` where that is not known.
+    :param seconds: of the session; ``None`` if that is unknown.
     :param node_seconds: of its jobs, each times its nodes.
     """
 

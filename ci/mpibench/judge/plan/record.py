@@ -148,7 +148,7 @@ class Listing(NamedTuple):
 def parse(text: str) -> Listing:
     """Read ReFrame's list.
 
-    :raises BadInput: it is cut off, or not such a list.
+    :raises BadInput: it is truncated, or not such a list.
     """
     lines = [found for line in text.splitlines() if (found := _LINE.fullmatch(line.rstrip()))]
     count = _COUNT.search(text)
@@ -348,7 +348,7 @@ def find(folder: Path, wanted: str) -> PlanRecord:
 def of_session(
     folder: Path, labels: Mapping[str, str], system: str, started: datetime
 ) -> PlanRecord | None:
-    """The plan that a session says it was measured by; ``None`` where it names none.
+    """The plan that a session says it was measured by; ``None`` if it names none.
 
     :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
     """
@@ -421,8 +421,8 @@ class Owed(NamedTuple):
 class EarlierNight:
     """One earlier session.
 
-    :param plan: id of its plan; empty where it was measured without one.
-    :param seconds: its wall time; ``None`` where that is not stored, or it was interrupted.
+    :param plan: id of its plan; empty if it was measured without one.
+    :param seconds: its wall time; ``None`` if that is not stored, or it was interrupted.
     :param job_seconds: of the jobs of the partition that had most;
         ``node_seconds``: of all, each times its nodes.
     """
@@ -464,7 +464,7 @@ class PastNights:
 
 
 def read_past(store: Store, system: str, label: str, before: date) -> PastNights:
-    """Earlier nights as the dataset has them; none where there is no
+    """Earlier nights as the dataset has them; none if there is no
     dataset yet, or nothing of that system in it.
     """
     if not store.sessions_of(system):
@@ -511,7 +511,7 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
         .group_by("session", "started")
         .agg(
             pl.col("labels").first(),
-            # How long it would have taken is not known of a session that was interrupted.
+            # How long it would have taken is unknown of a session that was interrupted.
             wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
             job_seconds=pl.col("busy").max(),
             node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
@@ -537,7 +537,7 @@ class _Attempt(NamedTuple):
         level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what
         was right all that were looked at.
-    :param judged: it was compared with the nights before.
+    :param judged: it was compared with earlier nights.
     """
 
     started: datetime
@@ -578,7 +578,7 @@ def find_owed(
     them, and so are expected until they are.
 
     Right is what is proven, missed no reference, or none that was missed again
-    (:mod:`~mpibench.store.confirmations`), and was not slower than the nights before, or not when
+    (:mod:`~mpibench.store.confirmations`), and was not slower than earlier nights, or not when
     it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What was skipped is not
     where it was proven before. Of what an interruption kept from running nothing is known. A fault
     of some nodes is none of others, and a shorter measurement does not see it: what was not right
@@ -586,7 +586,7 @@ def find_owed(
     were missed, and compared with the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
-    :param tonight: the session among them that is about to be compared with the nights before.
+    :param tonight: the session among them that is about to be compared with earlier nights.
     """
     own = cases.filter(_OWN).drop_nulls(list(CASE))
     rows = own.filter(_SAYS)
@@ -689,7 +689,7 @@ def _read_try(
     slower: set[tuple[str, str, str]] | None,
     tonight: bool,
 ) -> _Attempt:
-    """What became of a case.
+    """The outcome of a case.
 
     :param slower: cases of its session that were slower than the nights
         before; ``None``: it was not compared with them.

@@ -57,7 +57,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What the user asked for beyond the names of stacks.
+    """What the user requested beyond the names of stacks.
 
     :param concretize_only: stop when it has been shown what would be built.
     :param modules: folder for modulefiles.
@@ -203,7 +203,7 @@ def compute_stamp(project: Project, name: str) -> str:
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last
-    concretization; empty where there is none.
+    concretization; empty if there is none.
     """
     path = project.work(name) / CONCRETIZED
     words = path.read_text(errors="replace").split() if path.is_file() else []
@@ -412,7 +412,7 @@ def keep_lock(project: Project, name: str) -> None:
 
 
 def _current(project: Project, name: str) -> Stack | None:
-    """The registered stack when it is the one asked for and all of it is there."""
+    """The registered stack when it is the one requested and all of it is there."""
     try:
         stack = metadata.read(project.folder(name) / writer.METADATA)
     except metadata.StackError:

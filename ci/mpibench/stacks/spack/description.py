@@ -337,7 +337,7 @@ def _suite(lock: Lock, node: LockedSpec) -> dict[str, str]:
         "flags": flags,
     }
     built |= {"compiler": compilers} if compilers else {}
-    # of other suites no program for memory of GPUs is started
+    # of other suites no program for GPU memory is started
     programs = probe.SUITES.get(BENCHMARKS[node.name])
     kind = PACKAGES[node.name].gpu or node.device
     return {**built, **({"gpu": kind} if programs and kind in programs.gpu else {})}

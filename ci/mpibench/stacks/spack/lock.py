@@ -122,7 +122,7 @@ class LockedSpec:
 class Lock:
     """A concretized environment.
 
-    :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
+    :param roots: hashes of what was requested, sorted (Spack writes them in any order).
     :param digest: SHA-256 of all it says. A node's own hash says
         nothing of what somebody has edited since.
     """
@@ -397,8 +397,8 @@ def described(lock: Lock) -> dict[str, str]:
 def identity(lock: Lock) -> dict[str, str]:
     """Which MPI it is, by which recipe, with which variants (``mpich netmod``).
 
-    Of one that the site had already its place, and what its library was asked for
-    (:func:`description.check_mpi`): its other variants are what Spack takes it for.
+    For an MPI that the site already had: its place, and what its library reported
+    (:func:`description.check_mpi`); its other variants are only what Spack assumes.
     """
     mpi = lock.mpi
     known = ASKED if mpi.external else mpi.variants

@@ -205,7 +205,7 @@ class External:
 
     @property
     def prefix(self) -> Path | None:
-        """Where it is; ``None`` where only a module says so."""
+        """Where it is; ``None`` if only a module says so."""
         return Path(self.entry["prefix"]) if self.entry.get("prefix") else None
 
     def __str__(self) -> str:
@@ -214,7 +214,7 @@ class External:
 
 def _contradict(found: External) -> str:
     """Why an MPI is not what Spack takes it for, as it says itself when a
-    program is compiled for it; empty where it is.
+    program is compiled for it; empty if it is.
     """
     try:
         if found.prefix:
@@ -272,7 +272,7 @@ def curate(
 
 
 def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bool) -> str:
-    """Why an installation is unusable; empty where it can be used.
+    """Why an installation is unusable; empty if it can be used.
 
     :param mpis: the other MPIs that were found, where it is one.
     """
@@ -370,7 +370,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """The settings of each package in a ``packages.yaml``, each external
-    with its spec; empty where there is no file.
+    with its spec; empty if there is no file.
     """
     try:
         found: dict[str, Any] = (

@@ -46,7 +46,7 @@ def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
     (tmp_path / "c1.0.jsonl").write_text(f"\n{lines[0][:200]}\n{lines[1]}\n")
     ranks, damaged = rank_records.read_all(tmp_path)
     assert ([rank.pid for rank in ranks], len(damaged)) == ([101], 1)
-    with refused_as("output-cut", match=r"c1\.0\.jsonl:2 is cut short"):
+    with refused_as("output-cut", match=r"c1\.0\.jsonl:2 is truncated"):
         rank_records.read(tmp_path)
 
 
@@ -175,7 +175,7 @@ def test_why_mpi_was_not_asked_is_a_note():
         ({}, {}, ""),
         ({"nonce": None}, {}, "its nonce is none, the launch's k.1"),
         ({"nonce": "k.2"}, {}, "its nonce is k.2, the launch's k.1"),
-        ({"init__uptime": "0.40 9"}, {}, "it is from 0.40 to 3.00 s after the node's start"),
+        ({"init__uptime": "0.40 9"}, {}, "it is from 0.40 to 3.00 s after boot"),
         ({"finalize__uptime": "3.60 9"}, {}, "the launch ran from 0.50 to 3.50 s"),
         # hundredths are cut off
         ({"init__uptime": "0.49 9", "finalize__uptime": "3.51 9"}, {}, ""),
@@ -283,7 +283,12 @@ def left(**load: str | None) -> list[RankEvidence]:
     ("ranks", "policy", "cores", "said"),
     [
         (pair(), "bunch", [[0], [1]], []),
-        (masked("0", "0-3"), "scatter", [[0], [2]], ["core 2 (scatter), the kernel lets it run"]),
+        (
+            masked("0", "0-3"),
+            "scatter",
+            [[0], [2]],
+            ["core 2 (scatter), but the kernel lets it run"],
+        ),
         (
             pair(),
             "bunch",

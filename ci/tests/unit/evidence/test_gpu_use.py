@@ -140,7 +140,7 @@ def test_an_output_of_another_platform() -> None:
 def test_two_ranks_on_one_gpu() -> None:
     both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
     assert both == [
-        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
+        "rank 1 on c1 used GPU 0000:03:00.0, but the site's GPU 1 is 0000:41:00.0.",
         "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0; each rank needs its own.",
     ]
     apart = [made(0, "0000:03:00.0"), replace(made(0, "0000:03:00.0"), host="c2", rank=1)]
@@ -161,8 +161,8 @@ def test_two_ranks_on_one_gpu() -> None:
 def test_another_gpu_than_the_sites() -> None:
     swapped = check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), pinning="none").sentences
     assert swapped == [
-        "rank 0 on c1 used GPU 0000:41:00.0, and GPU 0 of the site is 0000:03:00.0.",
-        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
+        "rank 0 on c1 used GPU 0000:41:00.0, but the site's GPU 0 is 0000:03:00.0.",
+        "rank 1 on c1 used GPU 0000:03:00.0, but the site's GPU 1 is 0000:41:00.0.",
     ]
     numbered = replace(FABRIC, gpus=(Gpu(), Gpu()))
     assert (

@@ -133,7 +133,7 @@ def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) ->
 
 def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
     wanted = (
-        "the state of eth1 on c2 could not be read, so it is not known to be up; see its "
+        "the state of eth1 on c2 could not be read, so it may be down; check its "
         "operstate (ports/*/state) in /sys/"
     )
     [sentence] = sentences(node(0), node(1, {"state": None}))

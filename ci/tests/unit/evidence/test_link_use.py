@@ -104,7 +104,7 @@ def test_the_ranks_own_bytes_are_nobody_elses() -> None:
 @pytest.mark.parametrize("way", ["sent", "received"])
 def test_a_neighbour_is_reported_with_what_he_took_and_background_is_none(way: str) -> None:
     (sentence,) = sentences(job(**{f"extra_{way}": 60 * MB}))
-    assert f"eth1 of c1 {way} 55 MB more than the 112 MB its ranks can have " in sentence
+    assert f"eth1 of c1 {way} 55 MB more than the 112 MB its ranks could have " in sentence
     assert sentences(job(**{f"extra_{way}": ALLOWED})) == []
 
 

@@ -140,7 +140,7 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
     calls them remote has measured nothing.
     """
     [sentence] = judge(changed(memory="remote"), "remote")
-    assert "was to be remote" in sentence
+    assert "should be remote" in sentence
     one = on_two_nodes("interleaved", {"0": 1}, {"0": 1})
     kib = {"page_cache_kib": {"0": 1}, "free_kib": {"0": 1}}
     alone = signed(json.dumps({**json.loads(one.splitlines()[1]), "numa_nodes": 1, **kib}))

@@ -66,5 +66,5 @@ def test_a_count_that_is_no_number_is_refused_with_its_place(name: str, tmp_path
     count = next(word for word in ("1000", "2000", "200000") if word in text)
     with refused_as("output-damaged", match=name):
         read_text(tmp_path, name, text.replace(count, "1o00"))
-    with refused_as("output-damaged", match="no text"):
+    with refused_as("output-damaged", match="not text"):
         read_text(tmp_path, name, text.replace(count, "10\x0000"))

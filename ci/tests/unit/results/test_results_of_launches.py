@@ -70,7 +70,7 @@ def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:
 def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
     """Of a square grid with two ranks a node; with one a node it leaves them."""
     two, notes = judged("hpcc", on_grid(2, 2), 4, 2, ETH, level="smoke")
-    assert [note for note in notes if "PTRANS (its grid of ranks is drawn by chance" in note]
+    assert [note for note in notes if "PTRANS (its grid of ranks is random" in note]
     four, notes = judged("hpcc", on_grid(2, 2), 4, 4, ETH, level="smoke")
     assert not [note for note in notes if "PTRANS" in note] and four > two > 0
 

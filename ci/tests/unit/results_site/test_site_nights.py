@@ -75,7 +75,7 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
         assert night.state.name == state and "".join(problems) in night.finding
     answers = tmp_path / records.StoredAnswer.kind
     (answers / f"{session}.gate.json").write_text("{}")
-    with refused_as("file-damaged", match=r"gate\.json is not a readable record"):
+    with refused_as("file-damaged", match=r"gate\.json is damaged"):
         only(tmp_path)
     answers.rename(tmp_path / "away")
     answers.symlink_to(answers)

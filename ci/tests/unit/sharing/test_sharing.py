@@ -114,9 +114,9 @@ def test_programs_on_two_nodes_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        ((("0",), ("0",)), "at most 1 of 2 ranks can have their own core"),
+        ((("0",), ("0",)), "of 2 ranks, at most 1 can have their own core"),
         # Six ranks of each are pinned to the first six of twelve cores: the other six are idle.
-        ((tuple("012345"),) * 2, "at most 6 of 12 ranks can have their own core"),
+        ((tuple("012345"),) * 2, "of 12 ranks, at most 6 can have their own core"),
         ((("0-1",), ("0-1",)), "nothing keeps the 2 programs apart"),
         ((("0",), ("1",)), "but had no core in common"),
     ],

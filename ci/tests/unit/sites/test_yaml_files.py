@@ -72,7 +72,7 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
         (b"a: 2026-02-30\n", "line 1 is not YAML (day"),
         (b"a: 1\n---\na: 2\n", "line 2 is not YAML"),
         (b"a: 1\nb: &x [1, *x]\n", "line 2 is not YAML (*x contains itself)"),
-        (b"a: &a [x]\n" + nested(b"%c: &%c [%s]\n"), "aliases stand for more than 100000 values"),
+        (b"a: &a [x]\n" + nested(b"%c: &%c [%s]\n"), "aliases expand to more than 100000 values"),
         (b"a: &a {x: 1}\n" + nested(b"%c: &%c {<<: [%s]}\n"), "its aliases expand to more than"),
         (b"a: !!python/name:os.system x\n", "could not determine a constructor"),
         (b"a: !!bool x\n", "line 1 is not YAML ('x' is no bool)"),

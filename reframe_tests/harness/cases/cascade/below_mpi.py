@@ -58,7 +58,7 @@ _HOST = re.compile(r'"host": "([^"]+)"')
 
 
 def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
-    """Why a group cannot be measured on a fabric; empty where it can.
+    """Why a group cannot be measured on a fabric; empty if it can.
 
     :param scheduler: ReFrame's name of it.
     """
@@ -149,7 +149,7 @@ def make_launch(
     limits: Limits,
     gpu: int = 0,
 ) -> PairLaunch:
-    """A benchmark on a fabric; where that has memory of GPUs with the GPU of this number."""
+    """A benchmark on a fabric; where that has GPU memory with the GPU of this number."""
     row = next(row for row in catalogue.rows(group) if row.name == plan.benchmark)
     rail = fabric.rails[0]
     count = plan.repetitions(size, catalogue.LEVELS[level], limits)
@@ -174,7 +174,7 @@ def make_launch(
 class Measured:
     """What both ends of a launch left.
 
-    :param ends: ``None`` where they left nothing whole; ``record``: where the program failed.
+    :param ends: ``None`` if they left nothing whole; ``record``: where the program failed.
     :param findings: status and sentence of everything that is wrong.
     :param counted: whether the fabric's interfaces, and nothing
         else, carried it; ``None``: not known.
@@ -193,7 +193,7 @@ class Measured:
 def read_launch(
     directory: Path, name: str, launch: PairLaunch, group: PairGroup, fabric: Fabric
 ) -> Measured | None:
-    """Read and judge both ends of a launch; ``None`` where neither left a record.
+    """Read and judge both ends of a launch; ``None`` if neither left a record.
 
     :param name: of its files without their ends.
     :param fabric: as the site describes it, with the one rail that was measured.
@@ -249,7 +249,7 @@ def _impossible(launch: PairLaunch, record: Record, fabric: Fabric) -> list[str]
 def _other_gpu(ends: Pair, fabric: Fabric) -> list[str]:
     """Sentences on ends that took another GPU than the site's, where it says which that is.
 
-    :param fabric: with the one GPU that was asked for.
+    :param fabric: with the one GPU that was requested.
     """
     address = fabric.gpus[0].bus_id if fabric.memory.on_gpu else ""
     said = {
@@ -412,7 +412,7 @@ class MapPair:
 
     @property
     def mb_per_s(self) -> float | None:
-        """What arrived; ``None`` where the program failed."""
+        """What arrived; ``None`` if the program failed."""
         return self.measured.record.values.get(BANDWIDTH) if self.measured.record else None
 
 

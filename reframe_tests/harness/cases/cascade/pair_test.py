@@ -355,7 +355,7 @@ class WireMapTest(PairTest, RoundsPlugin):
         self._launch = below_mpi.make_launch(
             mapped.plan, self.group, self._fabric, mapped.size, self.level, limits, self._gpu
         )
-        # Which node has which number is not known before the job runs, so
+        # Which node has which number is unknown before the job runs, so
         # that a sample cannot heed the switches.
         self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)
         passes = range(1, self.orders + 1)

@@ -99,7 +99,7 @@ def ask_for_cores(test: Any, scheduler: str, cores: int) -> None:
     (``_assign_resources`` of OpenPBS' ``src/hooks/cgroups/pbs_cgroups.PY``). ReFrame asks for one
     CPU a task unless told otherwise, and for the same number for each task of a node.
 
-    :param cores: that a node has for jobs. Hardware threads are not asked for: where the hook
+    :param cores: that a node has for jobs. Hardware threads are not requested: where the hook
         counts cores, such a job never starts.
     """
     if scheduler in batch_systems.PBS_SELECT and not test.num_cpus_per_task:
@@ -110,7 +110,7 @@ def ask_for_cores(test: Any, scheduler: str, cores: int) -> None:
 class JobEnd:
     """What is known of the end of a job.
 
-    :param state: the scheduler's word; empty where it has none.
+    :param state: the scheduler's word; empty if it has none.
     """
 
     number: str = ""
@@ -255,7 +255,7 @@ def assume_nodes(nodes: int, group: str, extras: Mapping[str, Any]) -> int:
 def count_nodes(
     nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_run: bool
 ) -> int:
-    """Nodes a job is made for: those asked for, or as many as ReFrame finds idle
+    """Nodes a job is made for: those requested, or as many as ReFrame finds idle
     (``--flex-alloc-nodes``) at this moment.
 
     :param job: ReFrame's, of the partition; its options

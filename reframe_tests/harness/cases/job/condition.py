@@ -37,7 +37,7 @@ from .script import DEBUG_FILE, quote
 class Asked:
     """What a test's parameters ask for.
 
-    :param library: what moves the data in place of MPI.
+    :param library: what moves the data instead of MPI.
     """
 
     fabric: Fabric
@@ -50,7 +50,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Partition:
-    """Where it is asked for.
+    """Where it is requested.
 
     :param here: jobs run on this machine, inside what this process may use.
     """
@@ -114,11 +114,11 @@ class Partition:
 class Condition:
     """A resolved condition.
 
-    :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
+    :param ppn: processes per node as a number; ``ppn_symbol`` is what was requested.
     :param placement: core list per rank of a node, or none for the
         policies ``default`` and ``none``.
     :param pmi: process management interface the launcher is given
-        (``srun --mpi``); empty where it needs none.
+        (``srun --mpi``); empty if it needs none.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param chosen: variables the user sets; they win over everything,
         and the evidence says what came of it.
@@ -161,13 +161,13 @@ class Condition:
     @property
     def core_list(self) -> tuple[tuple[int, ...], ...] | None:
         """CPUs (numbers of the operating system) per rank of a node;
-        ``None`` where the policy names none.
+        ``None`` if the policy names none.
         """
         return self.placement.ranks
 
     @property
     def rank_numa(self) -> tuple[int | None, ...]:
-        """NUMA node of each rank of a node; ``None`` where the policy names
+        """NUMA node of each rank of a node; ``None`` if the policy names
         no core, or a rank has cores of several.
         """
         if self.core_list is None:

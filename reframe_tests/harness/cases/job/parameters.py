@@ -92,7 +92,7 @@ def are_asked(nodes: Any) -> bool:
 
 def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
     """Why a group is not measured on so many nodes of a partition
-    unless these are asked for; empty where it is.
+    unless these are requested; empty if it is.
     """
     listed = sorted(set(site.node_counts_of(extras)))
     few = benchmark.need_few_nodes(catalogue.rows(group))
@@ -159,7 +159,7 @@ def is_core(row: site.CoreRow, fabric: str, nodes: int, ppn: str) -> bool:
 
 @cache
 def _ranks_on(partition: Any, symbol: str) -> int | None:
-    """Processes per node; ``None`` where the topology is not known, or has no such number."""
+    """Processes per node; ``None`` if the topology is unknown, or has no such number."""
     try:
         return (
             placement.resolve_ppn(symbol, Partition.of(partition).topology)
@@ -172,7 +172,7 @@ def _ranks_on(partition: Any, symbol: str) -> int | None:
 
 def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[str, str]:
     """Options of the suites that a group is measured with on a partition:
-    the site's, and over them those asked for.
+    the site's, and over them those requested.
 
     :raises BadInput: for an option or a value that does not exist.
     :raises NotMeasured: if the group has no such option.
@@ -279,10 +279,10 @@ def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.
 def why_unusable(
     stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int
 ) -> str:
-    """Why a stack cannot measure a group on a fabric; empty where it
+    """Why a stack cannot measure a group on a fabric; empty if it
     can, or its case must say what is wrong.
 
-    :param ranks: -1 where they are not known.
+    :param ranks: -1 where they are unknown.
     """
     setting = _resolve(stack, partition, fabric, group if catalogue.library_of(group) else "")
     if isinstance(setting, str):
@@ -363,7 +363,7 @@ def places_of(
     :param partitions: of the selected system.
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
     :param choose: of each partition's node counts those to measure on;
-        ``None``: the number of nodes is asked for.
+        ``None``: the number of nodes is requested.
     """
     there = [partition for partition in partitions if fabric in _fabrics_on(partition)]
     wanted = [

@@ -99,7 +99,7 @@ class Command:
     :param program: benchmark and its arguments, as words.
     :param enter: shell text before the launcher, for a launch that
         needs another environment than the job's.
-    :param asked: names of the variables whose values each rank is asked for.
+    :param asked: names of the variables whose values each rank reports.
     :param once: run it once, before the repeats of the others.
     :param known: variables that say to the evidence library what is
         known of the MPI and the launcher.
@@ -209,7 +209,7 @@ def write_body(
         record = scripts[tuple(command.known.items()), command.gpu]
         result = shlex.quote(command.result)
         lines = []
-        if command.result:  # what another launch wrote would be taken for this one's
+        if command.result:  # what another launch wrote would be mistaken for this one's
             lines.append(f"        rm -f {result}")
         for name, content in command.files.items():  # another launch may have changed its input
             lines += [
@@ -255,7 +255,7 @@ def write_body(
         "    local repeat",
         f"    begin_launches {shlex.join(command.name for command in commands)} || return",
     ]
-    # A script with arguments folder, variables asked for, nonce, command. It runs on the rank's own
+    # A script with arguments folder, variables requested, nonce, command. It runs on the rank's own
     # node, so that what a user, a module or a launcher preloads there is kept, behind ours. Not
     # ``sh -c``: some launchers join words and part them again.
     preload = f"LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}"
@@ -381,7 +381,7 @@ def read_launch_log(text: str) -> dict[tuple[str, int], int]:
 
 def read_start(text: str) -> str:
     """When the last run of a job began (UTC, to a second), from its
-    :data:`START_LOG`; empty where that does not say.
+    :data:`START_LOG`; empty if that does not say.
     """
     starts = _STARTED.findall(text)
     return starts[-1] if starts else ""

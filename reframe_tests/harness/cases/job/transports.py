@@ -52,8 +52,8 @@ class Setting:
     :param proofs: what the run must show, templates filled.
     :param row: the row it came from.
     :param mpi: name of the MPI in sentences; ``stack``: with its version.
-    :param asked: what was asked for, in sentences.
-    :param memory: what memory of GPUs needed besides.
+    :param asked: what was requested, in sentences.
+    :param memory: what GPU memory needed besides.
     """
 
     env: Mapping[str, str]
@@ -66,7 +66,7 @@ class Setting:
     memory: DeviceMemory = _NO_DEVICE
 
     def notes(self, debug: str) -> tuple[str, ...]:
-        """For the evidence: what the debug lines say of memory of GPUs,
+        """For the evidence: what the debug lines say of GPU memory,
         what nothing shows, and what is not measured.
         """
         undone = (
@@ -99,7 +99,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     """Look up how ``stack`` uses ``fabric``: each message takes one
     of its rails, or is striped over all.
 
-    :param library: what moves the data in place of the stack's MPI,
+    :param library: what moves the data instead of the stack's MPI,
         which then only starts the ranks.
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described
@@ -183,7 +183,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
 
 
 def _without(stack: Stack, fabrics: Iterable[Fabric], library: Library | None) -> tuple[str, ...]:
-    """Kinds of operations that a stack does not do in memory of GPUs over
+    """Kinds of operations that a stack does not do in GPU memory over
     one or another of the fabrics it may take.
     """
     kinds: dict[str, None] = {}
@@ -260,7 +260,7 @@ def _reason(
 def _reason_of_memory(
     stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, since: tuple[int, ...]
 ) -> str:
-    """Why a row does not send a fabric's memory of GPUs.
+    """Why a row does not send a fabric's GPU memory.
 
     :param since: first version that does; empty: none.
     """

@@ -69,7 +69,7 @@ class StreamResult:
 
     :param last_level_cache_bytes: last-level caches of all cores used, together.
     :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel
-        prints it; empty where it has none.
+        prints it; empty if it has none.
     :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
     :param largest_error: the largest of the arrays' mean relative errors.
     :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
@@ -94,9 +94,9 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     """The result of one run.
 
     :param text: its whole standard output.
-    :param memory: what was asked for, as ``page_cache`` and ``repetitions``;
+    :param memory: what was requested, as ``page_cache`` and ``repetitions``;
         an answer to another question is refused.
-    :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
+    :raises BadInput: it is truncated, changed, mixed with other output, or not of this format.
     """
     match = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
     if not match:

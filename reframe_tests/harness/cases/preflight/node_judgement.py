@@ -32,7 +32,7 @@ ABSENT = None
 UP = ("up", "unknown", "active")
 #: Name of what is judged first of a card: whether it is there.
 PRESENCE = "presence"
-#: Name of what is judged of a rail's rate where there is none.
+#: Name of what is judged of a rail's rate if there is none.
 UNREADABLE = "no rate"
 #: Characters at most of a value in a sentence; the session has all of it.
 LONGEST = 300
@@ -50,7 +50,7 @@ class OddNodes(msgspec.Struct, frozen=True):
 
     :param instance: port, interface or page size; empty: the node as a whole.
     :param values: of the odd nodes.
-    :param wanted: what it must be, in words.
+    :param wanted: what it must be, as text.
     """
 
     fact: str
@@ -185,7 +185,7 @@ def _presence(
     nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool
 ) -> OddNodes:
     """Nodes without a card that most have, or with one that most
-    have not; all where there is no majority.
+    have not; all if there is no majority.
     """
     kinds = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
     wanted = "nodes of a partition must have the same, but there is no majority"

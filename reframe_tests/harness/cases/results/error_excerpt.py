@@ -44,7 +44,7 @@ _LONGEST = 300
 _REMEDIES = (
     (
         # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c,
-        # MAX_READLINE) and answers nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes
+        # MAX_READLINE) and answers nothing to a longer one. MPICH since 5.0.0 sends 4096 bytes
         # for a UCX address of some 250, with what lies behind it on the heap
         # (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets
         # too long depends on what was there, so on the length of a path. Up to 4.3.2 it sends what

@@ -63,7 +63,7 @@ class Finding(NamedTuple):
 class JobOutcome:
     """What one job gave.
 
-    :param repeats: executions of each launch that were asked for.
+    :param repeats: executions of each launch that were requested.
     :param samples: every metric that was printed, also when the proof fails.
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
@@ -431,7 +431,7 @@ def fill_launch_time(
     It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks'
     way in and out of MPI, and with the recorder that each rank is started through.
 
-    :param seconds: of :func:`script.read_launch_times`; ``None`` where the job left none.
+    :param seconds: of :func:`script.read_launch_times`; ``None`` if the job left none.
     :raises OutputError: if a benchmark has that time and the job left none, or nothing.
     """
     names = {row.name: row.launch_time for row in launch.rows() if row.launch_time}
@@ -487,7 +487,7 @@ def _hear(
     wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, facts.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    # What compares the data keeps them in memory of the host.
+    # What compares the data keeps them in host memory.
     gpus = gpu_use.GpuFinding()
     if not launch.checks_data:
         gpus = gpu_use.check_gpus(ranks, condition.fabric, condition.pinning, facts.platform)
@@ -506,7 +506,7 @@ def _hear(
         uncounted = name_uncounted(condition, launch, records)
         if condition.forced:
             carried = traffic.check_traffic(ranks, fabric, least)
-        # Collectives cut their messages up: how large the parts are is not known.
+        # Collectives cut their messages up: how large the parts are is unknown.
         large = [
             record
             for record in records

@@ -38,7 +38,7 @@ RATIO = QUANTITIES[side_by_side.RATIO]
 
 
 def _cannot_share(fabric: Fabric) -> str:
-    """Why programs cannot share a node over a fabric; empty where they can."""
+    """Why programs cannot share a node over a fabric; empty if they can."""
     if not mpis.transport(fabric.transport).in_memory:
         return f"programs share a node over its memory, which {fabric.name} is not"
     # Each launcher counts its ranks from 0, so all programs would be left the same GPUs.
@@ -104,7 +104,7 @@ class SharingTest(MaintenanceTest):
 
     @classmethod
     def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
-        """Why a partition's nodes cannot be shared so; empty where they
+        """Why a partition's nodes cannot be shared so; empty if they
         can, or their topology is not known yet.
         """
         # a value of -P is asked about without one

@@ -47,7 +47,7 @@ def evaluate(
 
     :param check: the launch that compares received data, if there is one.
     :returns: what all that were measured gave; and by label what the condition keeps of each
-        algorithm: its variables, what became of it and why, and what shows that it was taken.
+        algorithm: its variables, the outcome of it and why, and what shows that it was taken.
     """
     whole = JobOutcome(repeats)
     outcomes = [judge(own, check, repeats)] if check else []
@@ -97,7 +97,7 @@ def evaluate(
 
 
 def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
-    """The first thing like this that a launch printed; empty where it
+    """The first thing like this that a launch printed; empty if it
     did not, and where nothing is looked for.
     """
     texts = (text for repeat in repeats if pattern for text in _texts(launch, repeat, directory))
@@ -199,7 +199,7 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
 
 
 def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:
-    """Why a file that a library made of what is set does not say what is set; empty where it does.
+    """Why a file that a library made of what is set does not say what is set; empty if it does.
 
     :param again: what it then writes given the file alone; ``plain``: without settings.
     """

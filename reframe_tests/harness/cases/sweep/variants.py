@@ -72,7 +72,7 @@ class Variant:
         would end otherwise, and under which condition; ``None``: there is none.
     :param compiled: the launches that make the library's own file of what is set, each with its
         condition: with the variables it is written (1), with the file alone it is written again
-        (2), and with neither (3). Empty: it is not asked for.
+        (2), and with neither (3). Empty: it is not requested.
     """
 
     word: str
@@ -122,7 +122,7 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
     :param asked: as :meth:`Wish.parse` reads it; empty: all that are
         known without asking the library.
     :raises NotMeasured: the MPI has no control of the collective's algorithm.
-    :raises BadInput: one is not known.
+    :raises BadInput: one is unknown.
     """
     try:
         control = tuning.find(collective)

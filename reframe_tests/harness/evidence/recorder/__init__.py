@@ -77,7 +77,7 @@ def flags() -> tuple[str, ...]:
 
 def variables(stack: Stack, launcher: Launcher) -> dict[str, str]:
     """What the recorder is given to know of a launch, by its variables;
-    what is not known is empty (``recorder.c``).
+    what is unknown is empty (``recorder.c``).
 
     :param launcher: what starts the ranks.
     """

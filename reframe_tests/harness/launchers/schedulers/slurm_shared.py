@@ -442,7 +442,7 @@ class SlurmShared(SlurmJobScheduler):
         begun = any(case.over or spool.was_started(case.number) for case in allocation.cases)
         in_order = spool.has_ended() and state == "COMPLETED"
         timed_out = "TIMEOUT" in state
-        # The one that was cut off first: it needs an allocation that begins with it.
+        # The one that was truncated first: it needs an allocation that begins with it.
         for case in sorted(left, key=lambda row: not spool.was_started(row.number)):
             if spool.withdraw(case.number):
                 started = False

@@ -176,7 +176,7 @@ class Wanted:
 @dataclass(frozen=True)
 class Compilation:
     """A file that the library itself writes of everything that is
-    set, and reads in place of the variables.
+    set, and reads instead of the variables.
 
     :param written: variable that names the file it writes; ``read``: the one it reads.
     :param name: of the file among tuned settings.

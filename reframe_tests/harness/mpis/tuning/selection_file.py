@@ -31,7 +31,7 @@ VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 Tree = dict[str, Any]
 #: The compiled-in tree of MPIR, and not those of ch4, which compose or use the node's memory.
 _TREE = re.compile(rb'\{"collective=[\x09\x0a\x0d\x20-\x7e]+')
-#: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of
+#: Of these the program ends when the average size is requested (get_avg_msgsize), and the sizes of
 #: the tests here are those of all ranks together.
 _TOGETHER = ("Reduce_scatter", "Reduce_scatter_block")
 #: Collective to the test behind which its choices stand, and its answer for what was measured.

@@ -27,7 +27,7 @@ _LOCAL_S = 30
 def describe(root: Path = ROOT) -> dict[str, Any]:
     """Facts about this checkout and this environment, the same for all cases of a session.
 
-    ``commit`` is empty outside a git checkout; ``modified`` is ``None`` where git cannot say;
+    ``commit`` is empty outside a git checkout; ``modified`` is ``None`` if git cannot say;
     ``lock`` is the SHA-256 of ``requirements.lock``, and ``unlike_lock`` names what is installed in
     another version (``name version``); ``extensions`` are the site's own files that say what an
     MPI, a launcher or a suite is (:func:`extensions`).
