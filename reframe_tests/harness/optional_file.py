@@ -25,9 +25,7 @@ def is_there(path: Path) -> bool:
 
 
 def named(text: str) -> Path:
-    """A path that somebody gave, with ``~`` as his home; of a user whom
-    nobody knows it is a name like any other.
-    """
+    """A path from the user, with ``~`` expanded; for an unknown user it is an ordinary name."""
     try:
         return Path(text).expanduser()
     except RuntimeError:

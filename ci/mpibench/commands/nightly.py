@@ -152,7 +152,7 @@ def run(night: Night) -> int:
 
 
 def forget_earlier() -> None:
-    """Take away what an earlier night left for its pipeline; all of it is elsewhere, too.
+    """Remove what an earlier night left for its pipeline; all of it is stored elsewhere, too.
 
     :raises BadInput: it cannot be taken away.
     """
@@ -222,8 +222,8 @@ def require_cases(night: Night) -> None:
 
 
 def clean_up() -> None:
-    """End what a killed session left running, and remove what a
-    killed writer left; what fails is printed.
+    """End what a killed session left running, and remove what a killed writer left; failures are
+    printed.
     """
 
     def work(**_: object) -> None:
@@ -237,9 +237,7 @@ def clean_up() -> None:
 
 
 def look_at_nodes(night: Night) -> None:
-    """Name the odd nodes before anything is measured on them, and
-    leave them out where that is requested.
-    """
+    """Name odd nodes before anything is measured on them, and leave them out if requested."""
     found = preflight.look(
         night.options,
         preflight.NO if night.narrowed else night.preflight,
@@ -497,8 +495,8 @@ def publish(night: Night, session: Session) -> None:
 
 
 def show(night: Night, session: Session | None) -> None:
-    """Keep the night's answer and hand the night to tools, whatever
-    became of it; what fails there is a problem.
+    """Store the night's answer and pass the night to tools, whatever its outcome; failures there
+    are problems.
     """
     uuid = session.uuid if session else None
     try:

@@ -454,8 +454,8 @@ def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[e
 def events(
     store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False
 ) -> list[Event]:
-    """Changes grouped: same stack, fabric and direction, the same or neighbouring nights; what is
-    worse first, of it the newest, then the largest.
+    """Changes grouped by stack, fabric and direction, in the same or neighbouring nights; losses
+    first, then the newest, then the largest.
 
     :param accepted: they are worse by no more than somebody accepted.
     """

@@ -464,14 +464,14 @@ class Accepted:
 
 
 def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Verdicts:
-    """The level of the last nights against the baseline.
+    """Compare the level of the last nights with the baseline.
 
     The baseline of a row is the median of its first :data:`BASELINE` nights; a level that was
-    better than that by more than the limit for :data:`RATCHET` nights takes its place. Nights
-    before an accepted level are moved to it, by no more than what was accepted. A level is the
-    median of :data:`LEVEL` nights, so that a loss is called from its third night on. Its noise is
-    that of neighbouring nights, or of levels some nights apart where these differ more, as they do
-    under slow changes of load; about their median, so that a creeping loss is no noise.
+    better by more than the limit for :data:`RATCHET` nights replaces it. Nights before an accepted
+    level are shifted to it, by no more than what was accepted. A level is the median of
+    :data:`LEVEL` nights, so a loss is reported from its third night. Its noise is that of
+    neighbouring nights or, if larger (as under slow changes of load), that of levels some nights
+    apart; it is taken about their median, so that a creeping loss is not noise.
     """
     values = values.copy()
     for level in sorted(accepted, key=lambda level: level.night):

@@ -244,8 +244,8 @@ class SessionPlan:
     still: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
-        """Whether what is expected of whole sessions is to be expected of this
-        one: not if only excused cases could prove it.
+        """Whether this session must contain what whole sessions must: not if only excused cases
+        could prove it.
 
         :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
         """
@@ -298,9 +298,9 @@ def missing_planned(
     *,
     wholly: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Sentences on planned cases that are not proven, on owed ones that were not planned, and on
-    those measured tonight in another way than where they were not right, one for each job; and
-    notes on those that nobody could measure yet.
+    """Sentences on planned cases that are not proven, owed ones that were not planned, and those
+    measured tonight under another condition than where they were not right, one for each job; and
+    notes on those that could never be measured so far.
 
     :param tonight: rows of ``cases`` of the session.
     :param before: cases that were proven before.

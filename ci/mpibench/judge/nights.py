@@ -403,8 +403,8 @@ def _with_older(
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
-    """What was called of each benchmark under each condition: what stays or was seen twice first,
-    in each the worst first; what was not seen again, and does not fail the night, last.
+    """What is slower, by benchmark and condition: first what is confirmed or stays, worst first;
+    last what was not confirmed and does not fail the night.
     """
     found = []
     keys = [*CONDITION, "benchmark", "quantity"]

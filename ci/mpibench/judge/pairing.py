@@ -312,7 +312,7 @@ def every_pair(
     where: str | None = None,
 ) -> Iterator[Comparison | str]:
     """All pairs of stacks with a case in the sessions, those that differ in one thing first; a
-    sentence for one that is none.
+    sentence for each pair that cannot be compared.
 
     :raises BadInput: fewer than two stacks have a case that may be used.
     """

@@ -192,9 +192,7 @@ class MovedSwitch:
 
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
-    """The moves that explain what changed, those of most metrics
-    first; empty if there is none.
-    """
+    """The moves that explain the changes, those with most metrics first; empty if there is none."""
     found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
     for rows, baseline, candidate in curves:
         first = rows.row(0, named=True)

@@ -220,9 +220,8 @@ def busy_text(name: str, selection: Selection) -> str:
 
 
 def troubles(sides: Mapping[str, Selection]) -> list[str]:
-    """What a comparison of two sides must not be read without, a sentence each: a part that was
-    left out, cases without proof, cases that failed, the references they missed, and a busy
-    machine.
+    """Caveats of a comparison of two sides, a sentence each: excluded parts, unproven cases, failed
+    cases, the references they missed, and a busy machine.
     """
     found = [part_text(sides)]
     for name, side in sides.items():
@@ -305,8 +304,8 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
 
 
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
-    """What the stacks of two sides differ in (:func:`stack_lock.things`) by their locks, and by
-    what their MPI libraries say they were compiled with; ``None`` if the lock of one is unknown.
+    """How the stacks of two sides differ (:func:`stack_lock.things`) according to their locks and
+    to their MPI libraries' reports on how they were compiled; ``None`` if one lock is unknown.
     """
     locks = [_stored(side, "built") for side in sides]
     if not all(locks):
@@ -339,8 +338,8 @@ _FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"
 
 
 def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
-    """What both sides say of how their stacks and programs were built, and say differently: what a
-    difference may come from; and whose MPI library does not say it.
+    """How differently the stacks and programs of both sides were built, as possible causes of a
+    difference; and whose MPI library does not report it.
     """
     levels = [_stored(side, "compiled").get("optimisation") for side in sides]
     silent = [
@@ -411,8 +410,8 @@ def _other_files(sides: Sequence[Selection]) -> list[str]:
 
 
 def same_programs(sides: Sequence[Selection]) -> str:
-    """That both sides ran bit-identical benchmark programs, with their digest; empty where one
-    that both ran is another file, or they ran none.
+    """States that both sides ran bit-identical benchmark programs, with their digest; empty if a
+    common program differs, or there is none.
     """
     ran = [
         {name: found for name, found in _digests(side).items() if suite_of(name)} for side in sides

@@ -100,8 +100,8 @@ def write(night: TicketSource, problems: Sequence[Slow]) -> list[answers.Ticket]
 
 
 def conditions(problem: Slow) -> pl.DataFrame:
-    """The conditions that a problem is of, with ``name`` or ``benchmark``
-    where it is of no more; none of what is absent.
+    """The conditions of a problem, with ``name`` or ``benchmark`` if it has only one; without
+    missing ones.
     """
     if isinstance(problem, answers.DriftProblem):
         rows: Iterable[Any] = problem.metrics or ()

@@ -404,8 +404,8 @@ class MapJudgement:
         return [*rows, *self.notes]
 
     def drain(self, session: str) -> list[str]:
-        """A command for each node that is flagged, to print and never run; a
-        switch or cable is none that Slurm could drain.
+        """A command for each flagged node, to print but never to run; Slurm cannot drain a switch
+        or cable.
         """
         reasons: dict[str, str] = {}
         flagged = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)

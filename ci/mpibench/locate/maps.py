@@ -201,8 +201,7 @@ _USABLE = (pl.col("value") > 0) & pl.col("counted").ne_missing(False)
 def prepare(
     pair_map: PairMap, quantities: Collection[str] = _ORDER
 ) -> tuple[list[Observations], list[str], list[str]]:
-    """Observations of each quantity and size; sentences on what was to be
-    measured and was not; and on how it was measured.
+    """Observations by quantity and size; sentences on what is missing; and on how it was measured.
 
     :param quantities: those to be judged.
     :raises BadInput: there are not two nodes, or no value that can be used; or its file is not

@@ -274,11 +274,11 @@ def residuals(
 
 
 def loads(seen: Observations, leaf: Integers) -> Integers:
-    """Observations on the busier of the two uplinks of each at the same time, in its busier
-    direction; 0 below one switch.
+    """For each observation: how many others use the busier of its two uplinks at the same time, in
+    the busier direction; 0 below one switch.
 
-    What goes the other way counts as well: acknowledgements wait in its queue, and one message
-    against three that share a slow uplink was as slow as these (TCP on the mini-cluster).
+    Traffic in the other direction also counts: acknowledgements wait in its queue, and one message
+    opposite three that share a slow uplink was as slow as these (TCP on the mini-cluster).
     """
     across = leaf[seen.source] != leaf[seen.target]
     load = np.zeros(len(seen), dtype=INDEX)
@@ -329,10 +329,10 @@ def level_of(slowness: Floats) -> float:
 
 
 def drift(excess: Floats, moment: Integers) -> Floats:
-    """For each observation how much slower the fastest quarter of its moment
-    is than that of all: what came and went for all.
+    """For each observation: how much slower the fastest quarter of its moment is than that of all,
+    i.e. what affected all.
 
-    Of a moment in which up to three quarters cross a slow uplink nothing of that is drift.
+    A slow uplink that up to three quarters of a moment cross does not count as drift.
     """
     which, starts, counts, ordered = grouped(moment, excess)
     shift = np.zeros(int(moment.max(initial=0)) + 1)
@@ -414,9 +414,9 @@ class SuspectGroup(NamedTuple):
 
 
 class Suspects:
-    """All suspects of a map that were observed at several moments, a row each. Of a directed
-    quantity each direction is a suspect of its own: observations of both directions of one moment
-    share its disturbances, and counted together they would prove too much.
+    """All suspects of a map that were observed at several moments, a row each. For a directed
+    quantity each direction is a separate suspect: both directions of one moment share its
+    disturbances, and together they would prove too much.
 
     :param never: whether the search never flags one.
     """
@@ -474,8 +474,8 @@ class Suspects:
 
 
 def of_map(seen: Observations, places: Places) -> Suspects:
-    """Nodes, and at each level the ways from switch to switch, those of one switch to all others,
-    and the switch with all below it; pairs that were measured at several moments.
+    """Nodes; at each level the paths between two switches, those of one switch to all others, and
+    the switch with all below it; and pairs that were measured at several moments.
     """
     # Where switches are joined with one another, it is unknown which others a message crosses.
     paths = [path for path in places.switches.values() if path[-1] == JOINED]

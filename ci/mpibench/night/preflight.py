@@ -239,8 +239,7 @@ WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
 def find(session: Session, store: Store) -> Session | None:
-    """The session in which the nodes of a session were looked at before; ``None`` if it had
-    none that can be read.
+    """The preflight session of a session; ``None`` if it has none that can be read.
 
     One that other sessions followed, or another system's, is not its own.
     """

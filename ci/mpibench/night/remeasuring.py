@@ -356,8 +356,7 @@ class Workspace:
 
 
 def check_database(database: Path) -> None:
-    """Make sure that ReFrame will be able to store a session; it only
-    warns if it was not, after it has measured.
+    """Make sure that ReFrame can store a session; otherwise it would only warn after measuring.
 
     :raises BadInput: it will not.
     """

@@ -123,8 +123,8 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
 
 
 def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
-    """Map of which one is best for which call and size: one map per
-    remaining condition; colour says who, text by how much.
+    """Which one is best for which call and size: one map per remaining condition; colour shows
+    which, text by how much.
     """
     table = best_of_all(values, subject)
     names = sorted({str(value) for value in table[subject]})
@@ -288,8 +288,9 @@ def _titled(title: str, note: str) -> str:
 
 
 def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure]:
-    """How many times faster over the message size, a figure for each condition: each curve thin,
-    and thick the geometric mean of all with the geometric means of both ends of their intervals.
+    """How many times faster, over the message size, a figure for each condition: each curve as a
+    thin line, and their geometric mean as a thick one with the geometric means of both ends of
+    their intervals.
 
     That interval is the widest, as in :func:`.comparison.mean_text`.
 

@@ -137,8 +137,8 @@ def render(name: str, script: bool = False, **content: Any) -> str:
 
 
 class Cell(NamedTuple):
-    """A cell that is more than a text: a ``link`` to ``of``, ``code``, a ``stack`` in the sign and
-    colour ``of``, or a control that opens the panel of the ``case`` number ``of``.
+    """A cell that is more than text: a ``link`` to ``of``, ``code``, a ``stack`` with symbol and
+    colour ``of``, or a control that opens the panel of ``case`` number ``of``.
     """
 
     kind: str

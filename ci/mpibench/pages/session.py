@@ -530,8 +530,8 @@ def _failures(view: View) -> Content:
 
 
 def _again(view: View) -> Content:
-    """Both measurements of each case that missed a reference;
-    nothing where no session did, or may have.
+    """Both measurements of each case that missed a reference; empty if no later session measured
+    again, or may have.
     """
     if view.again == NOT_AGAIN:
         return None

@@ -92,8 +92,8 @@ def read(says: CompilerReport, text: str, injected: str = "") -> dict[str, str]:
 
 
 def find_fault(compiled: Mapping[str, str]) -> str:
-    """Why no number of a library is worth comparing, as the end of a
-    sentence; empty if nothing is known against it.
+    """Why numbers of a library are not worth comparing, as the end of a sentence; empty if no
+    reason is known.
     """
     level = compiled.get("optimisation", UNKNOWN)
     if level in _SLOW:
@@ -125,8 +125,8 @@ def sentence(stack: Stack) -> str:
 
 
 def aspects(mpi: str, compiled: Mapping[str, str]) -> dict[str, str]:
-    """What stacks are compared in (:func:`.spack.lock.table`), of what is known; which ``-O`` it is
-    only between builds of one MPI, as each MPI has a default of its own.
+    """The known aspects in which stacks are compared (:func:`.spack.lock.table`). The ``-O`` level
+    is compared only between builds of one MPI, because each MPI has its own default.
     """
     level = compiled.get("optimisation", UNKNOWN)
     if level == UNKNOWN:

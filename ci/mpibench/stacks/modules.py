@@ -123,12 +123,11 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
 
 
 def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.environ) -> Brought:
-    """Load modules in a bash as jobs do, in the environment of a fresh login,
-    in their order, and find out what they change.
+    """Load modules in order, in a bash as jobs do, in the environment of a fresh login, and find
+    out what they change.
 
-    They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which
-    shows what was put in front of it and what replaces it; and a value that is not the same both
-    times is not recorded.
+    They are loaded twice. The second time each changed variable starts as :data:`MARK`, which shows
+    what is prepended and what is replaced; values that differ between both times are not recorded.
 
     :param environ: the caller's environment, for how the module system is
         set up; modules loaded in it do not count.

@@ -354,8 +354,8 @@ def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def find_linked(stack: Stack, environ: Mapping[str, str] = os.environ) -> list[str] | None:
-    """Libraries that come with the stack's own: what a process that loads it maps beside it and the
-    system's. Without Open MPI's libopen-pal or a libfabric of its own it would be another MPI.
+    """Libraries that belong to the stack's MPI: what a process that loads it maps besides it and
+    the system's. With another libopen-pal or libfabric it would be another MPI.
 
     :returns: ``None`` for a library that does not load here, but only where jobs run.
     """
@@ -638,8 +638,8 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
 
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
-    """A folder with parts of an MPI that is written into one of the programs (RPATH, RUNPATH), as
-    the end of a sentence; empty if there is none. A compiler's own folder is none.
+    """A folder with parts of an MPI that is built into one of the programs (RPATH, RUNPATH), as the
+    end of a sentence; empty if there is none. A compiler's own folder is none.
     """
     try:
         done = logged.ask(["readelf", "-dW", *programs], environ, ANSWER_S)
@@ -659,9 +659,9 @@ def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> 
 def plan_links(
     programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]
 ) -> dict[str, Path]:
-    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi
-    under another name (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that
-    lie beside the programs.
+    """Libraries that programs need under names that the stack lacks: the stack's own libmpi under
+    another name (Debian's MPICH calls it ``libmpich.so.12``), and run-time libraries beside the
+    programs.
     """
     links: dict[str, Path] = {}
     for path in programs.values():
@@ -818,8 +818,8 @@ def _try(
 
 
 def first_error(output: str) -> str:
-    """Why a program did not start, as the end of a sentence: what a launcher says afterwards is
-    longer and says less.
+    """Why a program did not start, as the end of a sentence: the launcher's later output is longer
+    and less useful.
     """
     errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
     return clause(errors[0] if errors else last_line(output))

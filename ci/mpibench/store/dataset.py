@@ -143,8 +143,8 @@ def _beside_condition(case: Case) -> dict[str, Any]:
 
 
 def _machine(case: Case) -> dict[str, Any]:
-    """What the nodes' operating systems said of themselves, each saying
-    once: what an upgrade changes beside the stack.
+    """What the nodes' operating systems reported about themselves, each value once: what an upgrade
+    changes besides the stack.
     """
     said: dict[str, set[str]] = {}
     for node in case.proof.kernel if case.proof else ():

@@ -36,8 +36,8 @@ _OF_METRIC = {row.short: row.title for row in QUANTITIES.values()} | {
 
 
 def metric_text(name: str) -> str:
-    """A metric (``benchmark.metric_name``) in words: ``PingPong latency at 8 B``; another name,
-    such as a site's own test has, as it is.
+    """A metric (``benchmark.metric_name``) in words: ``PingPong latency at 8 B``; other names, such
+    as those of a site's own tests, unchanged.
     """
     words = name.split(".")
     size = int(words.pop()) if words[-1].isdecimal() else None

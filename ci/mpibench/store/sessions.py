@@ -333,11 +333,10 @@ class Session:
         where nothing was submitted or run to its end.
 
         ReFrame 4.10 (``frontend/reporting/__init__.py``, ``update_run_stats``) stores the time from
-        submission to the end (``time_run``) and, where the scheduler knows it, the end itself. The
-        jobs of the tests have their nodes for themselves, so that none began before the one before
-        it on one of its nodes had ended. What it waited for others' jobs is before its script
-        began, where the session has that (``job_started``); the clock of its node is believed as
-        far as it fits.
+        submission to the end (``time_run``) and, where the scheduler knows it, the end itself. Test
+        jobs do not share nodes, so none began before the previous one on any of its nodes had
+        ended. Waiting for other jobs is excluded if the session has the start of the script
+        (``job_started``); its node's clock is trusted as far as it is consistent.
         """
 
         def number(value: Any) -> float | None:

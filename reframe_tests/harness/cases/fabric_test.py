@@ -116,8 +116,8 @@ class FabricTest(MeasuredTest):
 
     @classmethod
     def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
-        """Beside others ``production``: what a night has time for; ``smoke``: one or two
-        placements; ``core``: what it has time for on a batch system.
+        """Among others ``production``: what fits into a night; ``smoke``: one or two placements;
+        ``core``: what fits on a batch system.
         """
         tags = super().tags_of(point) | {point["fabric"]}
         policies = parameters.policies_of_system()

@@ -552,8 +552,8 @@ def contention_per_s(rank: RankEvidence) -> float:
 
 
 def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
-    """Involuntary context switches per second of all launches, of the rank of each with most: the
-    few of a launch of some milliseconds are no load.
+    """Involuntary context switches per second over all launches, for the rank with most in each;
+    the few in a launch of some milliseconds do not show a load.
     """
     lost = taken_s = 0.0
     for ranks in launches:
@@ -565,8 +565,8 @@ def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
 
 
 def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
-    """Share of the time between the snapshots of all launches, 0 to 1, in which the rank of each
-    that waited longest was ready to run and had no core; ``None`` if no kernel counts it.
+    """Share of the time between the snapshots of all launches, 0 to 1, during which the
+    longest-waiting rank of each was ready to run but had no core; ``None`` if no kernel counts it.
     """
     waited_s = taken_s = 0.0
     for ranks in launches:

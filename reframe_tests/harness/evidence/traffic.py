@@ -290,8 +290,8 @@ def _reachable(name: str, links: Mapping[str, set[str]]) -> set[str]:
 
 
 def each_wire_once(total: Mapping[str, int], nodes: Sequence[NodeTraffic]) -> dict[str, int]:
-    """Bytes per device, most first; of a wire that is counted twice, the port of an RDMA device
-    says more than the interface above it. What only mirrors another is left out.
+    """Bytes per device, largest first. If a wire is counted twice, the port of the RDMA device is
+    used instead of the interface above it; devices that only mirror another are left out.
     """
     again: set[str] = set()
     kept: dict[str, int] = {}
@@ -706,8 +706,8 @@ class NodeUse(
     frozen=True,
     rename=lambda field: "node" if field == "host" else f"{field}_bytes",
 ):
-    """Bytes on the fabric's links of one node, and the most of them that
-    can be the ranks' own; ``None``: not known.
+    """Bytes on the fabric's links of one node, and how many of them the ranks could have sent;
+    ``None``: unknown.
 
     :param allowed: bytes of others that change no number.
     """

@@ -184,8 +184,8 @@ def cost_s(
     values: int = 1,
     one_at_a_time: bool = False,
 ) -> float:
-    """About how many seconds the rounds take: each has a step for latency (for each pair, where
-    that is measured one at a time) and two for bandwidth.
+    """Estimated seconds for the rounds: each has one step for latency (or one per pair, if pairs
+    are measured one at a time) and two for bandwidth.
 
     :param rounds: of one pass; ``orders``: passes.
     :param transfer_s: seconds for the messages of one bandwidth at the line rate.

@@ -145,8 +145,8 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class RankNames:
-    """Names of the variables in which ranks find who they are, for the
-    recorder; of several the first that is set counts.
+    """Names of the variables with a rank's identity, for the recorder; of several, the first that
+    is set counts.
 
     :param rank: rank among all ranks.
     :param size: number of all ranks.

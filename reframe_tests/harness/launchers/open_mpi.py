@@ -46,8 +46,8 @@ def rankfile(request: Request, slots: Sequence[Sequence[int]]) -> dict[str, str]
 
 
 def export_by_name(exports: Exports) -> tuple[str, ...]:
-    """``-x NAME`` of each variable: mpirun hands only its own to ranks on other nodes (mpirun(1) of
-    Open MPI 4 and 5, section "Exported Environment Variables").
+    """``-x NAME`` for each variable: mpirun passes only its own to ranks on other nodes (mpirun(1)
+    of Open MPI 4 and 5, section "Exported Environment Variables").
     """
     if exports.nodes == 1:
         return ()

@@ -70,9 +70,8 @@ class Cabling:
     links: tuple[tuple[str, str], ...]
 
     def leaves(self, rails: Iterable[FabricPort], hosts: Collection[str]) -> list[dict[str, str]]:
-        """Host to the switch that its adapter of the fabric is plugged into: one table where that
-        is known, several where it may be one or the other (or, striped, is all of them), none where
-        it cannot be told.
+        """Host to the switch of its adapter on the fabric: one table if known, several if it may be
+        any of several switches (or, if striped, is on all of them), none if unknown.
 
         :param hosts: those that count; empty: all.
         """
@@ -330,11 +329,11 @@ def read_opa(text: str, source: str) -> Cabling:
 
 
 def heights(cabling: Cabling, leaves: Collection[str]) -> dict[str, int]:
-    """Switch to how far it is from the nearest of these leaves, of those that join any; of a
-    network that is no tree the leaves alone.
+    """Distance of each switch that joins leaves from the nearest of these leaves; for a network
+    that is not a tree, only the leaves.
 
-    A tree joins none of one height, and of any two leaves there is one that is above both: not so
-    rings, meshes and chains.
+    A tree never joins switches of one height, and has a switch above any two leaves; rings, meshes
+    and chains differ.
     """
     near = cabling.neighbours()
     part_of = cabling.parts()

@@ -93,7 +93,7 @@ class Fabric:
         """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has
         none; between GPUs of a node that of their link.
 
-        What is sent from GPU memory crosses PCIe to reach a rail, each GPU's own.
+        Data in GPU memory reach a rail over each GPU's own PCIe link.
         """
         if not self.rails:
             return self.peer_rate_gbit_per_s if self.within_node else None
@@ -115,8 +115,8 @@ class Fabric:
 
     @property
     def planned_rate_gbit_per_s(self) -> float | None:
-        """Line rate in Gbit/s that the work is planned for: where nothing is
-        forced, the lowest of those that may be taken.
+        """Line rate in Gbit/s for which work is planned: if nothing is forced, the lowest of the
+        possible networks.
         """
         rates = [fabric.line_rate_gbit_per_s for fabric in self.choices]
         return min((rate for rate in rates if rate is not None), default=self.line_rate_gbit_per_s)

@@ -38,8 +38,8 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def rows_of(above: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Of a switch's name other
-    characters are ``_``, and a host whose name no rank can have is left out.
+    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Unusual characters in a
+    switch's name become ``_``, and a host whose name no rank can have is left out.
     """
     return [
         f"{host} {'.'.join(_UNUSUAL.sub('_', name) for name in path)}"

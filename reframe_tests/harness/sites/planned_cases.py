@@ -126,16 +126,16 @@ def check(name: str, partition: str, stack: str) -> None:
 
 
 def seconds_of(name: str, partition: str, stack: str) -> float | None:
-    """How long the job of a case takes, as earlier nights measured it;
-    ``None`` without a plan, or a proof of it.
+    """How long the job of a case takes, from earlier nights; ``None`` without a plan or a proven
+    measurement.
     """
     case = _case(name, partition, stack)
     return case.seconds if case and case.proven else None
 
 
 def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:
-    """The nodes that a case is to be measured on, where it was not right;
-    none without a plan, and where any will do.
+    """The nodes on which a case must be measured again because it was not right; none without a
+    plan, or if any will do.
     """
     case = _case(name, partition, stack)
     return case.nodes if case else ()

@@ -360,8 +360,8 @@ def _fault_of_entry(
 
 
 def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
-    """What is wrong with the keys of an entry, the outermost first, with what could have been
-    meant; empty if nothing is.
+    """What is wrong with the keys of an entry, outermost first, with suggestions; empty if nothing
+    is.
 
     :param system: the system's description; ``None`` if there is none, and
         then only test, pinning and metric are asked.

@@ -270,8 +270,8 @@ class Loading:
             getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
 
     def is_wanted(self, test: Any, variant: int) -> bool:
-        """Whether a variant is made also if it can be measured nowhere: the
-        user runs it all the same, or an answer needs it.
+        """Whether to create a variant that cannot be measured anywhere: the user selects it anyway,
+        or an answer needs it.
         """
         return (test, variant) in self._wanted or any(
             word.startswith(_ANYWHERE) for word in sys.argv[1:]
@@ -295,8 +295,8 @@ class Loading:
             test(variant_num=variant)
 
     def hold(self, words: Sequence[str]) -> list[str]:
-        """Hold the command line against the tests that were loaded; those that
-        were not made are made where an answer needs them.
+        """Check the command line against the loaded tests; variants that were not created are
+        created if an answer needs them.
 
         :returns: see :func:`why_none`.
         :raises BadInput: see :func:`check`.
@@ -384,8 +384,8 @@ def check(words: Sequence[str], tests: Sequence[Any], kinds: Iterable[Any]) -> N
 
 
 def check_settings(words: Sequence[str], kinds: Iterable[Any]) -> None:
-    """Refuse a ``-S``, also of the mode, that sets nothing: ReFrame 4.10 warns and measures all the
-    same (``core/decorators.py``, ``_setvars``; ``core/meta.py``, ``setvar``).
+    """Reject a ``-S``, also of the mode, that has no effect: ReFrame 4.10 only warns and measures
+    anyway (``core/decorators.py``, ``_setvars``; ``core/meta.py``, ``setvar``).
 
     :param kinds: classes of all tests that were loaded, also of fixtures
         and of tests that are somebody else's.
@@ -656,8 +656,8 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
 
 
 def lost_cases(stats: Any, selected: int, *, dry: bool = False) -> str:
-    """Why a session is none of a whole one, as ReFrame counts its
-    cases; empty if it is, or is a failure anyway.
+    """Why a session is incomplete, as ReFrame counts its cases; empty if it is complete, or fails
+    anyway.
 
     :param stats: ReFrame's ``TestStats``.
     """

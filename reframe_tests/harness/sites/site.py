@@ -107,8 +107,8 @@ def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
-    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA
-    node, ``gpu_*`` where a GPU has one.
+    """Pinning policies that apply to a partition: ``nic_*`` only if a rail has a NUMA node,
+    ``gpu_*`` only if a GPU has one.
     """
     rails = [rail.numa_node for fabric in fabrics_of(extras).values() for rail in fabric.rails]
     known = {"nic": rails, "gpu": [gpu.numa_node for gpu in systems.gpus_of(extras)]}
@@ -159,9 +159,9 @@ def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> st
 
 
 def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
-    """A sentence for each partition on which something is never measured: it asks for stacks that
-    are not registered, or is one of a centre's own ReFrame configuration that lacks something. None
-    for a system that nothing describes.
+    """A sentence for each partition on which something is never measured: it names stacks that are
+    not registered, or it comes from a centre's own ReFrame configuration and lacks something. None
+    for an undescribed system.
 
     :raises SiteError: for a bad file.
     """

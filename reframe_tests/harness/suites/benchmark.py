@@ -157,8 +157,8 @@ class Benchmark:
     link_share: float = 1.0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
-        """Whether a version of the suite has it in a form that can be
-        proven; an unknown version counts as such.
+        """Whether a version of the suite has it in a provable form; an unknown version counts as
+        having it.
         """
         return not version or (self.since <= version and (not self.until or version < self.until))
 
@@ -211,8 +211,8 @@ class Benchmark:
         return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
 
     def variant_of_nodes(self, nodes: int) -> str:
-        """What the nodes of the job add to its variants, as ``nodes=4``; empty
-        where they are no part of what is measured.
+        """What the job's nodes add to the variant, as ``nodes=4``; empty if they are not part of
+        the measurement.
         """
         return f"nodes={nodes}" if self.ranks == BY_NODES else ""
 
@@ -500,8 +500,8 @@ FAN_BUFFER_BYTES = 128 << 20
 
 
 def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
-    """A binary that makes the same repetitions at every size of one run,
-    as OSU's do: started once per band of sizes.
+    """A binary with the same repetitions at every size of a run, as OSU's: started once per band of
+    sizes.
     """
     numbered = enumerate(bands, 1)
     return tuple(

@@ -306,8 +306,8 @@ class Launch:
 
     @property
     def balanced(self) -> bool:
-        """Whether all it sends goes from one rank to another, so that
-        nothing on the way adds up or multiplies it.
+        """Whether all data go from one rank to another, so that no reduction or multiplication
+        changes the byte count.
         """
         return not self.checks_data and not any(GROUPS[row.group].collective for row in self.rows())
 
@@ -427,8 +427,8 @@ def check_stack(
     memory: Memory = OF_HOST,
     without: Collection[str] = (),
 ) -> None:
-    """Make sure that the versions of a stack have something of a group
-    for that many ranks, and both suites of two.
+    """Make sure that a stack's versions have benchmarks of a group for that many ranks (for two
+    suites: both).
 
     :raises NotMeasured: if they do not.
     """
@@ -576,8 +576,8 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
 
 
 def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
-    """What a group can give at any level on any stack, under any option:
-    metric name without its size, to quantity and sizes.
+    """All metrics of a group at any level, on any stack, with any option: metric name without its
+    size, to quantity and sizes.
 
     A stencil's grid and growing node counts follow from the condition: ``*`` stands for them, as
     for free values of options.

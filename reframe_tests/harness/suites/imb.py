@@ -921,8 +921,9 @@ def _records(
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
-    """Where the output under a title begins, with the rule above it, and where it ends: with its
-    last line, or where it has none before another title, after the last line that only IMB prints.
+    """Where the output of a title begins, including the rule above it, and where it ends: with its
+    last line or, if that is missing before the next title, after the last line that only IMB
+    prints.
     """
     begin = title - bool(title and re.fullmatch(r"\s*#-{20,}\s*", lines[title - 1]))
     stop = next((at for at in range(title + 1, len(lines)) if _TITLE.match(lines[at])), len(lines))

@@ -156,12 +156,12 @@ COLLECTIVES: Mapping[str, Collective] = {row.name: row for row in _COLLECTIVES}
 
 
 def most_over_link(collective: Collective, ranks: int, nodes: int) -> float:
-    """Largest ``busbw`` over what a node's links carry one way: nodes take
-    the place of ranks in what must go through them.
+    """Largest ``busbw`` divided by what a node's links carry one way; for traffic through the
+    links, nodes count as ranks.
 
-    Of an all-reduce 2 (n - 1) / n of the data is the least (Patarasuk and Yuan, J. Parallel
-    Distrib. Comput. 69, 2009, 117). Inside one node nothing is sure: a GPU may use links to several
-    others at once.
+    An all-reduce needs at least 2 (n - 1) / n of the data (Patarasuk and Yuan, J. Parallel Distrib.
+    Comput. 69, 2009, 117). Inside one node there is no bound: a GPU may use links to several others
+    at the same time.
     """
     if nodes == 1 or collective.crossing == NOTHING_SURE:
         return math.inf

@@ -171,8 +171,8 @@ def apply(
 def possible(
     known: Mapping[str, SuiteOption], group: str, row: Benchmark
 ) -> Iterator[tuple[Benchmark, str]]:
-    """A row of a group as options can make it, each with what they add
-    to its variants; without any comes first.
+    """The forms of a row that options can produce, each with its addition to the variant; the plain
+    form comes first.
 
     ``*`` stands for the names and values of options, and for the number of one group of several.
     """

@@ -1366,9 +1366,9 @@ def facts_of_output(text: str) -> Facts:
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
-    """Where the output under a title begins, with what its program prints above the title, and
-    where it ends: after the last line before another title that only OSU prints, so that whatever
-    stands before that line stands inside.
+    """Where the output of a title begins, including what its program prints above the title, and
+    where it ends: after the last line before the next title that only OSU prints, so that
+    everything before that line is inside.
     """
     begin = title
     end = title + 1
@@ -1401,9 +1401,7 @@ _ASKED_LARGEST = re.compile(r"\bosu_\w+\s(?:.*\s)?(?:-m|--message-size)[\s=]*(?:
 
 
 def doubt(last: Record, around: Iterable[str]) -> str:
-    """Nothing ends a table: one that was cut at the end of a row
-    looks like one that was asked to end there.
-    """
+    """Tables have no end mark: one truncated after a row looks like one told to end there."""
     row = next(row for row in ROWS if row.name == last.benchmark)
     largest = _LARGEST_COLLECTIVE if GROUPS[row.group].collective else _LARGEST
     if row.sizes != SERIES or last.message_bytes is None or last.message_bytes >= largest:

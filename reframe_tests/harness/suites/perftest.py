@@ -104,8 +104,8 @@ def _words(program: str, start: Start) -> Words:
 
 
 def exchanged(ends: Pair) -> Exchanged:
-    """Bytes each way: what is written or sent goes to the server, what is
-    read comes from it, and a latency is to and fro.
+    """Bytes each way: writes and sends go to the server, reads come from it, and latencies go both
+    ways.
     """
     program = PurePosixPath(ends.client.words[0]).name
     count = int(ends.client.option("-n"))

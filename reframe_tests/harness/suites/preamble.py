@@ -179,9 +179,9 @@ _PREFIXES = (
 
 
 def plain(text: str, first_lines: Iterable[re.Pattern[str]]) -> str:
-    """The text without a byte order mark and, if all lines from the first to the last with one have
-    it, without the prefixes that launchers put in front of what the rank writes that wrote the
-    title. Those of other ranks keep theirs.
+    """The text without a byte order mark and without launchers' prefixes on lines of the rank that
+    wrote the title, if all lines from the first to the last prefixed one have a prefix. Lines of
+    other ranks keep theirs.
 
     :param first_lines: which lines are an output's first ones; the text is
         left as it is unless one follows a prefix.

@@ -231,7 +231,7 @@ def check_modules(stacks: Sequence[Stack], system: str | None) -> Iterator[Docto
 
 
 def check_suites(stacks: Sequence[Stack]) -> Iterator[DoctorLine]:
-    """Suites of which no stack has a program, so that none of their groups is run."""
+    """Suites without a program in any stack, so none of their groups is run."""
     for suite in catalogue.SUITES.values():
         if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = (
@@ -561,8 +561,7 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[DoctorLi
 def check_below_mpi(
     system: dict[str, Any], folders: Sequence[Path], here: bool
 ) -> Iterator[DoctorLine]:
-    """Tests that measure between two nodes without MPI: those that have no
-    case on a system, and programs that are not here.
+    """Tests between two nodes without MPI: those without a case on a system, and missing programs.
 
     :param here: this machine is one of the system's, so that its nodes may lack what it lacks.
     """

@@ -82,8 +82,7 @@ def orphaned(jobs: Iterable[OrphanJob], host: str) -> list[OrphanJob]:
 
 
 def read_processes(host: str, proc: Path = Path("/proc")) -> list[OrphanProcess]:
-    """Processes of this user on this machine that carry the name of a
-    ReFrame of this host, whether or not it is alive.
+    """This user's processes on this machine that name a ReFrame of this host, alive or not.
 
     :param proc: where the kernel shows processes (``proc(5)``).
     """

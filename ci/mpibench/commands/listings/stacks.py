@@ -55,8 +55,8 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
 
 
 def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
-    """Print all stacks, then one sentence for each that cannot be used;
-    1 if there is such a one or none at all.
+    """Print all stacks, then one sentence for each unusable one. Returns 1 if there is one, or no
+    stack at all.
     """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
@@ -111,9 +111,9 @@ def check(
     verify: Callable[[Stack], Verified] | None = None,
     ask: Callable[[Stack, str], Mapping[str, str]] | None = None,
 ) -> int:
-    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, if one is
-    not what was built, or if an MPI library, of whatever stack, is compiled so that its numbers say
-    nothing.
+    """Print how stacks built by Spack differ apart from their MPI. Returns 1 if they do, if one
+    changed since it was built, or if any stack's MPI library is compiled in a way that makes its
+    numbers meaningless.
 
     :param verify: looks at what is installed; without it only lock files are read.
     :param ask: how a library was compiled (:func:`compilation.ask`);

@@ -277,11 +277,11 @@ class Costs:
         return Cost(guess.seconds * scale, nodes, guess.launches, False)
 
     def wall_per_job_second(self, max_jobs: int | None = None) -> float:
-        """Seconds a session lasts for each second of its busiest partition's jobs: below 1 where
-        these run at once; 1 before a night has shown it.
+        """Seconds that a session lasts per second of jobs in its busiest partition: below 1 if jobs
+        run in parallel; 1 until a night has shown it.
 
-        Otherwise one night that waited for hours would make each budget of
-        minutes too small, and no other would show better.
+        It is capped, because one night that waited for hours would make every budget of minutes too
+        small for good.
         """
         sessions = [night for night in self.past.sessions if night.seconds and night.job_seconds][
             :SESSIONS_TAKEN

@@ -490,11 +490,11 @@ def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
 
 
 def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequence[str]]]:
-    """Per aspect that is not the same in all stacks that have it: value to
-    the names of the stacks with it, in their order.
+    """For each aspect that differs between the stacks that have it: value to the names of the
+    stacks with it, in order.
 
-    What one build of an MPI has and another build of it has not (a
-    variant, patches, a prefix) is :data:`ABSENT` there.
+    What only one of several builds of an MPI has (a variant, patches, a prefix) is :data:`ABSENT`
+    for the others.
     """
     rows: dict[str, dict[str, list[str]]] = {}
     every = dict.fromkeys(aspect for found in stacks.values() for aspect in found)

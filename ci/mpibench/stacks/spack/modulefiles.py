@@ -72,8 +72,7 @@ def configure_modules(root: Path, lock: Lock) -> dict[str, Any]:
 
 
 def write_modules(project: Project, name: str, root: Path) -> None:
-    """Write the modulefiles of an installed stack, so that users load what
-    the tests have proved, and the tests can load it.
+    """Write the modulefiles of an installed stack, so that users can load exactly what was tested.
 
     One module a stack, such as ``mpibench-suite/openmpi-5.0.10``, loads its MPI and its benchmarks,
     which have modules of their own; nothing else of Spack's store gets one.

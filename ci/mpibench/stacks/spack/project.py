@@ -106,8 +106,8 @@ class Spack:
 
 
 def first_error(output: str) -> str:
-    """What Spack marks as its first error, with the lines that go on with
-    it; else the last line that says something.
+    """Spack's first error with its continuation lines; without one, the last line that is not
+    empty.
     """
     found = re.search(r"Error: (.*\S(?:\n[ \t]+\S.*)*)", output)
     text = found[1] if found else next(iter(output.strip().splitlines()[-1:]), "")
@@ -328,8 +328,8 @@ def specs_of(root: Path, name: str) -> list[str]:
 
 
 def list_shared(root: Path, name: str) -> list[str]:
-    """Names of the folders of settings that an environment includes, all
-    beside its own; what the site has is none of them.
+    """Names of the shared folders of settings that an environment includes, without its own and the
+    site's.
     """
     base, changes = split(root, name)
     rows = _spack_file(root, base, ENVIRONMENT).get("include")

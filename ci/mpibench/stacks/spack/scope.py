@@ -121,12 +121,12 @@ def write_found(
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
 ) -> Path:
-    """Have Spack look for compilers, build tools, MPIs and libraries, and add
-    what can be used to the site's scope; the file.
+    """Let Spack find compilers, build tools, MPIs and libraries, and add the usable ones to the
+    site's scope. Returns the file.
 
-    Spack writes into a scope that is thrown away, because it never writes to one named with ``-C``
-    and drops the comments of a file it writes to. What stands in the site's file stays as it is;
-    what is unusable is left out, with the reason.
+    Spack writes into a temporary scope, because it never writes to one named with ``-C`` and drops
+    the comments of a file. The site's own entries stay unchanged; unusable findings are left out,
+    with the reason.
     """
     place = choose(system, root, environ)
     spack = locate_spack(environ)
@@ -393,9 +393,8 @@ def configured_packages(text: str, where: str) -> dict[str, Any]:
 
 
 def check_compiler(project: Project, name: str) -> str:
-    """All package settings in effect in an environment, as text, once they are known to name a
-    compiler, and what the stack is built on and Spack does not build
-    (:func:`project.list_of_site`).
+    """All package settings in effect in an environment, as text, after checking that they name a
+    compiler and the packages that Spack does not build itself (:func:`project.list_of_site`).
 
     Without a compiler Spack would look for compilers itself and write what
     it finds into the environment's ``spack.yaml``.
@@ -504,11 +503,8 @@ def find_unmet(settings: Mapping[str, Any], node: LockedSpec | None) -> str:
 
 
 def check_entries(project: Project, name: str, lock: Lock) -> None:
-    """See that what the site has is said to be what a change of settings asks of it
-    (``common-ucx``: ``netmod=ucx``).
-
-    Spack takes an external for whatever its entry leaves open, so that
-    a stack would be called what it is not.
+    """Check that entries of the site state what a change of settings requires (``common-ucx``:
+    ``netmod=ucx``).
     """
     packages = configured_packages(project.configured[name], f"package settings of {name}")
     externals = {node.name for node in lock.nodes.values() if node.external}

@@ -83,8 +83,8 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
 
 
 def choose_gpu(fabric: Fabric) -> int:
-    """Number of the GPU next to the first rail, as the site says it;
-    of those that are equally near the first.
+    """Number of the GPU next to the first rail, as the site describes it; the first of equally near
+    ones.
     """
     rail = fabric.rails[0]
     near = [number for number, gpu in enumerate(fabric.gpus) if gpu.nic == rail.device]

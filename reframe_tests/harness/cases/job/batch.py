@@ -196,8 +196,8 @@ def ask_for_gpus(test: Any, count: int) -> None:
 
 
 def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -> None:
-    """Have a job ask for nodes by name, where its scheduler can be asked
-    and nobody chose or left out nodes otherwise.
+    """Make a job request nodes by name, if its scheduler supports it and no other option selects or
+    excludes nodes.
     """
     chosen = any(
         re.match(r"(--)?(nodelist|exclude|nodefile|host|vnode)\b|-[wxF]", word)

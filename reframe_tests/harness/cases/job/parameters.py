@@ -91,9 +91,7 @@ def are_asked(nodes: Any) -> bool:
 
 
 def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
-    """Why a group is not measured on so many nodes of a partition
-    unless these are requested; empty if it is.
-    """
+    """Why a group is not measured on this many nodes of a partition by default; empty if it is."""
     listed = sorted(set(site.node_counts_of(extras)))
     few = benchmark.need_few_nodes(catalogue.rows(group))
     if nodes in (listed[:1] if few else choose(listed)):
@@ -279,8 +277,8 @@ def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.
 def why_unusable(
     stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int
 ) -> str:
-    """Why a stack cannot measure a group on a fabric; empty if it
-    can, or its case must say what is wrong.
+    """Why a stack cannot measure a group on a fabric; empty if it can, or if its case must report
+    the fault.
 
     :param ranks: -1 where they are unknown.
     """
@@ -312,8 +310,8 @@ def _why_idle(
 
 @cache
 def why_unbuilt(stack: str, group: str, memory: Memory) -> str:
-    """Why a stack can run nothing of a group of the catalogue; empty where
-    it can, or its case must say what is wrong.
+    """Why a stack cannot run anything of a group; empty if it can, or if its case must report the
+    fault.
     """
     try:
         return catalogue.why_unbuilt(group, _read_stack(stack), memory)

@@ -294,8 +294,8 @@ def _quoted(value: str) -> str:
 
 
 def digested_files(stack: Stack, launches: Iterable[Launch]) -> list[str]:
-    """What a job looks at before its first launch and after its last one:
-    its programs, its MPI library with what comes with it, and its launcher.
+    """Files that a job digests before its first launch and after its last one: programs, MPI
+    library with its companions, launcher.
     """
     named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0]]
     named += [launch.program(stack)[0] for launch in launches]

@@ -146,8 +146,8 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
 
 
 def judge(result: StreamResult, cores: int) -> list[str]:
-    """A sentence for all that is not as asked; none where each thread stayed
-    on its core and each page is where it must be.
+    """A sentence for each deviation from the request; none if each thread stayed on its core and
+    each page is where it should be.
 
     :param cores: of the node, each of which has a thread.
     """
@@ -181,8 +181,8 @@ def judge(result: StreamResult, cores: int) -> list[str]:
 
 
 def describe_memory(result: StreamResult) -> list[str]:
-    """What was free and what cached on each NUMA node before, and how much
-    of the arrays is where it was to be: facts.
+    """Facts: free and cached memory of each NUMA node before, and how much of the arrays is where
+    it should be.
     """
     kib = [
         f"node {node}: {result.free_kib[node]} KiB free, {cached} KiB page cache"

@@ -81,8 +81,8 @@ class OddNodes(msgspec.Struct, frozen=True):
 
 
 def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
-    """What is odd, once for all ports of which the same is to be said (a
-    card has several of them), with their names.
+    """What is odd, merged for all ports with the same finding (a card has several), with their
+    names.
     """
     alike: dict[OddNodes, list[str]] = {}
     for odd in odd_nodes:

@@ -49,8 +49,8 @@ WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed w
 
 
 class Finding(NamedTuple):
-    """Something that is missing or was not as asked, in one repeat of one
-    launch; repeat 0 stands for the whole job.
+    """Something missing or different from the request in one repeat of one launch; repeat 0 means
+    the whole job.
     """
 
     launch: str
@@ -129,8 +129,8 @@ class JobOutcome:
 
     @property
     def sentences(self) -> list[str]:
-        """One sentence per finding, the job's end and contradictions
-        first; what all repeats share is said once.
+        """One sentence per finding, the job's end and contradictions first; findings of all repeats
+        are merged.
         """
         repeats: dict[tuple[str, str, str], list[int]] = {}
         for launch, repeat, status, sentence in self.findings:

@@ -194,8 +194,8 @@ class SlurmShared(SlurmJobScheduler):
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
-        """Put a case into an allocation of its nodes and options; one that
-        cannot share is a job of its own, as ever.
+        """Put a case into an allocation with its nodes and options; one that cannot share becomes a
+        separate job, as usual.
         """
         per_node = job.num_tasks_per_node
         if not (

@@ -69,8 +69,8 @@ class Spool:
         return ["bash", str(RUNNER), str(self.folder), str(lasts_s), str(idle_s), str(SILENT_S)]
 
     def beat(self) -> None:
-        """Show the other side that a ReFrame waits for the cases; where
-        nothing can be written now, the next time will do.
+        """Show the other side that a ReFrame is waiting for the cases; if writing fails now, the
+        next time will do.
         """
         self._beats += 1
         with contextlib.suppress(OSError):
