@@ -138,7 +138,7 @@ def spend(
         ("JobID;JobName;NNodes;NTasks\n1;a;1;1\n", "has no column AllocCPUS, ElapsedRaw"),
         (PRINTED.replace(DELIMITER, "|"), "may have job names that span lines"),
         (lines("1.0;sleep;2;4;4;1:00:00"), "ElapsedRaw of 1.0 is '1:00:00'"),
-        (lines("1.0;sleep;2;\u096a;4;3600"), "NTasks of 1.0 is '\u096a', which is no number"),
+        (lines("1.0;sleep;2;\u096a;4;3600"), "NTasks of 1.0 is '\u096a', which is not a number"),
         (lines("9.0;prted;1;1;2;1800"), "step 9.0 has no line of its job 9"),
         (lines("2;a;1;;2;9"), "no step of more than one rank of any duration"),
         (PRINTED[:-20], "its last line is incomplete"),
