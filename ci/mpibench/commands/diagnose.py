@@ -78,14 +78,13 @@ def locate(
         typer.Option(min=1, help="How many days of maps the page shows for each node."),
     ] = 90,
 ) -> None:
-    """Say which node, cable or switch is slow, with a stated rate of false positives.
+    """Find slow nodes, cables and switches, with a stated rate of false positives.
 
-    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log
-    scale: node that sends, node that receives, switches and links between them, pairs. Commands for
-    Slurm are printed and never run.
-    Exit status: 0 nothing is flagged, and everything that should have been measured was; 1
-    something is flagged; 2 bad input, also a session without a map; 3 nothing is flagged, but the
-    result is inconclusive.
+    Judges the maps of PairMap, WireTcpMap or WireRdmaMap with an additive model on the log scale:
+    sending node, receiving node, switches and links between them, pairs. Commands for Slurm are
+    printed, never run. Exit status: 0 nothing is flagged, and everything that should have been
+    measured was; 1 something is flagged; 2 bad input, including a session without a map; 3 nothing
+    is flagged, but the result is inconclusive.
     """
     from mpibench.locate import answers, findings
 

@@ -49,9 +49,9 @@ def doctor(
 
     Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get
     them, topology, network and RDMA devices, the system's fabrics (is each device here?),
-    scheduler, Spack and browser; of a system with published figures also whether the bandwidths
-    that its paper prints fit its links, which proves nothing of this machine.
-    Exit status: 0 the tests have all they need, 1 something they need is missing.
+    scheduler, Spack and browser. For a system with published figures it also checks that these fit
+    its links; that proves nothing about this machine. Exit status: 0 everything needed is there, 1
+    something is missing.
     """
     from mpibench.commands.listings import doctor as examination
 
@@ -89,17 +89,17 @@ def catalogue(
     ] = TableFormat.table,
     as_json: Json = False,
 ) -> None:
-    """List what the tests can measure: the groups of each suite; or read what benchmarks printed.
+    """List what the tests can measure (the groups of each suite), or parse benchmark output.
 
     With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may
     have a reference. --parse makes records: benchmark, ranks, groups, message_bytes, repetitions,
     one field per column, whose name carries the unit (latency_us, bandwidth_mb_per_s with 1 MB =
-    1e6 bytes). A truncated, mixed-up or empty output is an error that names file and line, and
-    nothing of it is printed, and so is a log that says that the run failed. Of OSU and IMB each
-    whole table of a job's log is read; lines of other programs around them are set aside, and
-    standard error says how many. Where a step of a log failed, standard error says which and what
-    is left out with it, and the others are printed. Exit status: 0 all were read, 1 something of a
-    log is left out, 2 a file was not read.
+    1e6 bytes). A truncated, mixed-up or empty output, or a log of a failed run, is an error that
+    names file and line; nothing of it is printed. For OSU and IMB, each complete table of a job's
+    log is read; lines of other programs around them are ignored and counted on standard error. If a
+    step of a log failed, standard error says which one and what is left out with it; the others are
+    printed. Exit status: 0 everything was read, 1 something in a log was left out, 2 a file was not
+    read.
     """
     from mpibench.commands.listings import catalogue as listing
     from mpibench.commands.listings import parse as parsing
@@ -169,16 +169,15 @@ def plan(
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which cases a night measures that fits a budget: what
-    `BUDGET=... ci/nightly` would run. Nothing is measured.
+    """Show which cases a night within a budget measures: what `BUDGET=... ci/nightly` would run.
+    Measures nothing.
 
-    Those whose turn it has been for longest come first, as far as each partition has room, so that
-    every case comes again, in about as many nights as the answer says; one for each entry of
-    expected.yaml and what was not right when it was last tried come before the others, in half of
-    the room. What a case takes is known from earlier nights of the label, else from a model. The
-    plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
-    Exit status: 0 the plan keeps all this, 1 it does not, or the
-    budget is too small for any case, 2 bad input.
+    Cases that have waited longest come first, as far as each partition has room, so every case
+    returns; the answer says after how many nights. One case for each entry of expected.yaml, and
+    what was not right when last tried, come before the others, in half of the room. Costs are those
+    of earlier nights with the label, or of a model. The plan of a day is the same whenever it is
+    made. Options for ReFrame may follow after `--`. Exit status: 0 the plan keeps these promises, 1
+    it does not, or the budget is too small for any case, 2 bad input.
     """
     from mpibench.judge.plan import making
     from mpibench.night import settings
@@ -217,10 +216,10 @@ def nightly(context: typer.Context) -> None:
     """Measure a night as one session, export, report and judge it;
     further options are ReFrame's and make it partial.
 
-    What `ci/nightly` does when it has set up what is missing; `ci/nightly --help` has the
-    environment variables that both heed (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...).
-    Exit status: 0 every case that can be measured is proven and reaches its references and no
-    expected one is missing, 1 otherwise, 2 nothing was measured, 128 + N after signal N.
+    `ci/nightly` does this after the set-up; `ci/nightly --help` lists the environment variables of
+    both (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...). Exit status: 0 every measurable
+    case is proven and meets its references, and no expected case is missing, 1 otherwise, 2 nothing
+    was measured, 128 + N after signal N.
     """
     from mpibench.commands import nightly as night
 

@@ -71,7 +71,7 @@ def export(
 
     Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the
     table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat; an
-    apostrophe keeps a text that begins like a formula (=, +, -, @) from being one.
+    apostrophe precedes text that starts like a formula (=, +, -, @).
     """
     if csv:
         import polars as pl
@@ -138,13 +138,13 @@ def report(
     """Write an HTML page for a session: verdicts, curves,
     heat maps, and the evidence behind each number.
 
-    Published figures are shown beside the measured ones, with the ratio, where a fabric in
-    system.py has `published` or --published names it; they are never judged. --guidelines holds
-    each call against a mock-up of it made of other calls, against itself with four times the data,
-    and against the same data in four parts; margin, error rate and whether violations are refused:
+    Published figures are shown beside measured ones, with the ratio, if a fabric in system.py has
+    `published` or --published names it; they are never judged. --guidelines compares each call with
+    a mock-up made of other calls, with itself on four times the data, and with the same data in
+    four parts; margin, error rate and whether violations fail:
     site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate,
-    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; of
-    --guidelines also 1 violated and the policy refuses that, 3 nothing could be decided.
+    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; with
+    --guidelines also 1 if violations fail by policy, 3 if nothing could be decided.
     """
     from mpibench.pages import session as pages
 

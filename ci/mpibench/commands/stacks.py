@@ -195,9 +195,9 @@ def abi(
 ) -> None:
     """Register stacks, <stack>-abi, that run the same programs through the MPI Forum's ABI.
 
-    MPI 5.0 defines an ABI: MPICH 5.0, Intel MPI 2021.18 and Open MPI 6 have it beside their own.
-    Programs are built with the mpicc_abi of one of them, into environments/programs. A stack that
-    is there is renewed.
+    MPI 5.0 defines an ABI, which MPICH 5.0, Intel MPI 2021.18 and Open MPI 6 offer beside their
+    own. Programs are built with the mpicc_abi of one of them, into environments/programs. An
+    existing stack is replaced.
     """
     from mpibench.stacks import forum_abi
 
@@ -241,8 +241,8 @@ def image(
 ) -> None:
     """Register the benchmark programs of a container image as a stack.
 
-    Each program is started on two ranks in the container, and a recorder in there says which MPI
-    it ran. What does not run is left out with the reason; on any error nothing is registered.
+    Each program is started on two ranks in the container, where a recorder shows which MPI it ran.
+    Programs that do not run are left out with the reason; on any error nothing is registered.
     """
     from mpibench.stacks import images
 
@@ -253,8 +253,8 @@ def image(
 def remove(
     name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")],
 ) -> None:
-    """Unregister a stack of origin 'system', with suites that were
-    built for it; the MPI itself is not touched.
+    """Unregister a stack of origin 'system' and remove suites built for it; the MPI itself is not
+    touched.
     """
     from mpibench.stacks import system
 
@@ -317,7 +317,7 @@ def build(
 
     A registered stack is a ReFrame environment without further configuration. Spack's own output is
     in results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the
-    others are built all the same).
+    others are built anyway).
     """
     from mpibench.stacks.spack import build as builder
     from mpibench.stacks.spack import scope

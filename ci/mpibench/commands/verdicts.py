@@ -105,15 +105,15 @@ def accept(
         Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")
     ] = RESULTS / "accept",
 ) -> None:
-    """Decide whether the machine after an upgrade is as good as before;
-    write a record to sign (HTML, JSON, JUnit).
+    """Decide whether the machine is as good after an upgrade as before; write a record to sign
+    (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or
     now-7d:now, labels ?'run == "nightly"', or several joined with commas. Margins and error rates:
     site_configs/<system>/policy.yaml.
     Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not
-    proven), 2 bad input, 3 inconclusive (with the number of sessions that would decide), 70 a
-    defect of this program and no decision.
+    proven), 2 bad input, 3 inconclusive (with the number of sessions that would decide), 70 no
+    decision because of a defect in this program.
     """
     from mpibench.judge import accept as acceptance
     from mpibench.judge import text as verdict_text
@@ -168,15 +168,15 @@ def drift(
     ] = 14,
     as_json: Json = False,
 ) -> None:
-    """Report since when something is different, on which stack, fabric
-    and sizes, and what changed that night.
+    """Report what became different, since when, on which stack, fabric and sizes, and what else
+    changed that night.
 
-    Holds the last nights (calendar days, UTC) against the baseline of every metric, its first
-    nights or the level that was accepted, and groups what differs into events; prints nothing if
-    nothing does. Metrics that earlier nights had and the last one lacks are reported, too. Margins
-    and accepted levels: site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better
-    or accepted ones, 1 something is worse or missing, 2 bad input, 3 too few nights, or too noisy
-    ones, for any change to be found.
+    Compares the last nights (calendar days, UTC) with the baseline of every metric (its first
+    nights, or an accepted level) and groups differences into events; prints nothing if there are
+    none. Metrics missing from the last night are reported, too. Margins and accepted levels:
+    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1
+    something is worse or missing, 2 bad input, 3 nights are too few or too noisy to find any
+    change.
     """
     from mpibench.judge import drift as nightly_watch
 
@@ -237,14 +237,14 @@ def gate(
     """Judge the last night in eleven lines: is it complete, proven, recent,
     within its references, and like those before?
 
-    The first line of a refusal says the worst problem. For CI, after ci/nightly:
-    `mpibench gate --session "$(cat results/session-id)"`. Expected is what was ever proven in a
-    session of the same label, until site_configs/<system>/expected.yaml retires it; what that file
-    names; each registered stack on each partition it fits; each fabric of each partition. A session
-    started with selection options (-n, -p, ...) is partial and not complete; --partial judges it by
-    what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot
-    be read, 3 not judged: slow on a busy machine alone, or earlier nights differ so much that no
-    metric is judged.
+    The first line of a failure names the worst problem. For CI, after ci/nightly:
+    `mpibench gate --session "$(cat results/session-id)"`. A session must contain what was ever
+    proven in a session of the same label, until site_configs/<system>/expected.yaml retires it;
+    what that file names; each registered stack on each partition it fits; each fabric of each
+    partition. A session started with selection options (-n, -p, ...) is partial and not complete;
+    --partial judges it by what they selected. Exit status: 0 passed, 1 failed, 2 bad input, or the
+    newest session cannot be read, 3 not judged: slow only on a busy machine, or earlier nights
+    differ so much that no metric is judged.
     """
     from mpibench.judge import expected
     from mpibench.judge import gate as gates
@@ -340,11 +340,11 @@ def rebaseline(
     site_configs/<system>/ to review.
 
     References: medians and robust quantiles over jobs, with their number, spread and dates, and the
-    effect on past sessions; never from cases that failed, are not proven or missed a reference, nor
-    from too few jobs (reference_jobs in policy.yaml). Entries set by hand (provenance session:
-    hand) stay. Expected: what is proven and not named yet, and, as lines to retire, what is no
-    longer proven; such a line is refused until it has a reason. No file is changed: review, then
-    `patch -p1 <FILE`. Exit status: 0 proposed or said, 2 bad input.
+    effect on past sessions; cases that failed, are not proven or missed a reference are not used,
+    nor are metrics with too few jobs (reference_jobs in policy.yaml). Entries set by hand
+    (provenance session: hand) stay. Expected: what is proven but not named yet, and, as lines to
+    retire, what is no longer proven; such a line is rejected until it has a reason. No file is
+    changed: review, then `patch -p1 <FILE`. Exit status: 0 proposed or reported, 2 bad input.
     """
     from mpibench.judge import rebaseline as references
 

@@ -145,7 +145,7 @@ def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was
 def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
     whole_night(tmp_path)
     answer = judge(tmp_path, night(tmp_path, 1, made=plan(tmp_path, 1, FIRST_ONES, OF_A)))
-    assert said(answer, "missing: stack b-spack: none of the ")
+    assert said(answer, "missing: stack b-spack: none of its ")
     retire(tmp_path)
     made = plan(tmp_path, 2, FIRST_ONES, OF_A)
     assert judge(tmp_path, night(tmp_path, 2, made=made)).complete

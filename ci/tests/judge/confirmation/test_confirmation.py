@@ -254,7 +254,7 @@ UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "mis
         (50.0, [(99.0, UNPROVEN), (98.0, {})], 0, "1 missed (1 not seen again)"),
         (50.0, [(99.0, SMOKE)], 1, "1 missed (1 not measured again)"),
         (50.0, [(99.0, {"where": {"name": "Other"}})], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after its"),
+        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after it"),
         (50.0, [(99.0, {"labels": {CONFIRMS: "0" * 36}})], 1, "1 missed, 0"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> 
     records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
     said = said_of(tmp_path, night, 1)
     assert "1 missed, 0 without" in said
-    assert "session 00000003 cannot be read and may have measured this one again" in said
+    assert "session 00000003 cannot be read. It may have been the first to measure this one again" in said
 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
