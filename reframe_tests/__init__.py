@@ -1,10 +1,10 @@
 """ReFrame tests that measure MPI fabrics, each number with proof of its conditions.
 
-ReFrame loads this file before those of tests, under a name with ``@`` (``utility/__init__.py``,
-``import_module_from_file``). So the tests find what they share without ``PYTHONPATH``; a ReFrame
-that is too old says so; and one that was not given ``site_configs/settings.py`` starts again with
-it, behind the centre's own configuration. Python 3.6, which a ReFrame may have, must be able to
-read this file, and nothing of ReFrame is imported here.
+ReFrame loads this file before test files, under a name with ``@`` (``utility/__init__.py``,
+``import_module_from_file``). So the tests find shared code without ``PYTHONPATH``; a ReFrame that
+is too old is reported; and one that was not given ``site_configs/settings.py`` restarts with it
+after the centre's own configuration. Python 3.6, which a ReFrame may use, must be able to read this
+file, and nothing of ReFrame is imported here.
 """
 
 import atexit
@@ -22,7 +22,7 @@ _SETTINGS = str(_HERE.parent / "site_configs" / "settings.py")
 
 
 def why_too_old(reframe: str, python: Sequence[int]) -> str:
-    """Sentence on a ReFrame or a Python that the tests do not run with; empty where they do.
+    """Sentence on a ReFrame or a Python that the tests do not run with; empty if they do.
 
     :param reframe: version, such as ``4.11.0-dev.1``.
     """
@@ -30,15 +30,15 @@ def why_too_old(reframe: str, python: Sequence[int]) -> str:
     if numbers and tuple(map(int, numbers.groups())) < REFRAME:
         oldest = ".".join(map(str, REFRAME))
         return (
-            f"this is ReFrame {reframe}, and the tests need ReFrame {oldest} or newer: pip "
-            "install --upgrade reframe-hpc"
+            f"this is ReFrame {reframe}, but the tests need {oldest} or newer: pip install "
+            "--upgrade reframe-hpc"
         )
     if tuple(python) < PYTHON:
         have = ".".join(map(str, python))
         oldest = ".".join(map(str, PYTHON))
         return (
-            f"this ReFrame runs with Python {have}, and the tests need {oldest} or newer: "
-            "install ReFrame with such a Python"
+            f"ReFrame runs with Python {have}, but the tests need {oldest} or newer: install "
+            "ReFrame with a newer Python"
         )
     return ""
 
@@ -65,7 +65,7 @@ def _start_again() -> None:
     def replace() -> None:
         sys.stdout.flush()
         sys.stderr.write(
-            f"mpibench: ReFrame starts again, with {_SETTINGS} behind your configuration\n"
+            f"mpibench: restarting ReFrame with {_SETTINGS} after your configuration\n"
         )
         sys.stderr.flush()
         os.environ["PWD"] = str(Path.cwd())

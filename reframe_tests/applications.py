@@ -1,5 +1,5 @@
-"""Applications: whole programs, whose numbers are of a machine and not of a
-message: HPC Challenge, NAS Parallel Benchmarks.
+"""Applications: whole programs, whose numbers describe a machine rather than a message: HPC
+Challenge, NAS Parallel Benchmarks.
 """
 
 import reframe as rfm

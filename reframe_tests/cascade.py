@@ -1,5 +1,5 @@
-"""Below MPI, as a cascade: what the wire carries, and what the
-transport libraries that MPIs stand on make of it.
+"""Below MPI, as a cascade: what the wire carries, and what the transport libraries under MPIs make
+of it.
 """
 
 import reframe as rfm

@@ -1,5 +1,5 @@
-"""Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can
-compute meanwhile, persistent.
+"""Collectives: operations in which all ranks take part; blocking, nonblocking (with overlapped
+computation), persistent.
 """
 
 import reframe as rfm
@@ -24,7 +24,7 @@ class OsuCollectives(FabricTest):
 
 
 class _AllreduceAlltoall(MaintenanceTest):
-    #: All cores of a node, and where messages are in memory of GPUs these.
+    #: All cores of a node, and where messages are in GPU memory these.
     ppn = parameter(
         inherit_params=True,
         filter_params=lambda symbols: [

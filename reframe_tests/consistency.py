@@ -1,5 +1,5 @@
-"""Consistency: do two suites agree on one link, and is each collective
-call at least as fast as what could replace it?
+"""Consistency: do two suites agree on one link, and is each collective call at least as fast as an
+equivalent one?
 """
 
 import reframe as rfm

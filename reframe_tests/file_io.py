@@ -1,4 +1,4 @@
-"""Files: what MPI-IO makes of the file system the job runs on."""
+"""Files: what MPI-IO reaches on the file system on which the job runs."""
 
 import reframe as rfm
 

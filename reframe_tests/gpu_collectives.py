@@ -1,4 +1,4 @@
-"""Collectives between memories of GPUs, by NCCL or RCCL."""
+"""Collectives between GPU memories, with NCCL or RCCL."""
 
 import reframe as rfm
 

@@ -1,6 +1,4 @@
-"""What one node gives: its memory, near and far, and what it
-leaves to several programs that share it.
-"""
+"""What one node offers: its memory, near and far, and what several programs that share it get."""
 
 import reframe as rfm
 

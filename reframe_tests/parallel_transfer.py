@@ -1,6 +1,4 @@
-"""Parallel transfer: all ranks send and receive at the same time, with
-the same partners or with others each time.
-"""
+"""Parallel transfer: all ranks send and receive at once, with fixed or changing partners."""
 
 import reframe as rfm
 
@@ -88,8 +86,8 @@ class PairMap(MapTest):
 
 @rfm.simple_test
 class PairTurn(TurnTest):
-    """A part of the pairs of nodes each night, the next part the next
-    night: the map that a month of nights makes.
+    """A part of the pairs of nodes each night, continued the next night: a map that takes up to a
+    month of nights.
     """
 
     group = "pair_map"

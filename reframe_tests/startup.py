@@ -1,6 +1,4 @@
-"""Startup: where the ranks are that were started, and how long
-they take to start and to initialise MPI.
-"""
+"""Startup: where the ranks are, and how long they take to start and to initialise MPI."""
 
 import reframe as rfm
 

@@ -1,4 +1,4 @@
-"""The program ``mpibench``: :mod:`.cli`, or a command for which the others are not loaded."""
+"""The program ``mpibench``: runs :mod:`.cli`, or a command that does not need the others loaded."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What ``gate --json``, ``drift --json`` and ``accept.json`` hold: one
-record each, from which the JSON Schemas are made.
+"""The records behind ``gate --json``, ``drift --json`` and ``accept.json``; the JSON Schemas are
+made from them.
 
-Only what is listed here is in an answer (:func:`schema`); a field without
-a value that stands for "not asked" is left out.
+An answer contains only the fields listed here (:func:`schema`). A field without a value that means
+"not asked" is left out.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Day = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Line = Annotated[str, Meta(description="One sentence, as in the lines of the command.")]
-Finding = Annotated[str, Meta(description="The same in short.")]
-Loss = Annotated[str, Meta(description="How much of what, without the place.")]
+Line = Annotated[str, Meta(description="One sentence, as the command prints it.")]
+Finding = Annotated[str, Meta(description="A short form of it.")]
+Loss = Annotated[str, Meta(description="How large the loss is, without its place.")]
 Slower = Annotated[
     float | None,
     Meta(
-        description="Change for the worse as a fraction of what was before; negative: better; "
-        "null: there is no ratio. Of a time it is new / old - 1, of a bandwidth or "
-        "rate 1 - new / old; of several metrics that of the middle one, and of "
-        "times and bandwidths together that of the kind that changed most."
+        description="Change for the worse as a fraction of the earlier value; negative: better; "
+        "null: no ratio exists. Of a time it is new / old - 1, of a bandwidth or rate "
+        "1 - new / old; of several metrics that of the middle one, and of times and "
+        "bandwidths together that of the kind that changed most."
     ),
 ]
-Ratio = Annotated[float | None, Meta(description="Candidate / baseline of the values.")]
+Ratio = Annotated[float | None, Meta(description="Candidate divided by baseline.")]
 End = Annotated[float | None, Meta(description="End of the interval of the ratio.")]
 Sessions = Annotated[
     tuple[Count, Count],
-    Meta(description="Of the metric with the fewest sessions, and of that with the most."),
+    Meta(description="For the metrics with the fewest and with the most sessions."),
 ]
 Seen = Annotated[
     Literal["", "seen twice", "not measured again"],
-    Meta(description="What came of measuring it again; empty where nothing was."),
+    Meta(description="Result of the confirmation run; empty if there was none."),
 ]
 Verdict = Literal["regressed", "missing", "inconclusive", "improved", "pass"]
 Units = Annotated[
     Literal["sessions", "jobs", "repeats", "pairs"] | None,
-    Meta(description="What the interval is over; null where nothing was compared."),
+    Meta(description="What the interval covers; null if nothing was compared."),
 ]
 
 
@@ -50,7 +50,7 @@ class Answer(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Place(Answer, kw_only=True):
-    """Where something was measured; null where it is not known."""
+    """Where something was measured; null where it is unknown."""
 
     partition: str | None
     stack: str | None
@@ -140,18 +140,18 @@ class HistoryCounts(Answer, kw_only=True):
     faster: Count | UnsetType = UNSET
     seen: Annotated[
         str | UnsetType,
-        Meta(description="The least loss that would have been called, by fabric, in words."),
+        Meta(description="The smallest loss that would have been reported, by fabric, in words."),
     ] = UNSET
     blind: Annotated[
         bool | UnsetType,
         Meta(
-            description="There were nights before, and a doubled time would have been called "
-            "nowhere."
+            description="There are earlier nights, but not even a doubled time would have been "
+            "reported."
         ),
     ] = UNSET
     again: Annotated[
         dict[str, Count] | UnsetType,
-        Meta(description="Metrics called slower, by what came of measuring them again."),
+        Meta(description="Metrics called slower, by the result of their confirmation run."),
     ] = UNSET
 
 
@@ -201,7 +201,7 @@ class EvidenceProblem(Answer, kw_only=True):
     reason: str | UnsetType = UNSET
     interrupted: Annotated[
         Count | UnsetType,
-        Meta(description="Cases that an interruption kept from running, in one problem."),
+        Meta(description="One problem for all cases that an interruption kept from running."),
     ] = UNSET
     text: Line
     finding: Finding
@@ -244,7 +244,7 @@ class SlowerPart(Answer, kw_only=True):
     slower: Slower
     ratio: Ratio
     seen_percent: Annotated[
-        float | None, Meta(description="The least loss that would have been called.")
+        float | None, Meta(description="The smallest loss that would have been reported.")
     ]
 
 
@@ -279,7 +279,7 @@ class Change(Answer, kw_only=True):
     slower: Slower
     worse: Annotated[bool, Meta(description="For the worse, and not accepted.")]
     accepted: Annotated[str | None, Meta(description="The accepted level that covers it.")]
-    changed: Annotated[list[Fact], Meta(description="Facts that differ from the night before.")]
+    changed: Annotated[list[Fact], Meta(description="Facts that differ from the previous night.")]
     metrics: list[DriftedMetric]
 
 
@@ -307,13 +307,14 @@ class GateProblems(Answer, kw_only=True):
 
     age: list[AgeProblem]
     evidence: Annotated[
-        list[EvidenceProblem], Meta(description="What contradicts its condition first.")
+        list[EvidenceProblem],
+        Meta(description="The first evidence that contradicts the condition."),
     ]
     missing: Annotated[
         list[Problem],
         Meta(
-            description="What was expected and is not there; mpibench gate --only completeness "
-            "says what that rests on."
+            description="Expected but missing; mpibench gate --only completeness says why it was "
+            "expected."
         ),
     ]
     reference: Annotated[list[ReferenceProblem], Meta(description="The worst first.")]
@@ -331,27 +332,29 @@ class Ticket(Answer, kw_only=True):
     suspect: Annotated[
         Literal["the link or the nodes", "the stack", "the fabric or the stack"],
         Meta(
-            description="All stacks that measured there are slow, or one of them, or it cannot "
-            "be told."
+            description="Whether all stacks measured there are slow, only one is, or it cannot be "
+            "decided."
         ),
     ]
     stacks: Annotated[list[str], Meta(description="That are slow.")]
     others: Annotated[
-        list[str], Meta(description="That measured the same there, were judged, and held.")
+        list[str],
+        Meta(description="Stacks that measured the same there, were judged, and are not slower."),
     ]
     nodes: Annotated[
         list[str],
-        Meta(description="That every slow case ran on, and none that held if any are left."),
+        Meta(
+            description="Nodes that all slow cases ran on; those of unaffected cases are left out "
+            "where possible."
+        ),
     ]
-    since: Annotated[
-        Day | None, Meta(description="The night in which it began; null where nothing tells.")
-    ]
+    since: Annotated[Day | None, Meta(description="The night in which it began; null if unknown.")]
     cases: Annotated[Count, Meta(description="That are slow.")]
     busy: Annotated[
         Count,
-        Meta(description="Of these, cases whose ranks often lost their core to other programs."),
+        Meta(description="Those of them whose ranks often lost their core to other programs."),
     ]
-    next: Annotated[str, Meta(description="The command that tells more.")]
+    next: Annotated[str, Meta(description="The command to run next.")]
     text: Line
 
 
@@ -361,10 +364,7 @@ class Gate(Answer, kw_only=True):
     decision: Literal["PASS", "FAIL", "NOT JUDGED"]
     finding: Annotated[
         str,
-        Meta(
-            description="The worst problem and how many others there are of which kind; empty "
-            "if passed."
-        ),
+        Meta(description="The worst problem, and the number of others by kind; empty if passed."),
     ]
     system: str
     session: str
@@ -377,17 +377,18 @@ class Gate(Answer, kw_only=True):
     counts: GateCounts
     problems: GateProblems
     tickets: Annotated[
-        list[Ticket], Meta(description="By fabric and partition: that of the worst problem first.")
+        list[Ticket],
+        Meta(description="By fabric and partition; the one with the worst problem comes first."),
     ]
     unjudged: Annotated[
         list[str],
-        Meta(description="Slow on a busy machine, and not measured again on a quiet one."),
+        Meta(description="Slow on a busy machine, and not yet measured again on a quiet one."),
     ]
     began: Annotated[
-        list[str], Meta(description="What is compared with nothing from this session on.")
+        list[str], Meta(description="What this session no longer compares with earlier ones.")
     ]
-    notes: Annotated[list[str], Meta(description="To be known, and no problem.")]
-    better: Annotated[list[str], Meta(description="Changes for the better, and accepted ones.")]
+    notes: Annotated[list[str], Meta(description="Information, not problems.")]
+    better: Annotated[list[str], Meta(description="Improvements, and changes that were accepted.")]
     unreadable: Annotated[
         list[Unreadable], Meta(description="Sessions of the system that could not be read.")
     ]
@@ -412,12 +413,10 @@ class Drift(Answer, kw_only=True):
     options: Annotated[
         list[str], Meta(description="Selection options of the last session; empty for a whole one.")
     ]
-    events: Annotated[
-        list[Change], Meta(description="Changes of the last nights, what is worse first.")
-    ]
+    events: Annotated[list[Change], Meta(description="Changes of the last nights, losses first.")]
     absent: Annotated[
         list[str],
-        Meta(description="What the nights before the last had and it has not, one sentence each."),
+        Meta(description="What earlier nights had and the last one lacks, a sentence each."),
     ]
     notes: list[str]
 
@@ -472,7 +471,11 @@ class Side(Answer, kw_only=True):
     last: Moment
     cases: Count
     cases_left_out: Annotated[
-        Count, Meta(description="Cases of these sessions that --where left out, and nobody judged.")
+        Count,
+        Meta(
+            description="Cases of these sessions that --where excluded and that were "
+            "therefore not judged."
+        ),
     ]
     unproven: list[Unproven]
     values: Count
@@ -480,8 +483,8 @@ class Side(Answer, kw_only=True):
     facts: Annotated[
         dict[str, list[str]],
         Meta(
-            description="What the sessions say of machine and software, each fact with all its "
-            "values."
+            description="What the sessions recorded about machine and software: each fact with all "
+            "its values."
         ),
     ]
     jobs: list[Job]
@@ -530,12 +533,12 @@ class Judged(CurveName, kw_only=True):
     verdict: Verdict
     units: Units
     seen_percent: Annotated[
-        float | None, Meta(description="The least loss that would have been called.")
+        float | None, Meta(description="The smallest loss that would have been reported.")
     ]
-    sessions: Annotated[Count | None, Meta(description="Sessions it is compared with.")]
+    sessions: Annotated[Count | None, Meta(description="Sessions that it is compared with.")]
     needed: Annotated[
         Count | None,
-        Meta(description="Sessions of the candidate that would decide, where it is inconclusive."),
+        Meta(description="If inconclusive: how many candidate sessions would decide."),
     ]
     why: str | None
     sizes: Count | UnsetType | None = UNSET
@@ -569,7 +572,7 @@ class Accept(Answer, kw_only=True):
     decision: Literal["accepted", "refused", "inconclusive"]
     headline: str
     finding: Annotated[
-        str, Meta(description="The worst problem and how many others there are; empty if accepted.")
+        str, Meta(description="The worst problem, and the number of others; empty if accepted.")
     ]
     sentences: list[str]
     decided: Moment
@@ -580,7 +583,7 @@ class Accept(Answer, kw_only=True):
     policy: Annotated[
         dict[str, Any],
         Meta(
-            description="What it was judged by, under the names of policy.yaml; source: the file."
+            description="The settings it was judged by, named as in policy.yaml; source: the file."
         ),
     ]
     changed: Annotated[list[Fact], Meta(description="Facts in which the sides differ.")]

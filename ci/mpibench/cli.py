@@ -1,5 +1,5 @@
-"""The ``mpibench`` command: what happens around the tests. A file in ``commands/`` is a command, or
-several of one subject; others come from the tools that are installed.
+"""The ``mpibench`` command: everything around the tests. Each file in ``commands/`` holds a
+command, or several on one subject; installed tools add more.
 """
 
 from __future__ import annotations
@@ -91,9 +91,8 @@ def require_checkout(root: Path) -> None:
     if not (root / "site_configs" / "settings.py").is_file():
         raise BadInput(
             "file-missing",
-            f"{root} has the program without the systems and stacks of its checkout; run "
-            "ci/setup of a checkout, or in an environment of your own pip install --editable "
-            "CHECKOUT.",
+            f"{root} has only the program, not the systems and stacks of a checkout: run ci/setup "
+            "in a checkout, or pip install --editable CHECKOUT in your own environment.",
         )
 
 

@@ -1,8 +1,7 @@
-"""Names this project's configuration for every ReFrame of an environment
-that has the wheel, unless another one is named.
+"""Makes this project's configuration the default of every ReFrame in an environment with the wheel.
 
-Imported by the wheel's path configuration file at the start of each Python of that environment, as
-``ci/setup`` has a file of its own for a checkout: so it imports nothing that takes time.
+The wheel's path configuration file imports it whenever a Python of that environment starts (for a
+checkout, ``ci/setup`` writes its own such file). So it imports nothing slow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How a command ends: an answer's status, or one sentence for what is none.
+"""How a command ends: with the status of its answer, or with one sentence if there is no answer.
 
-Status 0, 1 and 3 are answers of a command. What is none has another status: 2 bad input, 70 a
-defect of this program (with its traceback), 130 interrupted, 141 the output was not read to its
-end.
+Statuses 0, 1 and 3 are answers. Others are not: 2 bad input, 70 a defect of this program (with
+traceback), 130 interrupted, 141 output not read to its end.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def run(program: Callable[..., object], words: Sequence[str] | None) -> int:
         if error.errno not in OF_THE_MACHINE:
             return _crashed(error)
         where = f"{error.filename}: " if error.filename else ""
-        _tell(f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat.")
+        _tell(f"mpibench: {where}{error.strerror}: there is no answer; correct that and repeat.")
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130
@@ -124,8 +123,8 @@ def _crashed(error: BaseException) -> int:
     with contextlib.suppress(OSError):
         traceback.print_exception(error)
     _tell(
-        f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report "
-        "it with the lines above."
+        f"mpibench: there is no answer because of a defect in mpibench ({type(error).__name__}); "
+        "report it with the lines above."
     )
     return CRASHED
 

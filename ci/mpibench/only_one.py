@@ -1,5 +1,5 @@
-"""One at a time: a lock that is held as long as its holder, or
-anything that inherited it, is there.
+"""A lock for one program at a time, held as long as its holder, or a process that inherited it,
+lives.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def only_one(
             holder = lock.read().strip() or program
             if not waiting:
                 raise BadInput(
-                    "busy", f"another {holder} is at work {what}: wait for it, or end it."
+                    "busy", f"another {holder} is running {what}: wait for it, or end it."
                 ) from None
-            waiting(f"waiting for {holder}, at work {what}")
+            waiting(f"waiting for {holder}, which is running {what}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:
             raise BadInput(
@@ -63,6 +63,6 @@ def only_one(
             os.write(lock.fileno(), note.encode())
         except OSError as error:
             raise BadInput(
-                "cannot-write", f"cannot write {path} ({error.strerror}): make room for results."
+                "cannot-write", f"cannot write {path} ({error.strerror}): free some space."
             ) from None
         yield lock.fileno()

@@ -1,4 +1,4 @@
-"""The ReFrame this program belongs to."""
+"""The ReFrame that belongs to this program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all: readers see what was
-there before, or all of what is there now.
-"""
+"""Writes files completely or not at all: readers see either the old contents or all of the new."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ def abandoned(folder: Path) -> list[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what somebody asked for by name: a file whole or not at all,
-    with its folder; a device, a pipe, or what this process has open, as it is.
+    """Write a file that the user named: completely or not at all, with its folder; a device, a
+    pipe, or an open file of this process directly.
     """
     if (descriptor := _descriptor(path)) is not None:
         with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:

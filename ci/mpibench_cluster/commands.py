@@ -51,24 +51,25 @@ def up(
     layout: Annotated[
         Layout,
         typer.Option(
-            help="Cores of a node. spread: all of this machine, counted from a different one on "
-            "each node, so that one rank per node has a core of its own. westmere: faked, "
-            "two sockets of six cores numbered alternately; nothing is bound."
+            help="Cores of a node. spread: all of this machine, starting at a different one on "
+            "each node, so that with one rank per node each rank has its own core. westmere: "
+            "simulated, two sockets of six cores numbered alternately; nothing is bound."
         ),
     ] = DEFAULT,
     leaf_size: Annotated[
         int | None,
         typer.Option(
             help=f"Nodes of a leaf switch of the fabric {LEAF_FABRIC.name}, which only clusters "
-            f"with leaves have; 0: none. Default: {LEAF_SIZE} from {LEAVES_FROM} nodes on.",
+            f"with leaf switches have; 0: none. Default: {LEAF_SIZE} from {LEAVES_FROM} nodes "
+            "upwards.",
             show_default=False,
         ),
     ] = None,
     oversubscription: Annotated[
         float,
         typer.Option(
-            help="What the nodes of a leaf can send together, over what its uplink to the spine "
-            "carries."
+            help="Oversubscription: what the nodes of a leaf can send together, divided by what "
+            "its uplink carries."
         ),
     ] = 1.0,
     share: Annotated[
@@ -100,7 +101,7 @@ def down() -> None:
 @app.command()
 def status(
     as_json: Annotated[
-        bool, typer.Option("--json", help="The whole answer as JSON on standard output.")
+        bool, typer.Option("--json", help="Print the whole answer as JSON.")
     ] = False,
 ) -> None:
     """Show the nodes with their state in Slurm, the links with their
@@ -169,26 +170,26 @@ def fault(
     kind: Annotated[str, typer.Argument(help="One of the kinds above, or clear.")],
     where: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NODE|FABRIC|LEAF|PATH...", help="What it is made on."),
+        typer.Argument(metavar="NODE|FABRIC|LEAF|PATH...", help="Where to inject it."),
     ] = None,
     fraction: Annotated[float | None, typer.Option(help="Fraction that remains.")] = None,
     direction: Annotated[str | None, typer.Option(help="send, receive or both.")] = None,
     bad_s: Annotated[
-        float | None, typer.Option(help="Seconds for which a flapping link is bad.")
+        float | None, typer.Option(help="Seconds that a flapping link is bad.")
     ] = None,
     good_s: Annotated[
-        float | None, typer.Option(help="Seconds for which it is good again.")
+        float | None, typer.Option(help="Seconds that it is good in between.")
     ] = None,
-    loss: Annotated[
-        float | None, typer.Option(help="Fraction of the frames that get lost.")
-    ] = None,
+    loss: Annotated[float | None, typer.Option(help="Fraction of frames to lose.")] = None,
     delay_us: Annotated[
-        int | None, typer.Option(help="Microseconds by which each frame comes later.")
+        int | None, typer.Option(help="Microseconds by which to delay each frame.")
     ] = None,
     mtu: Annotated[int | None, typer.Option(help="Bytes.")] = None,
-    free_kib: Annotated[int | None, typer.Option(help="Free space on a full disk, in KiB.")] = None,
+    free_kib: Annotated[
+        int | None, typer.Option(help="Free space left on a full disk, in KiB.")
+    ] = None,
     seconds: Annotated[
-        int | None, typer.Option(help="Seconds by which a clock jumps; negative: back.")
+        int | None, typer.Option(help="Seconds by which the clock jumps; negative: backwards.")
     ] = None,
 ) -> None:
     options = {
@@ -200,6 +201,6 @@ def fault(
         faults.clear(typer.echo)
         return
     typer.echo(
-        f"in force: {faults.make(kind, *(where or []), **options)}; 'mpibench cluster fault "
-        "clear' undoes it"
+        f"in force: {faults.make(kind, *(where or []), **options)}; undo it with 'mpibench cluster "
+        "fault clear'"
     )

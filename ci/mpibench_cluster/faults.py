@@ -112,7 +112,7 @@ def flapping(
     if direction == BOTH:
         raise BadInput(
             "bad-option",
-            f"a link that is bad now and then is so in one direction; give {SEND} or {RECEIVE}.",
+            f"an intermittent fault affects one direction; give {SEND} or {RECEIVE}.",
         )
     process, _, bad = _one_way(cluster, node, fabric, direction, fraction)
     good = _one_way(cluster, node, fabric, direction, 1.0)[2]
@@ -170,8 +170,8 @@ def _relay(
     if inner in interfaces(cluster.init):
         raise BadInput(
             "name-taken",
-            f"the cable of {node.name} on {fabric.name} has such a fault already; 'cluster fault "
-            "clear' first.",
+            f"the cable of {node.name} on {fabric.name} already has such a fault; run 'cluster "
+            "fault clear' first.",
         )
     port = node.port(fabric)
     bridge = cluster.plan.bridge_above(node, fabric)
@@ -205,7 +205,7 @@ def mtu(cluster: State, node: ClusterNode, fabric: ClusterFabric, mtu: int = 140
 
 
 def same_address(cluster: State, node: ClusterNode, fabric: ClusterFabric) -> None:
-    """Give one node's interface the address of the first other node's in place of its own."""
+    """Give one node's interface the address of the first other node's instead of its own."""
     other = _first_other(cluster, node)
     if other is None:
         raise BadInput("nothing-measured", "the cluster has no other compute node.")
@@ -343,7 +343,7 @@ def full_disk(cluster: State, path: str, free_kib: int = 64) -> None:
     if done.returncode:
         raise BadInput(
             "not-ours",
-            f"{path} cannot be made a small disk ({done.stderr.strip()}); name an existing "
+            f"{path} cannot become a small disk ({done.stderr.strip()}); name an existing "
             "directory.",
         )
 
@@ -479,7 +479,7 @@ def make(name: str, *where: str, **what: Any) -> str:
         )
     what |= zip(fault.where, where, strict=False)
     if set(what) - set(fault.options) != set(fault.where) or len(where) > len(fault.where):
-        raise BadInput("bad-option", f"this is no fault of that kind; it is made by: {fault.usage}")
+        raise BadInput("bad-option", f"wrong arguments for this kind; usage: {fault.usage}")
     if "path" in what:
         what["path"] = str(Path(what["path"]).resolve())
     what = {**{place: what[place] for place in fault.where}, **fault.options, **what}

@@ -1,5 +1,5 @@
 """System calls the cluster is made of, through ctypes: Python has
-them only from 3.12 on, and not all of them.
+them only since 3.12, and not all of them.
 
 Numbers and flags are those of Linux' UAPI headers (``linux/sched.h``, ``linux/mount.h``,
 ``linux/prctl.h``, ``linux/seccomp.h``, ``linux/bpf_common.h``). Each raises OSError, which names

@@ -43,7 +43,7 @@ def up(wanted_nodes: int, layout: str, share: Sequence[Path], say: Say, **leaves
         if found and found.init.alive and found.ready:
             _expect_same(found.plan, wanted)
             names = ", ".join(node.name for node in wanted.nodes)
-            say(f"the cluster is up already: {names}, layout {layout}")
+            say(f"the cluster is already up: {names}, layout {layout}")
             return found
         _tear_down(found)
         package_root = packages.provide(say)
@@ -77,7 +77,7 @@ def _expect_same(running: ClusterPlan, wanted: ClusterPlan) -> None:
             f"{_leaf_words(running)} is up"
         )
     elif lacking:
-        about = f"the cluster that is up does not show {', '.join(lacking)} on its nodes"
+        about = f"the running cluster does not share {', '.join(lacking)} on its nodes"
     else:
         return
     raise BadInput("name-taken", f"{about}; take it down first.")
@@ -172,7 +172,7 @@ def down(say: Say) -> None:
     say("the cluster is down" if was_up else "the cluster was not up")
     if left:
         say(
-            f"left in {state.runtime_dir()}, because it is none of the cluster's: {', '.join(left)}"
+            f"left in {state.runtime_dir()}, because the cluster did not make it: {', '.join(left)}"
         )
 
 
@@ -190,7 +190,7 @@ def _tear_down(found: State | None) -> bool:
         pids = ", ".join(str(init.pid) for init in inits if init.alive)
         raise BadInput(
             "tool-failed",
-            f"the cluster's process {pids} does not end; see what it waits for in "
+            f"the cluster's process {pids} does not end; see what it is waiting for in "
             "/proc/<number>/stack.",
         )
     return bool(inits)
@@ -205,13 +205,13 @@ class ClusterStatus:
 
     :param status: 0 all healthy; 1 a fault is in force, a node is not
         usable or a link is down; 3 not up.
-    :param why: why there is nothing to look at; empty where there is.
+    :param why: why there is nothing to look at; empty if there is.
     :param about: switches, layout, process and files, a sentence each.
     :param nodes: ``node``, whether its init is ``alive``, its state in
         ``slurm``, daemons ``not_running``.
     :param links: of nodes that are alive: ``node``, ``fabric``, ``state``
         (up or down), ``rate`` as ``tc`` prints it.
-    :param faults: in force, as they were asked for.
+    :param faults: in force, as they were requested.
     """
 
     status: int
@@ -247,12 +247,11 @@ def look() -> ClusterStatus:
         return ClusterStatus(3, "the cluster is not up")
     if not found.init.alive:
         return ClusterStatus(
-            3, "the cluster's init is dead; 'mpibench cluster down' removes its files"
+            3, "the cluster's init is dead; run 'mpibench cluster down' to remove its files"
         )
     if not found.ready:
         why = (
-            "the cluster is coming up, or did not come up completely; 'mpibench cluster down' "
-            "takes it away"
+            "the cluster is starting, or failed to start; run 'mpibench cluster down' to remove it"
         )
         return ClusterStatus(1, why)
     about = [f"switches: {_leaf_words(found.plan)}"] if found.plan.leaves else []

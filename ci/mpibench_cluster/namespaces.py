@@ -195,11 +195,11 @@ def _spawn(
     ]
     process = Process.observe(pids[0]) if pids and pids[0] else None
     if text != b"ready" or process is None:
-        remedy = "inside a container, start that one privileged" if kernel.privileged() else _REMEDY
+        remedy = "in a container, start it privileged" if kernel.privileged() else _REMEDY
         reason = text.decode() or f"{name} died"
         raise BadInput(
             "not-ours",
-            f"this machine refuses the cluster a namespace or a mount ({reason}); {remedy}.",
+            f"this machine does not allow a namespace or mount ({reason}); {remedy}.",
         )
     return process
 
@@ -306,7 +306,7 @@ def run(
     except (OSError, subprocess.SubprocessError) as error:
         raise BadInput(
             "tool-failed",
-            f"'{' '.join(words)}' could not be run in the cluster ({error}); see 'mpibench "
+            f"'{' '.join(words)}' could not run in the cluster ({error}); see 'mpibench "
             "cluster status'.",
         ) from error
 
@@ -326,7 +326,8 @@ def batch(state: State, process: Process, tool: str, lines: Sequence[str]) -> No
     if any(not lines[number - 1].startswith("qdisc del") for number in failed):
         raise BadInput(
             "system-description",
-            f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}",
+            f"'{tool}' rejected a setting of the cluster's network: "
+            f"{' '.join(done.stderr.split())}",
         )
 
 
@@ -359,7 +360,7 @@ def execute(
 ) -> int:
     """Run a user's program on a node with the caller's terminal and files; its exit status.
 
-    Signals that ask to end are handed on; if this process is killed, so is the program.
+    Signals that ask to end are passed on; if this process is killed, so is the program.
     """
     try:
         if not Path(f"/proc/{process.pid}/root{cwd}").is_dir():

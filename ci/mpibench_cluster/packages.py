@@ -69,7 +69,7 @@ def root() -> Path:
     """Where packages are unpacked: a folder in
     ``$XDG_CACHE_HOME/mpibench``, by default below ``~/.cache``.
 
-    It is named for distribution, machine and the packages asked for: a home directory may be seen
+    It is named for distribution, machine and the packages requested: a home directory may be seen
     by several machines, and what a running cluster uses is never replaced.
     """
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -104,9 +104,8 @@ def provide(say: Callable[[str], None]) -> Path | None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
             raise BadInput(
                 "tool-missing",
-                f"this machine lacks {', '.join(missing)} and has no apt-get to fetch them; "
-                "install Slurm 22.05 or newer with slurmdbd, munge and MariaDB, or use a "
-                "Debian-like machine.",
+                f"this machine lacks {', '.join(missing)} and apt-get to fetch them; install Slurm "
+                "22.05 or newer with slurmdbd, munge and MariaDB, or use a Debian-like machine.",
             )
         # XDG base directory specification: mode 0700
         for path in reversed([target.parent, *target.parent.parents]):
@@ -114,8 +113,8 @@ def provide(say: Callable[[str], None]) -> Path | None:
                 path.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
                 sentence = (
-                    f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a "
-                    "directory of yours."
+                    f"{path} cannot be created ({error.strerror}); set XDG_CACHE_HOME to a "
+                    "directory of your own."
                 )
                 raise BadInput("file-missing", sentence) from None
         _expect_unreachable(target.parent)
@@ -135,8 +134,8 @@ def provide(say: Callable[[str], None]) -> Path | None:
         ):
             raise BadInput(
                 "not-ours",
-                f"{path} is somebody else's or can be written by others, so it is not run; "
-                f"remove {target}, it will be fetched again.",
+                f"{path} belongs to, or can be written by, another user, so it is not run; remove "
+                f"{target} to fetch it again.",
             )
     return target
 
@@ -155,9 +154,8 @@ def _expect_unreachable(folder: Path) -> None:
         elif found.st_uid not in trusted or not stat.S_ISDIR(found.st_mode) or shared:
             raise BadInput(
                 "not-ours",
-                f"{path} is not a directory that only you can write to, and programs below it "
-                f"are run; 'chmod go-w {path}' if it is yours, otherwise set XDG_CACHE_HOME to a "
-                "directory of your own.",
+                f"{path} is writable for others, but its programs are run; 'chmod go-w {path}' if "
+                "it is yours, otherwise set XDG_CACHE_HOME to a directory of your own.",
             )
 
 

@@ -20,7 +20,7 @@ CLUSTER_NAME = "minicluster"
 HEAD = "mc-head"
 SPINE = "spine"
 MAX_NODES = 32
-#: Nodes of a leaf switch, and the smallest cluster that has them unless it is asked for otherwise.
+#: Nodes of a leaf switch, and the smallest cluster that has them unless it is requested otherwise.
 LEAF_SIZE = 4
 LEAVES_FROM = 5
 
@@ -159,7 +159,7 @@ def _named(name: str, known: Iterable[_Named], what: str) -> _Named:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """The cluster as asked for.
+    """The cluster as requested.
 
     :param compute: number of compute nodes.
     :param layout: one of :data:`LAYOUTS`.
@@ -365,7 +365,7 @@ def node_lines(
     node: ClusterNode, fabric: ClusterFabric, instead_of: ClusterNode | None = None
 ) -> list[str]:
     """``ip``, on a node: bring an interface up with the address of a
-    node, in place of another's. Repeatable.
+    node, instead of another's. Repeatable.
     """
     name = fabric.name
     address = node.address(fabric)

@@ -401,7 +401,7 @@ def _make_database(state: State, process: Process) -> None:
     out = log_dir() / "mariadb-tables.log"
     out.write_text(done.stdout + done.stderr)
     if done.returncode:
-        raise BadInput("other-release", f"MariaDB could not make its tables; see {out}.")
+        raise BadInput("other-release", f"MariaDB could not create its tables; see {out}.")
 
 
 def serve(state: State, say: Callable[[str], None]) -> None:
@@ -423,7 +423,7 @@ def serve(state: State, say: Callable[[str], None]) -> None:
             if not namespaces.wait_until(partial(daemon.ready, process), PATIENCE_S):
                 raise BadInput(
                     "cluster-not-ready",
-                    f"{daemon.name} on {node.name} does not answer after {PATIENCE_S} s; see "
+                    f"{daemon.name} on {node.name} does not respond after {PATIENCE_S} s; see "
                     f"{log_dir()}.",
                 )
             if daemon is SLURMDBD:  # it says nothing if it knows the cluster already

@@ -56,7 +56,7 @@ class State:
     :param nodes: init of each node, by node name.
     :param ready: false until ``up`` has finished.
     :param faults: faults in force, oldest first; each holds its ``name``, the ``words`` it was
-        asked for with, ``what`` it is made on, and what undoing it needs.
+        requested with, ``what`` it is made on, and what undoing it needs.
     """
 
     plan: ClusterPlan
@@ -85,7 +85,7 @@ def expect_host() -> None:
     if _NODE_MARK.exists():
         raise BadInput(
             "not-ours",
-            "this is a node of the cluster; run 'mpibench cluster' on the machine that carries it.",
+            "this is a node of the cluster; run 'mpibench cluster' on its host.",
         )
 
 
@@ -145,8 +145,8 @@ def _open(path: Path, kind: str) -> int | None:
         os.close(descriptor)
     raise BadInput(
         "not-ours",
-        f"{path} is not a {kind} of yours that only you can write to, so it is not used; remove "
-        f"it, or set {RUNTIME_VARIABLE} to another directory.",
+        f"{path} is not a {kind} that only you own and can write to, so it is not used; remove it, "
+        f"or set {RUNTIME_VARIABLE} to another directory.",
     )
 
 
@@ -165,7 +165,7 @@ def locked() -> Iterator[Path]:
         except OSError as error:
             raise BadInput(
                 "cannot-write",
-                f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a "
+                f"{path} cannot be created ({error.strerror}); set {RUNTIME_VARIABLE} to a "
                 "directory whose parent exists.",
             ) from None
         descriptor = _open(path, "directory")
@@ -177,7 +177,7 @@ def locked() -> Iterator[Path]:
             os.close(descriptor)
             raise BadInput(
                 "busy",
-                f"another mpibench cluster command is at work in {path}; wait until it ends.",
+                f"another mpibench cluster command is running in {path}; wait until it ends.",
             ) from None
         # It may have been removed between making and locking it.
         if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
@@ -192,9 +192,8 @@ def locked() -> Iterator[Path]:
             if kept := sorted(os.listdir(path)):  # noqa: PTH208
                 raise BadInput(
                     "not-ours",
-                    f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no "
-                    f"{MARK}; nothing in it is touched. Set {RUNTIME_VARIABLE} to a new or empty "
-                    "directory.",
+                    f"{path} is not a cluster's runtime directory: it has {kept[0]} but no {MARK}; "
+                    f"nothing was changed. Set {RUNTIME_VARIABLE} to a new or empty directory.",
                 )
             (path / MARK).touch(mode=0o600)
         yield path
@@ -264,8 +263,8 @@ def load() -> State | None:
         if process.alive and not process.is_own(name):
             raise BadInput(
                 "not-ours",
-                f"{path} names process {process.pid}, which is not the {name} of a cluster of "
-                "yours; remove the file, then run 'mpibench cluster down'.",
+                f"{path} names process {process.pid}, which is not the {name} of your cluster; "
+                "remove the file, then run 'mpibench cluster down'.",
             )
     return found
 

@@ -26,7 +26,7 @@ from .launch import RecordedRun, why_none
 
 #: Networks, nodes and libraries that a line names.
 FEW = 4
-NOTHING_COUNTS = "no interface or port here counts what is sent"
+NOTHING_COUNTS = "no interface or port here counts bytes"
 #: Exit status of a run that is not what was expected.
 CONTRADICTED = 3
 
@@ -55,7 +55,7 @@ class NodeCores(msgspec.Struct, frozen=True):
 
     :param bound: not all may run on every CPU that the node leaves to the job.
     :param own: no two may run on one core, ranks of other launches meanwhile included; null where
-        that is not known, because the node's CPUs are threads of cores (SMT) and the kernel does
+        that is unknown, because the node's CPUs are threads of cores (SMT) and the kernel does
         not say of which.
     :param least: CPUs of the rank with the fewest; ``most``: of that with the most.
     """
@@ -234,8 +234,8 @@ def _launch(
     problems = [problem for node in nodes for problem in node.problems]
     if twins:
         problems.append(
-            f"{twins + 1} processes of this program ran beside one another, each an MPI world of "
-            "one rank: if they were to be one, launcher and MPI library do not speak the same "
+            f"{twins + 1} processes of this program ran side by side, each an MPI world of one "
+            "rank. If they should be one world, launcher and MPI library do not speak the same "
             f"PMI{_spoken(ranks[0])}."
         )
     elif size == 1 < len(ranks):
@@ -245,19 +245,18 @@ def _launch(
         )
     elif size is None or any(rank.rank is None for rank in ranks):
         problems.append(
-            "no launcher told the ranks their number and how many they are, so that nobody knows "
-            "whether some are missing: start them with one that is described "
-            "(docs/reference/mpis-and-launchers.md)."
+            "no launcher told the ranks their rank and number, so missing ranks go unnoticed: use "
+            "a supported launcher (docs/reference/mpis-and-launchers.md)."
         )
     elif len(ranks) < size:
         problems.append(
-            f"{len(ranks)} of {size} ranks left a record: the others were killed, were not given "
-            "the library, or cannot write to the folder (--dir names one that all nodes share)."
+            f"{len(ranks)} of {size} ranks left a record: the others were killed, ran without the "
+            "library, or could not write to the folder (name a shared one with --dir)."
         )
     if lost := [rank for rank in ranks if not rank.finalize]:
         problems.append(
-            f"{name_ranks(lost)} never called MPI_Finalize, or had no room to write that, so "
-            "nothing is known of what they sent."
+            f"{name_ranks(lost)} never called MPI_Finalize, or could not record it, so what they "
+            "sent is unknown."
         )
     several = ["the ranks do not all run the same MPI library."] * (len(libraries) > 1)
     inside = sum(node.sent_by_ranks.get(traffic.LOOPBACK, 0) for node in nodes)
@@ -298,7 +297,7 @@ def _family(rank: RankEvidence) -> str:
 
 
 def _spoken(rank: RankEvidence) -> str:
-    """What Slurm has to be told for a library, in brackets; empty where that is not known."""
+    """What Slurm has to be told for a library, in brackets; empty if that is unknown."""
     pmi = mpis.find(_family(rank)).pmi if _family(rank) else ""
     return f" (Slurm: srun --mpi={pmi})" * bool(pmi)
 
@@ -412,7 +411,7 @@ def _network(one: NetworkUse) -> str:
 
 
 def _lines(launch: LaunchProof) -> Iterator[str]:
-    """A launch in words."""
+    """A launch as text."""
     many = f" and {len(launch.nodes) - FEW} more" if len(launch.nodes) > FEW else ""
     where = f"{plural(len(launch.nodes), 'node')} ({', '.join(launch.nodes[:FEW])}{many})"
     time = f", {launch.seconds:.3g} s in MPI" if launch.seconds else ""
@@ -429,7 +428,7 @@ def _lines(launch: LaunchProof) -> Iterator[str]:
     if len(launch.nodes) < launch.ranks:
         tcp = launch.inside_tcp_bytes
         over = f"{format_bytes(tcp)} over TCP; " if tcp else ""
-        yield f"inside nodes: {over}nothing counts what goes through shared memory"
+        yield f"inside nodes: {over}nothing counts shared memory"
     if launch.settings:
         yield f"settings: {launch.settings}"
     yield from (f"cores: {node.text}" for node in launch.cores[:FEW])
@@ -450,7 +449,7 @@ def check_words(words: Sequence[str]) -> None:
         form = FORMS.get(name)
         if not form or bool(equals) != ("=" in form) or (equals and not value):
             raise BadInput(
-                "bad-option", f"--expect {word}: expected one of {', '.join(FORMS.values())}."
+                "bad-option", f"--expect {word}: give one of {', '.join(FORMS.values())}."
             )
         if name == "mpi" and value not in mpis.known():
             raise BadInput(
@@ -470,7 +469,7 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
     if name == "shm" and len(launch.nodes) > 1:
         return False, f"the ranks are on {len(launch.nodes)} nodes"
     if launch.uncounted:
-        return None, f"{', '.join(launch.uncounted[:FEW])}: nothing here counts what it sends"
+        return None, f"{', '.join(launch.uncounted[:FEW])}: nothing counts what it sends"
     blind = None, "not all sockets of the ranks could be counted"
     if name == "shm":
         tcp = launch.inside_tcp_bytes
@@ -482,11 +481,11 @@ def _fabric(name: str, launch: LaunchProof, bytes_from: int) -> tuple[bool | Non
         sent += launch.inside_tcp_bytes
         own += launch.inside_tcp_bytes
     elif len(launch.nodes) == 1:
-        return None, "all ranks are on one node, so nothing had to leave it"
+        return None, "all ranks are on one node, so nothing needs to leave it"
     if sent < bytes_from or not sent:
         where = "left the nodes" if len(launch.nodes) > 1 else "went over TCP"
         text = f"only {format_bytes(sent)} of the ranks {where}"
-        return None, f"{text}; --bytes-from says what counts"
+        return None, f"{text}; set the least that counts with --bytes-from"
     if name == "tcp":
         most = own > sent / 2
         text = f"{format_bytes(own)} of {format_bytes(sent)} was the ranks' TCP"

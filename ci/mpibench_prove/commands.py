@@ -33,19 +33,19 @@ def prove(
     expect: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"{', '.join(FORMS.values())}; repeatable. One that does not hold, or "
-            "cannot be known, is exit status 3."
+            help=f"{', '.join(FORMS.values())}; repeatable. Exit status 3 if one is not met, or "
+            "cannot be decided."
         ),
     ] = None,
     json: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", dir_okay=False, help="Write all that is known here."
+            "--json", metavar="FILE", dir_okay=False, help="Write all details to this file."
         ),
     ] = None,
     bytes_from: Annotated[
         int,
-        typer.Option(min=0, help="Ignore less than this many bytes between nodes."),
+        typer.Option(min=0, help="Ignore fewer bytes than this between nodes."),
     ] = BYTES_FROM,
     dir: Annotated[
         Path,
@@ -53,10 +53,10 @@ def prove(
             "--dir",
             file_okay=False,
             exists=True,
-            help="Folder that all nodes see, for the records.",
+            help="Folder for the records that all nodes share.",
         ),
     ] = Path(),
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the records there.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the records.")] = False,
 ) -> None:
     """Run a command that starts MPI ranks, and say what they really used: which MPI library, which
     network and how much of it, which cores, memory and GPUs.
@@ -71,10 +71,12 @@ def prove(
 
     words = command[1:] if command[0] == "--" else command
     if not words:
-        raise BadInput("bad-option", "there is no command: mpibench prove -- mpirun -n 2 ./app.")
+        raise BadInput("bad-option", "no command given: mpibench prove -- mpirun -n 2 ./app.")
     answer.check_words(expect or ())
     if json and not os.access(json if json.exists() else json.parent, os.W_OK):
-        raise BadInput("cannot-write", f"{json}: it cannot be written, or has no folder (--json).")
+        raise BadInput(
+            "cannot-write", f"{json}: cannot be written, or its folder is missing (--json)."
+        )
     run = launch.run(words, dir, keep=keep)
     proof = answer.prove(run, expect or (), bytes_from)
     lines = [*proof.lines(), *([f"records: {run.folder}"] if keep else [])]

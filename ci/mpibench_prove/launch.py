@@ -2,7 +2,7 @@
 
 The command is any that starts MPI ranks: a launcher, or a script around some. It keeps the
 terminal, its output and its exit status; all it gets is variables of the environment, which
-launchers hand on to the ranks. Records and library lie in one folder, which has to be on a file
+launchers pass on to the ranks. Records and library lie in one folder, which has to be on a file
 system of all nodes.
 """
 
@@ -64,7 +64,7 @@ def variables(
 
     A rank asks for itself in the variables of all launchers; those of a batch system come last,
     because ranks that another launcher started in a job have them, too. Open MPI's launcher hands
-    on to other nodes only what it is told (``mca_base_env_list``, mpirun(1)); the others hand on
+    on to other nodes only what it is told (``mca_base_env_list``, mpirun(1)); the others pass on
     all.
     """
     preloaded = [str(library), *filter(None, [environ.get("LD_PRELOAD", "")])]
@@ -97,13 +97,13 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
         cannot be written.
     """
     if not (shutil.which(words[0]) or Path(words[0]).is_file()):
-        raise BadInput("tool-missing", f"{words[0]}: there is no such command; correct its name.")
+        raise BadInput("tool-missing", f"{words[0]}: no such command; correct its name.")
     place = place.resolve()
     if UNLOADABLE & set(str(place)):
         raise BadInput(
             "bad-option",
-            f"{place}: the loader (LD_PRELOAD) takes no path with a space, a colon or a dollar "
-            "sign; give another folder that all nodes see (--dir).",
+            f"{place}: the loader (LD_PRELOAD) takes no path with a space, colon or dollar sign; "
+            "name another shared folder with --dir.",
         )
     nonce = secrets.token_hex(8)
     built = recorder.build(CACHE)
@@ -115,8 +115,7 @@ def run(words: Sequence[str], place: Path, *, keep: bool = False) -> RecordedRun
         except OSError as error:
             raise BadInput(
                 "cannot-write",
-                f"{place}: {error.strerror}; give a folder that can be written and that all nodes "
-                "see (--dir).",
+                f"{place}: {error.strerror}; name a writable, shared folder with --dir.",
             ) from None
         given = variables(library, folder, nonce, os.environ)
         process = subprocess.Popen(words, env={**os.environ, **given}, close_fds=False)
@@ -248,16 +247,16 @@ def why_none(words: Sequence[str], status: int) -> str:
         if path.name in CONTAINERS:
             return (
                 f"{path.name} starts the ranks: bind the folder into the container (--dir names "
-                "it) and hand LD_PRELOAD and MPIBENCH_... on to it"
+                "it) and pass LD_PRELOAD and MPIBENCH_... on to it"
             )
     for path in programs[1:] or programs:
         if is_static(path):
-            return f"{path} is linked statically, so nothing can be preloaded: link it dynamically"
+            return f"{path} is statically linked, so nothing can be preloaded: link it dynamically"
         if path.stat().st_mode & 0o6000:
             return f"{path} is setuid or setgid, so the loader takes no LD_PRELOAD"
     ended = f" (the command ended with status {status}; see what it printed)" if status else ""
     return (
-        f"no program got through MPI_Init{ended}, the launcher did not hand LD_PRELOAD on to the "
-        "ranks (Slurm: --export=ALL does), or the ranks could not write to the folder: name one "
-        "that all nodes share (--dir)"
+        f"no program completed MPI_Init{ended}, the launcher did not pass LD_PRELOAD to the ranks "
+        "(Slurm: use --export=ALL), or the ranks could not write to the folder (name a shared one "
+        "with --dir)"
     )

@@ -58,7 +58,7 @@ def send(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
         host = _host(url)
         if not host:
             sentences.append(
-                f"address {number} of {VARIABLE} is none of a webhook: write https://..., of "
+                f"address {number} of {VARIABLE} is not a webhook: write https://..., of "
                 f"Teams {TEAMS}https://..."
             )
             continue
@@ -67,12 +67,12 @@ def send(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
         ).encode()
         headers = {"Content-Type": "application/json"}
         if why := metrics_push.failure(partial(_post, url, body, headers)):
-            sentences.append(f"{host} did not take the message ({why})")
+            sentences.append(f"{host} did not accept the message ({why})")
     return sentences
 
 
 def _host(url: str) -> str:
-    """The host of a webhook's address; empty where it is none."""
+    """The host of a webhook's address; empty if it is none."""
     try:
         address = urlsplit(url)
         known = address.scheme in ("http", "https") and (address.port or True)
@@ -88,7 +88,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     except HTTPError as refused:
         raise OSError(f"HTTP status {refused.code}") from None
     except ValueError:  # of http.client, which quotes the address
-        raise OSError("it is no address") from None
+        raise OSError("it is not an address") from None
 
 
 def _card(text: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _card(text: str) -> dict[str, Any]:
 @app.command(rich_help_panel="Look")
 def notify(
     text: Annotated[
-        str, typer.Argument(help="What to say; default: the first line of standard input.")
+        str, typer.Argument(help="Text to send; default: the first line of standard input.")
     ] = "",
 ) -> None:
     """Send one line to a chat, such as the gate's first line of a red night.
@@ -112,7 +112,7 @@ def notify(
     """
     said = text or first_line(sys.stdin.read())
     if not printable(said).strip():
-        raise BadInput("bad-option", "there is nothing to say: give a text, or lines on stdin.")
+        raise BadInput("bad-option", "nothing to send: give a text, or lines on standard input.")
     sentences = send(said)
     say(sentences)
     raise typer.Exit(int(bool(sentences)))

@@ -30,20 +30,21 @@ def site(
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
     out: Annotated[
-        Path, typer.Option(help="Folder of the site; files for the next build are kept beside it.")
+        Path,
+        typer.Option(help="Folder of the site; files for the next build are stored beside it."),
     ] = RESULTS / "site",
     judge: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Newest nights of each system to compare with earlier ones, if not done yet.",
+            help="How many of the newest nights of each system to judge, if not yet judged.",
         ),
     ] = 1,
 ) -> None:
     """Bring the site of results up to date: systems and nights, metrics
     over time, cases, jobs' output and proof.
 
-    Static pages for a file share or a web server; no network is asked for. Open index.html. A day
+    Static pages for a file share or a web server; no network is needed. Open index.html. A day
     is green only where a whole session proved every case, reached its references and is like the
     nights before; withdrawn sessions are shown as that. Pages link to the jobs' folders; script and
     output of failed cases are on the pages themselves. Only what changed is written again.
@@ -60,7 +61,7 @@ def site(
 
 @app.command(rich_help_panel="Look")
 def demo(
-    out: Annotated[Path, typer.Argument(help="The folder; it must not exist.")] = Path(
+    out: Annotated[Path, typer.Argument(help="Folder to create; it must not exist.")] = Path(
         "mpibench-demo"
     ),
     show: Show = False,

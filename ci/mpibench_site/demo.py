@@ -58,5 +58,6 @@ def _pages(store: Store, out: Path) -> list[str]:
     }
     return [
         *(f"{out / name}: {text}" for name, text in about.items()),
-        f"to try commands: mpibench gate --dataset-only --max-age 1000000 --dataset {out}/dataset",
+        "try commands with: mpibench gate --dataset-only --max-age 1000000 --dataset "
+        f"{out}/dataset",
     ]

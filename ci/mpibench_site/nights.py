@@ -19,7 +19,7 @@ def after(night: EndedNight) -> None:
         say((*built.sentences, str(built)))
 
     if any((night.store.folder / "cases").glob("system=*")):
-        night.step("the site of results is not that of tonight", "site", build_site)
+        night.step("the results site does not show tonight", "site", build_site)
     # Not taken back by a server that is down: what is measured is as good as before.
     known = (night.label, night.session, night.problems, night.cases)
     night.notes.extend(

@@ -102,7 +102,7 @@ def anchor(case: str) -> str:
     return f"c-{digest(case)}"
 
 
-# Nights: what became of each session.
+# Nights: the outcome of each session.
 
 #: The label whose series is the system's own.
 NIGHTLY = "nightly"
@@ -124,18 +124,16 @@ STATES = {
             "green",
             "✓",
             "green",
-            "whole, every case proven, every reference reached, and like the nights before",
+            "whole, every case proven, every reference met, and no slower than earlier nights",
         ),
-        Outcome(
-            "part", "◐", "part", "measured in part, with options that select cases: nothing failed"
-        ),
+        Outcome("part", "◐", "part", "partial (options selected cases): nothing failed"),
         Outcome(
             "unjudged",
             "○",
             "not judged",
-            "measured and proven, but compared with nothing, or nights too noisy to tell",
+            "measured and proven, but without anything to compare with, or too noisy to tell",
         ),
-        Outcome("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        Outcome("withdrawn", "W", "withdrawn", "withdrawn: part of no verdict"),
         Outcome("none", "", "not measured", "nothing was measured"),
     )
 }
@@ -188,7 +186,7 @@ class SiteNight:
     :param identity: changes when its files do.
     :param drifted: the gate said what became worse and lasts.
     :param headline: of a red night the finding in a line, without its problems.
-    :param busy: that other programs used the machine; empty where they did not.
+    :param busy: that other programs used the machine; empty if they did not.
     """
 
     session: str
@@ -226,7 +224,7 @@ def light_cases(store: Store, system: str) -> pl.DataFrame:
     """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts
     of reference checks, and the one that was missed by most as ``check``.
 
-    :raises BadInput: a damaged dataset, or a session that is there twice.
+    :raises BadInput: a damaged dataset, or a session that appears twice.
     """
     counts = {name: eligibility.checks(outcome) for name, outcome in _CHECKS.items()}
     missed = pl.element().filter(pl.element().struct.field("outcome") == FAIL)
@@ -289,13 +287,13 @@ def session_rows(cases: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-NOISY = "not judged: nights before differ so much that a doubled time would not have been called"
+NOISY = "not judged: earlier nights differ so much that even a doubled time would go unnoticed"
 
 
 def judge(
     store: Store, system: str, cases: pl.DataFrame, spoiled: Mapping[str, str]
 ) -> list[SiteNight]:
-    """What became of each session of a system, the oldest first.
+    """The outcome of each session of a system, the oldest first.
 
     :param cases: :func:`light_cases`.
     :param spoiled: why values of a session cannot be used, by session.
@@ -340,9 +338,7 @@ def judge(
         )
         problems += [why_failed(case) for case in failed]
         if own["interrupted"]:
-            problems.append(
-                f"interrupted: {own['interrupted']} of {ran} cases did not run to their end"
-            )
+            problems.append(f"interrupted: {own['interrupted']} of {ran} cases did not finish")
         problems += missed
         if not ran:
             problems.append("no case of this session ran")
@@ -379,13 +375,13 @@ def judge(
             state = "unjudged"
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
-            like = f", {history} metrics as in the nights before" if history else ""
+            like = f", {history} metrics no slower than in earlier nights" if history else ""
             seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
             finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
         else:
             state = "unjudged"
-            finding = f"{proven}; compared with nothing: no reference and no history"
+            finding = f"{proven}; nothing to compare with: no reference and no history"
         busy = session_values.busy_sentence(row["busy"], row["timed"])
         nights.append(
             SiteNight(
@@ -846,7 +842,7 @@ class OverTime:
     :param nights: those that count, oldest first.
     :param metrics: one row per metric: ``row`` and :data:`NAMES`.
     :param drawn: of each of :data:`_DRAWN` an array of shape (metrics, nights) in the metric's
-        unit, NaN where there is none.
+        unit, NaN if there is none.
     :param judged: whether the watch over nights judges it, shape (metrics, nights).
     :param missed: whether its reference was missed, likewise.
     :param facts: of each night.
@@ -1346,7 +1342,7 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
 
 
 def slower_than_usual(over: OverTime, row: int, at: int) -> tuple[float, float]:
-    """How much worse a metric is than the median of the nights before, as a
+    """How much worse a metric is than the median of earlier nights, as a
     fraction, and that median; 0 of too few nights.
     """
     before = over.drawn["median"][row, max(0, at - USUAL_NIGHTS) : at]
@@ -1781,7 +1777,7 @@ def calendar_months(series: Series, today: date) -> list[dict[str, Any]]:
 
 def _day(series: Series, day: date, owed: bool) -> dict[str, Any]:
     """State of a day (``None``: it is not to be judged), page of the session
-    that stands for it, and what it was in words.
+    that stands for it, and what it was as text.
     """
     name = f"{day:%a} {day.day} {day:%b %Y}"
     if day not in series.days:
@@ -1864,7 +1860,7 @@ def verdict(series: Series, now: datetime) -> tuple[str, Outcome]:
     """
     night = series.headline
     if night is None:
-        return "Nothing was measured that counts.", STATES["none"]
+        return "No measurement counts.", STATES["none"]
 
     def day_text(night: SiteNight) -> str:
         return f"{night.day.day} {night.day:%b %Y}"
@@ -2062,8 +2058,7 @@ class SiteWriter:
             if folder.exists() and not (folder / MARKER).is_file() and any(folder.iterdir()):
                 raise BadInput(
                     "not-ours",
-                    f"{folder} holds other things than a site of mpibench: name a folder of its "
-                    "own with --out.",
+                    f"{folder} contains other files: give the site a folder of its own with --out.",
                 )
             folder.mkdir(parents=True, exist_ok=True)
             kept.mkdir(parents=True, exist_ok=True)
@@ -2073,7 +2068,7 @@ class SiteWriter:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadInput(
-                "busy", f"another `mpibench site` writes {folder}: wait for it."
+                "busy", f"another `mpibench site` is writing {folder}: wait for it."
             ) from None
         self._before: dict[str, str] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):

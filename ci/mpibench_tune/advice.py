@@ -210,7 +210,7 @@ class TimeCurve:
         after = float(self.sizes[above])
         if after > MOST_APART * before and after > SMALL:
             return (
-                f"sizes between measured ones that are far apart ({size_text(int(low))} to "
+                f"sizes in a wide gap between measured ones ({size_text(int(low))} to "
                 f"{size_text(int(high))})"
             )
         part = (message_bytes - before) / (after - before)
@@ -348,7 +348,7 @@ class Term(NamedTuple):
 
 
 class NoTerm(NamedTuple):
-    """Why the time of some calls is not known.
+    """Why the time of some calls is unknown.
 
     :param other_ranks: it was measured, in communicators of other sizes.
     """
@@ -391,7 +391,7 @@ class Application:
     @property
     def basis(self) -> str:
         """What shares are of: ``time in MPI``, or ``MPI calls``
-        where the time is not known of all.
+        where the time is unknown of all.
         """
         seconds = [calls.seconds for calls in self.profile.calls if calls.call not in START_AND_END]
         return "time in MPI" if None not in seconds and any(seconds) else "MPI calls"
@@ -438,7 +438,7 @@ class Application:
         rows = [(at, reason.why, 1.0) for at, reason in reasons.items()]
         if (left := 1 - float(self.sent[list(covered)].sum())) > 1e-12:
             rows += [
-                (at, "no sends of these messages are in the profile or covered", left)
+                (at, "the profile has no sends of these messages, or they are not covered", left)
                 for at in self.followers
             ]
         sums: dict[tuple[str, str], float] = {}
@@ -460,7 +460,7 @@ class Application:
             return NoTerm("no benchmark times this call")
         size = 0.0 if calls.call in SIZELESS else calls.message_bytes
         if size is None:
-            return NoTerm("the profile has no sizes of it")
+            return NoTerm("the profile has no sizes for it")
         ranks = calls.comm_size or self.profile.ranks
         curve = curves.find(choice, source, ranks)
         if curve is None:
@@ -524,7 +524,7 @@ class PredictedTime(AdvisedChoice, frozen=True, kw_only=True):
     """Time in communication per rank, of the calls that are covered.
 
     :param seconds: mean over ranks; ``low``, ``high``: its interval,
-        ``None`` where there are too few repeats.
+        ``None`` if there are too few repeats.
     :param times_the_fastest: 1 for that one; ``differs_from_the_fastest``: ``False`` also where
         nobody can tell.
     :param by_call: seconds of each call, of median times.
@@ -558,7 +558,7 @@ def _predict(
     for choice, rows in terms.items():
         groups = [list(group.values()) for group in _times_of_jobs(application, rows)]
         if not groups or not all(groups):
-            refused[choice] = "no repeat of any job has all the sizes that are needed"
+            refused[choice] = "no repeat of any job has all sizes that are needed"
             continue
         places[choice] = []
         for group in groups:
@@ -715,7 +715,7 @@ class BestSize(msgspec.Struct, frozen=True):
             f", from {size_text(least)} on as good within noise" if least < self.peak_bytes else ""
         )
         end = (
-            " (the largest measured: larger ones may be better)"
+            " (the largest measured; larger ones may be better)"
             if self.at_the_largest_measured
             else ""
         )
@@ -812,7 +812,7 @@ class Terms:
 
 
 class Advice(msgspec.Struct):
-    """The answer, as programs get it; what is not known is ``None``.
+    """The answer, as programs get it; what is unknown is ``None``.
 
     :param answer: in one line.
     :param covered: share of the profile that all of the ranking cover;
@@ -849,7 +849,7 @@ class Advice(msgspec.Struct):
             in_mpi = f"{_percent(share)} of the run is in MPI"
         else:
             why = " (give --wall-s)" if profile["mpi_s"] else ": the profile has no times"
-            in_mpi = f"how much of the run is in MPI is not known{why}"
+            in_mpi = f"the share of the run in MPI is unknown{why}"
         yield (
             f"{profile['form']}, {profile['ranks']} ranks, {profile['calls']} MPI calls; {in_mpi}"
         )
@@ -916,7 +916,7 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     if terms.end_it(profile):
         answer.answer = (
             f"stop here: only {_percent(profile.share_in_mpi or 0.0)} of the run is in MPI (less "
-            f"than {_percent(terms.little_time)}); another MPI can save no more than that, look "
+            f"than {_percent(terms.little_time)}); another MPI can save no more than that; look "
             "elsewhere"
         )
         return answer
@@ -1001,8 +1001,8 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     if not answer.ranking:
         answer.outcome = UNCOVERED
         answer.answer = (
-            f"nothing is ranked: what was measured covers {_percent(answer.covered)} of the "
-            f"{answer.basis}, and {_percent(terms.least_covered)} are needed"
+            f"nothing is ranked: measurements cover {_percent(answer.covered)} of the "
+            f"{answer.basis}, and {_percent(terms.least_covered)} is needed"
         )
     elif len(answer.ranking) == 1:
         answer.outcome = ALONE
@@ -1047,25 +1047,24 @@ def _limits(
         if max(nearest, 1 / nearest) > IMPOSSIBLE:
             more = f"{nearest:.3g} times more" if nearest > 1 else f"{1 / nearest:.3g} times less"
             yield (
-                f"even the nearest prediction is {more} than the profile recorded "
-                f"({recorded:.3g} s a rank): its columns, units or counts are not what they are "
-                "taken for, or its ranks wait for something else; find out before you use the "
-                "ranking"
+                f"even the nearest prediction is {more} than the profile recorded ({recorded:.3g} "
+                "s a rank): its columns, units or counts were misread, or its ranks wait for "
+                "something else; find out before you use the ranking"
             )
     calls = {call.call for call in profile.calls}
     own = [profile.calls[at] for at in application.rows]
     if any(term.comm_size is None and term.call not in PAIRED for term in own):
         yield (
-            f"communicator sizes are not known of all calls: there all {profile.ranks} ranks are "
+            f"some calls have no communicator size; for these, all {profile.ranks} ranks are "
             "assumed"
         )
     if other_ranks:
         yield (
-            "communicators smaller than measured behave differently, and by their placement; "
-            "they are left out"
+            "communicators smaller than measured are left out: they behave differently, depending "
+            "on placement"
         )
     if calls & {*COMPLETIONS}:
-        yield "overlap: what the application computes while messages are on their way is not known"
+        yield "overlap: it is unknown what the application computes while messages are on their way"
     if calls & {*SENDS}:
         yield (
             "a message is timed alone, as in a ping-pong: ranks that send at the same time "
@@ -1074,7 +1073,7 @@ def _limits(
     if profile.imbalance is not None and profile.imbalance > IMBALANCED:
         yield (
             f"imbalance: the rank with most time in MPI has {profile.imbalance:.2f} times the "
-            "mean; waiting for late ranks is in the profile and in no prediction"
+            "mean; the profile includes waiting for late ranks, a prediction does not"
         )
     if calls & START_AND_END:
         yield "MPI_Init and MPI_Finalize are left out"
@@ -1083,23 +1082,19 @@ def _limits(
         for call in profile.calls
     ):
         yield (
-            "sizes of some callsites differ by more than 4 times: their mean is not where each "
-            "message is"
+            "sizes of some callsites differ by more than 4 times: their mean misrepresents single "
+            "messages"
         )
     yield (
-        "fast communication can cost processor time that the application needs: the last word "
-        "is a run of it"
+        "fast communication can take CPU time that the application needs: confirm with a run of it"
     )
     rows = [row for row in answer.ranking if row.stack == terms.profiled_on]
     if terms.profiled_on and not rows:
-        yield (
-            f"{terms.profiled_on} is not among what is ranked: nothing to hold the profile's "
-            "time against"
-        )
+        yield (f"{terms.profiled_on} was not ranked: nothing to compare the profile's time with")
     for row in rows if recorded else ():
         ratio = (recorded or 0.0) / row.seconds
         far = (
-            ", so something else than communication decides"
+            ", so something other than communication decides"
             if max(ratio, 1 / ratio) > FAR_OFF
             else ""
         )

@@ -217,8 +217,8 @@ def write(path: Path, place: TunedPlace, collectives: Sequence[str]) -> None:
     kiviats = [figure for size in KIVIAT_BYTES if (figure := algorithm_kiviat(stacks, size))]
     drawn = [*kiviats, *(algorithm_curves(stacks, name) for name in there)]
     shared = [
-        f"Oversubscribed: {text}. Ranks waited for each other's cores; what is faster here need "
-        "not be where each has its own."
+        f"Oversubscribed: {text}. Ranks waited for each other's cores; the order may differ where "
+        "each has its own."
         for text in sorted({stack.oversubscribed for stack in stacks} - {""})
     ]
     which = (
@@ -227,9 +227,9 @@ def write(path: Path, place: TunedPlace, collectives: Sequence[str]) -> None:
         "one after the other."
     )
     legend = (
-        "Solid, thick lines are the library's own choice. In the Kiviat charts dotted is the "
-        "library's own choice and solid is with the settings that were proven and installed, "
-        "where each call that has none is as by default."
+        "Solid, thick lines show the library's own choice. In the Kiviat charts, dotted lines show "
+        "the library's own choice, solid lines the proven and installed settings; calls without "
+        "settings are as by default."
     )
     legend += f" Without such settings: {', '.join(untuned)}." if untuned else ""
     table = Table(("call", "message size", "fastest", f"no more than {slack} behind"), spots)

@@ -60,7 +60,7 @@ SAME = "not distinguishable"
 class Gain:
     """One condition against another.
 
-    :param against: the other, in words.
+    :param against: the other, as text.
     :param times: how many times faster, ``low`` to ``high`` its interval; ``nan`` without one.
     :param metrics: benchmarks and sizes both have.
     :param bands: the same by size of messages.
@@ -194,7 +194,7 @@ def _side(
     return float(np.mean(side.location)), between + spread / len(units), float(len(units) - 1)
 
 
-#: Cases in memory of the host; what GPUs measure over the same links is no choice beside them.
+#: Cases in host memory; what GPUs measure over the same links is no choice beside them.
 _OF_HOST = pl.col("condition").str.json_path_match("$.memory").is_null()
 
 
@@ -262,8 +262,8 @@ class TunedCollectives:
                 )
         if how := self.settings.compilation:
             said += [
-                f"tuning: {self.folder / name} is the same as one file, for {how.read} in place "
-                "of these variables"
+                f"tuning: {self.folder / name} is the same as one file: set {how.read} instead of "
+                "these variables"
                 for name in self.settings.compiled
             ]
         if shared := proof.get("oversubscribed"):
@@ -345,7 +345,7 @@ def recommend(
         left = f" ({'; '.join(whole.notes)})" if whole.notes else ""
         raise NotMeasured(
             f"nothing of {stack} is proven on {name} in {selector!r}, so nothing is recommended; "
-            f"proven is {known}{left}."
+            f"proven: {known}{left}."
         )
     found = _registered(stack)
     _check_version(found, cases)
@@ -373,7 +373,7 @@ def _registered(name: str) -> Stack:
         why = f" ({'; '.join(problems)})" if problems else ""
         raise BadInput(
             "unknown-name",
-            f"stack {name!r} was measured and is not registered here{why}: build or register it "
+            f"stack {name!r} was measured, but is not registered here{why}: build or register it "
             "again.",
         )
     return found
@@ -387,8 +387,8 @@ def _check_version(stack: Stack, cases: pl.DataFrame) -> None:
             what = column.replace("_", " ")
             raise BadInput(
                 "changed-since",
-                f"stack {stack.name!r} has {what} {own} and was measured with "
-                f"{', '.join(measured)}: measure it again, or name the sessions of this one with "
+                f"stack {stack.name!r} has {what} {own} but was measured with "
+                f"{', '.join(measured)}: measure it again, or select sessions of this one with "
                 "--sessions.",
             )
 
@@ -468,8 +468,7 @@ class _Choice:
         scope = SCOPE_CLUSTER if SCOPE_CLUSTER in scopes.values() else SCOPE_NODE
         if scope == SCOPE_NODE and between:
             self.reasons.append(
-                "fabric: only those inside a node are proven, and jobs use several nodes; none "
-                "is set"
+                "fabric: not set; only fabrics inside a node are proven, but jobs use several nodes"
             )
             return ""
         candidates = sorted(
@@ -498,13 +497,13 @@ class _Choice:
                 lost += [
                     f"{candidate}: {found.text}"
                     if found
-                    else f"{candidate} and {other} share no measurement"
+                    else f"{candidate} and {other} have no measurement in common"
                     for other, found in against.items()
                 ]
         if not best:
             why = f" ({lost[0]})" if lost else ""
             self.reasons.append(
-                f"fabric: none is faster than all others by more than noise{why}; none is set"
+                f"fabric: none is faster than all others beyond noise{why}; none is set"
             )
             return ""
         baseline = sorted(name for name in shipped if scopes[name] == scope)
@@ -518,13 +517,11 @@ class _Choice:
                 return ""
             self.gains.append(("fabric", found))
         if len(candidates) == 1 and not baseline:
-            self.reasons.append(
-                f"fabric: {best} is the only one that is proven; how much it brings is not known"
-            )
+            self.reasons.append(f"fabric: {best} is the only proven one; its gain is unknown")
         return best
 
     def _unproven(self, proven: Collection[str], scope: str) -> dict[str, str]:
-        """Fabrics of a scope that were to be measured and of which
+        """Fabrics of a scope that should be measured and of which
         nothing is proven that is used, each with why.
 
         One whose scope nobody says counts.
@@ -560,8 +557,8 @@ class _Choice:
         newest = usable[-1][1] if usable else {}
         if not chosen.filter(pl.col("pinning") == DEFAULT).height:
             self.reasons.append(
-                "pinning: the stack's own was not measured, so that no other is proven to be "
-                "better; it is left as it is"
+                "pinning: left as it is, because the stack's own was not measured and none can be "
+                "proven better"
             )
             return DEFAULT, newest
         others = sorted(set(chosen["pinning"]) - {DEFAULT})
@@ -604,7 +601,7 @@ class _Choice:
             words, plain = (_binding(self.stack, policy, measured) for policy in (pinning, DEFAULT))
         except NotMeasured as error:
             self.reasons.append(
-                f"pinning: {pinning} is as the job's script has it, and no variable: {error}"
+                f"pinning: {pinning} is set by the job script, not by a variable: {error}"
             )
             return variables, ()
         known = {variable.name for variable in variables} | set(plain.env)
@@ -618,13 +615,13 @@ class _Choice:
             options = options[len(plain.options) :]
         if options:
             self.reasons.append(
-                f"pinning: {self.stack.launcher_family} takes it as options and not as "
-                "variables; give them to mpirun"
+                f"pinning: {self.stack.launcher_family} takes it as options, not as variables; "
+                "pass them to mpirun"
             )
         if words.files:
             self.reasons.append(
-                f"pinning: it needs the file {next(iter(words.files))} in the job's directory, "
-                "as the job's script has it"
+                f"pinning: it needs the file {next(iter(words.files))} in the job's directory, as "
+                "the job script writes it"
             )
         return variables, options
 
@@ -686,7 +683,8 @@ def _find_tuned(
         return None
     best = max(usable, key=lambda one: (one.settings.place.ranks, one.settings.place.name))
     reasons += [
-        f"tuning: that of {usable_row.settings.place.name} is not used, as a library reads one file"
+        f"tuning: that of {usable_row.settings.place.name} is not used, because a library reads "
+        "only one file"
         for usable_row in usable
         if usable_row is not best
     ]

@@ -39,16 +39,15 @@ app = typer.Typer()
 def tune(
     context: typer.Context,
     system: Annotated[str, typer.Option(envvar="RFM_SYSTEM", help="SYSTEM or SYSTEM:PARTITION.")],
-    stack: Annotated[str, typer.Option(help="Stack whose MPI is tuned.")],
-    fabric: Annotated[str, typer.Option(help="Fabric as the system names it.")],
+    stack: Annotated[str, typer.Option(help="Stack whose MPI to tune.")],
+    fabric: Annotated[str, typer.Option(help="Fabric, as the system names it.")],
     ppn: Annotated[int | None, typer.Option(min=1, help="Processes per node.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Nodes; default: 1.")] = None,
     sacct: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of --nodes and --ppn: those of a system's jobs, most node-hours "
-            "first, within one budget; what Slurm's sacct printed, as the page on tuning "
-            "says."
+            help="Instead of --nodes and --ppn: tune for the jobs of a system, most node-hours "
+            "first, within one budget; a file from Slurm's sacct (see the page on tuning)."
         ),
     ] = None,
     pinning: Annotated[str, typer.Option(help="Pinning policy.")] = "bunch",
@@ -60,12 +59,12 @@ def tune(
     ] = None,
     budget: Annotated[
         str,
-        typer.Option(help="What it may take: minutes (30m), hours (1.5h), node-hours (2nodeh)."),
+        typer.Option(help="Budget: minutes (30m), hours (1.5h) or node-hours (2nodeh)."),
     ] = "30m",
     wait: Annotated[
         str,
         typer.Option(
-            help="Hours (12h) or minutes that jobs may wait for nodes; not of the budget."
+            help="Hours (12h) or minutes that jobs may wait for nodes, outside the budget."
         ),
     ] = "12h",
     level: Annotated[
@@ -78,7 +77,7 @@ def tune(
         bool, typer.Option("--restart", help="Forget what was measured before.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write the first job scripts and measure nothing.")
+        bool, typer.Option("--dry-run", help="Write the first job scripts; measure nothing.")
     ] = False,
     profile: Annotated[
         Path | None,
@@ -90,8 +89,8 @@ def tune(
     chart: Annotated[
         Path | None,
         typer.Option(
-            help="Measure nothing: write a page with charts of all stacks that were tuned under "
-            "this condition."
+            help="Measure nothing; write a page with charts of all stacks tuned under this "
+            "condition."
         ),
     ] = None,
 ) -> None:
@@ -119,8 +118,7 @@ def tune(
     if (ppn is None) is (sacct is None) or (sacct and nodes):
         raise BadInput(
             "bad-option",
-            "tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: "
-            "one of both.",
+            "tune: give either --ppn and --nodes, or --sacct.",
         )
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound = Budget.parse(budget)
@@ -150,7 +148,7 @@ def tune(
             if option := next((option for option, given in single.items() if given), ""):
                 raise BadInput(
                     "bad-option",
-                    f"tune: {option} is for one condition: give --ppn and --nodes in place of "
+                    f"tune: {option} is for one condition: give --ppn and --nodes instead of "
                     "--sacct.",
                 )
 
@@ -179,7 +177,8 @@ def tune(
             status = workload.tune_one(request)
     except supervision.Interrupted as signal:
         again = (
-            f"the same command {'without --restart ' * restart}goes on after the last whole round"
+            f"the same command {'without --restart ' * restart}continues after the last complete "
+            "round"
         )
         _say(f"interrupted by {signal.name}; {again}")
         status = signal.status
@@ -192,9 +191,7 @@ def advise(
         Path,
         typer.Argument(help="File: mpiP, IPM, I_MPI_STATS, APS, Open MPI SPC, Darshan, or CSV."),
     ],
-    sessions: Annotated[
-        str, typer.Option(help="Sessions whose curves count; a selector.")
-    ] = "latest",
+    sessions: Annotated[str, typer.Option(help="Sessions to use; a selector.")] = "latest",
     db: Db = DATABASE,
     dataset: Dataset = None,
     dataset_only: DatasetOnly = False,
@@ -202,18 +199,18 @@ def advise(
     where: Where = None,
     ranks: Annotated[
         int | None,
-        typer.Option(min=1, help="Ranks of the application, where the profile does not say."),
+        typer.Option(min=1, help="Ranks of the application, if the profile does not say."),
     ] = None,
     wall_s: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Its run time in seconds, where the profile does not say."),
+        typer.Option(min=0.0, help="Its run time in seconds, if the profile does not say."),
     ] = None,
     covered: Annotated[
         float,
         typer.Option(
             min=1.0,
             max=100.0,
-            help="Percent of the profile that must be covered before anything is ranked.",
+            help="Least share of the profile that must be covered for a ranking, in percent.",
         ),
     ] = 80.0,
     little: Annotated[
@@ -221,12 +218,12 @@ def advise(
         typer.Option(
             min=0.0,
             max=100.0,
-            help="Percent of the run in MPI below which there is nothing to gain.",
+            help="Share of the run in MPI, in percent, below which nothing can be gained.",
         ),
     ] = 10.0,
     profiled_on: Annotated[
         str | None,
-        typer.Option(help="Stack the profile was taken with, to compare its prediction with."),
+        typer.Option(help="Stack that the profile was taken with, to check its prediction."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -261,7 +258,7 @@ def advise(
 
 @app.command(rich_help_panel="Diagnose")
 def settings(
-    stack: Annotated[str, typer.Argument(help="Stack to be set up.")],
+    stack: Annotated[str, typer.Argument(help="Stack to set up.")],
     system: System = None,
     sessions: Annotated[
         str, typer.Option(help="Sessions that prove the settings; a selector.")
@@ -309,7 +306,7 @@ def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
         if name not in known:
             raise BadInput(
                 "unknown-name",
-                f"--collective {name!r} is none that can be tuned of this MPI"
+                f"--collective {name!r} cannot be tuned for this MPI"
                 f"{meant(name, known)}; there are "
                 f"{', '.join(known)}.",
             )
@@ -327,6 +324,6 @@ def of_application(
     if not found:
         raise BadInput(
             "nothing-measured",
-            f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}.",
+            f"{source} has none of the collectives to tune: {', '.join(wanted)}.",
         )
     return found

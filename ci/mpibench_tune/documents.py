@@ -174,7 +174,7 @@ def _lua(text: str) -> str:
 
 def spec_of(stack: Stack) -> str:
     """The package of a stack's MPI in its version, as Spack has it where
-    Spack built the stack; empty where it has none.
+    Spack built the stack; empty if it has none.
 
     MVAPICH2 2.3.7 is the package's 2.3.7-1.
     """
@@ -194,8 +194,7 @@ def fragment(stack: Stack, lines: Sequence[str], variables: Mapping[str, str]) -
     spec = spec_of(stack)
     if not spec or not variables:
         return (
-            f"{head}# "
-            f"{'Spack has no package of ' + stack.mpi if not spec else 'nothing is to be set'}.\n"
+            f"{head}# {'Spack has no package of ' + stack.mpi if not spec else 'nothing to set'}.\n"
         )
     # Spack fills {...} in values.
     values = {
@@ -215,9 +214,7 @@ def _content(row: Recommendation, shown: Sequence[Variable], said: Sequence[str]
     ]
     fields = ("job_id", "nodelist", "fabric", "ppn", "pinning", "group")
     jobs = [(job["session"][:8], *(job[name] for name in fields)) for job in row.jobs]
-    nothing = (
-        "Nothing is to be set: nothing was proven to be better than what the stack does by itself."
-    )
+    nothing = "Nothing to set: nothing is proven better than the stack's own choice."
     return [
         ("", [Table(("variable", "value", "for"), variables) if variables else nothing]),
         (

@@ -65,9 +65,9 @@ class Ratio(Struct):
     :param guideline: name of the benchmark: ``CALL-vs-CALL[-CALL]``,
         ``CALL-vs-larger`` or ``CALL-vs-parts``.
     :param ratio: time of the call over that of its mock-up; ``low``,
-        ``high``: its interval; ``nan`` where there is none.
+        ``high``: its interval; ``nan`` if there is none.
     :param call_us: median time of the call over the repeats; ``mockup_us``: of the mock-up.
-    :param call: what is to be at least as fast as ``mockup``, in words.
+    :param call: what should be at least as fast as ``mockup``, as text.
     """
 
     partition: str
@@ -149,8 +149,8 @@ def judge_session(session: Session) -> tuple[Findings, Policy]:
     if len(session.systems) != 1:
         raise BadInput(
             "ambiguous-name",
-            f"session {session.uuid} has cases on {len(session.systems)} systems, and one policy "
-            "judges: give another.",
+            f"session {session.uuid} has cases on {len(session.systems)} systems, but is judged by "
+            "one policy: give another.",
         )
     policy = policies.load(session.systems[0])
     return judge(session, policy), policy
@@ -167,7 +167,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     if not measured:
         raise BadInput(
             "nothing-measured",
-            f"session {session.uuid} holds no measurement of guidelines; {HOW_TO_MEASURE}.",
+            f"session {session.uuid} has no measurement of guidelines; {HOW_TO_MEASURE}.",
         )
     reasons = {case.uuid: session.why_not(case) for case in measured}
     counted = Counter(reason for reason in reasons.values() if reason)
@@ -193,8 +193,7 @@ def judge(session: Session, policy: Policy) -> Findings:
     if not values:
         raise BadInput(
             "nothing-measured",
-            f"session {session.uuid} has no case of guidelines that may be used "
-            f"({'; '.join(notes)}).",
+            f"session {session.uuid} has no usable case of guidelines ({'; '.join(notes)}).",
         )
     return Findings(tuple(_judge(values, policy)), tuple(notes))
 
@@ -313,7 +312,7 @@ def sentence(rows: Sequence[Ratio]) -> str:
 
 
 def mockup_of(guideline: str, message_bytes: int) -> str:
-    """What a call is compared with, in words."""
+    """What a call is compared with, as text."""
     call, _, mockup = guideline.partition("-vs-")
     if mockup == "larger":
         return f"what it takes with {size_text(FACTOR * message_bytes)}"
@@ -323,7 +322,7 @@ def mockup_of(guideline: str, message_bytes: int) -> str:
 
 
 def as_data(session: str, system: str, judgement: Findings, policy: Policy) -> dict[str, Any]:
-    """All rows, for programs; a number that is not known is ``None``."""
+    """All rows, for programs; a number that is unknown is ``None``."""
     data: dict[str, Any] = {
         "session": session,
         "system": system,

@@ -84,7 +84,7 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What is asked for.
+    """What is requested.
 
     :param partition: of the system; empty: the only one that fits.
     :param algorithms: collective to algorithms; none: all that the library lists.
@@ -218,7 +218,7 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
         reason = (
             first_line(said[0], _REASON_LENGTH)
             if said
-            else "ReFrame ended before it could write its run report"
+            else "ReFrame ended before it wrote its run report"
         )
         raise BadInput(
             "nothing-measured", f"nothing was measured: {reason.removesuffix('.')}; see {log}."
@@ -230,8 +230,8 @@ def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> Ran:
             raise
         raise BadInput(
             "cannot-write",
-            f"nothing more can be written to {report.parent}: make room, and the same command "
-            "goes on.",
+            f"cannot write to {report.parent}: free some space, then repeat the "
+            "command to continue.",
         ) from None
     took = time.monotonic() - started
     jobs = session.job_seconds
@@ -252,7 +252,7 @@ def dry_run(request: TuneRequest, order: Order) -> tuple[Path, list[Path]]:
         reason = (
             first_line(found[1], _REASON_LENGTH).removesuffix(".") if found else why_unusable(None)
         )
-        raise BadInput("nothing-measured", f"no job can be written: {reason}; see {log}.")
+        raise BadInput("nothing-measured", f"cannot write a job: {reason}; see {log}.")
     return log, scripts
 
 
@@ -290,11 +290,9 @@ def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
 
 
 def why_unusable(case: Case | None) -> str:
-    """Why the numbers of a case are not used; empty where they are."""
+    """Why the numbers of a case are not used; empty if they are."""
     if case is None:
-        return (
-            f"there is no such case on this system: see '{REFRAME} -l -v -n {TEST}' for the reason"
-        )
+        return f"this system has no such case: see '{REFRAME} -l -v -n {TEST}' for the reason"
     if case.evidence != PROVEN:
         return first_line(case.reason) or f"its evidence is {case.evidence}"
     return ""
@@ -371,7 +369,7 @@ def list_algorithms(
 def parse_list(
     text: str, listing: AlgorithmListing, variable: str, known: Mapping[str, Algorithm]
 ) -> tuple[Algorithm, ...]:
-    """What a program's text lists of a variable; empty where it says nothing of it.
+    """What a program's text lists of a variable; empty if it says nothing of it.
 
     :param known: algorithms of the record, which may know a better title.
     """
@@ -398,7 +396,7 @@ def parse_list(
 
 
 def _print_list(stack: Stack, words: Sequence[str]) -> str:
-    """What a program of the stack prints; empty where it is not there or fails."""
+    """What a program of the stack prints; empty if it is not there or fails."""
     program = Path(stack.prefix) / words[0]
     if not program.is_file():
         return ""

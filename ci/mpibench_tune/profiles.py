@@ -59,7 +59,7 @@ class ProfiledCalls:
 class Profile:
     """One run of an application.
 
-    :param form: the profiler, in words.
+    :param form: the profiler, as text.
     :param wall_s: time from start to end, ``mpi_s``: time in MPI, all
         ranks together; ``rank_mpi_s``: of each rank.
     :param notes: what a reader must know of how the profiler counts, a sentence each.
@@ -114,8 +114,8 @@ class Usage:
         if not mine:
             raise BadInput(
                 "nothing-measured",
-                f"{source} ({profile.form}) has no collective in a communicator of {ranks} "
-                "ranks, which are tuned for.",
+                f"{source} ({profile.form}) has no collective in a communicator of {ranks} ranks, "
+                "the size to tune for.",
             )
         timed = all(call.seconds is not None for call in mine)
         sums: dict[str, float] = {}
@@ -128,8 +128,8 @@ class Usage:
         if not calls:
             raise BadInput(
                 "nothing-measured",
-                f"{source} ({profile.form}) has no sizes of its collectives: without them "
-                "nothing can be weighted.",
+                f"{source} ({profile.form}) has no sizes of its collectives, so nothing can be "
+                "weighted.",
             )
         total = sum(sums.values()) or 1.0
         ordered = sorted(sums, key=lambda name: -sums[name])
@@ -184,17 +184,17 @@ def read(
     form = next((name for name, (pattern, _) in FORMS.items() if re.search(pattern, text)), None)
     if form is None:
         raise BadInput(
-            "other-release", f"{path} is a profile of no known form; known are {', '.join(FORMS)}."
+            "other-release", f"{path} has an unknown format; known are {', '.join(FORMS)}."
         )
     source = f"{path} ({form})"
     if "\0" in text or "\ufffd" in text:
-        raise _damaged(source, "it holds bytes that are no text")
+        raise _damaged(source, "it has bytes that are not text")
     found = FORMS[form][1](text, str(path), ranks)
     wall = wall_s * found.ranks if found.wall_s is None and wall_s is not None else found.wall_s
     found = replace(found, form=form, calls=gathered(found.calls), wall_s=wall)
     if not any(calls.count for calls in found.calls):
         raise BadInput(
-            "nothing-measured", f"{source} holds no MPI call: profile the application again."
+            "nothing-measured", f"{source} has no MPI call: profile the application again."
         )
     if found.ranks < 1:
         raise BadInput(
@@ -213,8 +213,8 @@ def read(
     if found.mpi_s is not None and wall is not None and found.mpi_s > MOST_IN_MPI * wall:
         raise BadInput(
             "output-mixed",
-            f"{source} has {found.mpi_s:.4g} s in MPI and a run of {wall:.4g} s, all ranks "
-            "together: one of them is not of this run.",
+            f"{source} has {found.mpi_s:.4g} s in MPI but a run of {wall:.4g} s, all ranks "
+            "together: one of them belongs to another run.",
         )
     return found
 
@@ -256,12 +256,12 @@ def gathered(rows: Iterable[ProfiledCalls]) -> tuple[ProfiledCalls, ...]:
 
 def _damaged(where: str, what: str) -> BadInput:
     return BadInput(
-        "output-damaged", f"{where}: {what}: the file is damaged or cut; get the profile again."
+        "output-damaged", f"{where}: {what}: the file is damaged or truncated; profile again."
     )
 
 
 def _cut(where: str, what: str) -> BadInput:
-    return BadInput("output-cut", f"{where} is cut off: {what}; get the profile again.")
+    return BadInput("output-cut", f"{where} is truncated: {what}; profile again.")
 
 
 def _mixed(where: str, what: str) -> BadInput:
@@ -311,7 +311,7 @@ class _Row:
 
     def __getitem__(self, name: str) -> str:
         if name not in self.cells:
-            raise _damaged(self.where, f"there is no {name} among {', '.join(self.cells)}")
+            raise _damaged(self.where, f"no {name} among {', '.join(self.cells)}")
         return self.cells[name]
 
     def number(self, name: str) -> float:
@@ -350,7 +350,7 @@ def _csv(text: str, source: str) -> tuple[list[str], list[_Row]]:
 
 def _check_end(text: str, source: str) -> None:
     if not text.endswith("\n"):
-        raise _cut(source, "its last line does not end")
+        raise _cut(source, "its last line is incomplete")
 
 
 #: Counters by rank.
@@ -397,7 +397,7 @@ def _check_ranks(found: _Counters, ranks: int, source: str) -> None:
 # bytes sent. mpiP gives the mean of a callsite's sizes with their bounds, no receive sizes, no
 # communicator sizes, and none at all for calls of vectors (``MPI_Alltoallv``). Concise reports
 # (``MPIP=-c``) list the twenty callsites of most time and most bytes; the others are counted as one
-# whose call is not known. Numbers are printed with three or four digits.
+# whose call is unknown. Numbers are printed with three or four digits.
 #
 # What makes lost rows visible: the number of rows in the title of the times, which holds unless
 # rows below a threshold were left out (``-t``), ``*`` rows against those of ranks, callsites
@@ -428,7 +428,7 @@ def _mpip(text: str, source: str, _: int | None) -> Profile:
         elif line.strip() and not line.startswith(("---", "@")):
             lines.append((where, line.split()))
     if "End of Report" not in sections:
-        raise _cut(source, "an mpiP report ends with the title 'End of Report'")
+        raise _cut(source, "it lacks the title 'End of Report'")
     full = {
         title: next((name for name in sections if name.startswith(title)), "") for title in _MPIP
     }
@@ -492,7 +492,7 @@ def _mpip(text: str, source: str, _: int | None) -> Profile:
         source, "time in MPI of all tasks", mpi_s, "the sum over callsites", seconds, 2 * _ROUNDING
     )
     notes = (
-        "sizes are the mean of each callsite (mpiP)",
+        "sizes are means by callsite (mpiP)",
         "mpiP records no sizes of receives and vectors",
     )
     return Profile("", len(per_rank), tuple(calls), wall_s, mpi_s, per_rank, notes)
@@ -555,9 +555,9 @@ def _mpip_concise(
         raise _cut(source, "it does not say how many callsites there are")
     if not sent and not any(call_of(row["Call"]) == "Barrier" for row in times):
         raise _without_sizes(
-            source, "the section of message sizes is not there", "use mpiP's whole report"
+            source, "the section of message sizes is missing", "use mpiP's whole report"
         )
-    most = "callsites, or the twenty of most time"
+    most = "callsites, or the twenty with most time"
     _agree(source, "rows of callsites", len(times), most, min(listed, _MOST_LISTED))
     total = sum(row.number("Sent%") for row in sent)
     if sent and len(sent) < _MOST_LISTED and abs(total - 100) > 0.01 * len(sent):
@@ -586,7 +586,8 @@ def _mpip_concise(
 # What makes lost entries visible: the number of tasks (``ntasks`` of ``job``) and, in ``hash``, of
 # entries (``nkey``) and of calls (``nlog``).
 _IPM_NOTES = {
-    "Alltoallv": "IPM's size of MPI_Alltoallv is what a rank sends to itself, taken for each pair",
+    "Alltoallv": "IPM's size of MPI_Alltoallv is what a rank sends to itself, assumed for each "
+    "pair",
     "Reduce_scatter": "IPM's size of MPI_Reduce_scatter is a rank's share; the vector is that "
     "times all ranks",
 }
@@ -595,7 +596,7 @@ _IPM_NOTES = {
 def _ipm(text: str, source: str, _: int | None) -> Profile:
     if "<!ENTITY" in text:
         raise BadInput(
-            "output-damaged", f"{source} defines entities, which IPM never does: it is not read."
+            "output-damaged", f"{source} defines entities, which IPM never does: not read."
         )
     # IPM never closes these (xml_env): what they hold is of no use here.
     text = re.sub(r"<env>.*?</env>", "", text, flags=re.DOTALL)
@@ -605,7 +606,7 @@ def _ipm(text: str, source: str, _: int | None) -> Profile:
         raise _damaged(source, str(error)) from None
     tasks = top.findall("task")
     if not tasks:
-        sentence = f"{source} holds no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full."
+        sentence = f"{source} has no task: IPM writes its XML with IPM_REPORT or IPM_LOG=full."
         raise BadInput("nothing-measured", sentence)
     sizes = {task.get("mpi_size") for task in tasks} | {
         job.get("ntasks") for job in top.iter("job")
@@ -687,7 +688,7 @@ _INSIDE = frozenset({"Csend", "Csendrecv"})
 
 def _intel_stats(text: str, source: str, _: int | None) -> Profile:
     if not re.search(r"^_{2,} End of .*_{2,}\s*\Z", text, re.MULTILINE):
-        raise _cut(source, "such a file ends with '____ End of ... file ____'")
+        raise _cut(source, "it lacks the last line '____ End of ... file ____'")
     processes: list[tuple[str, list[tuple[str, str]]]] = []
     sizes = set()
     for where, line in _lines(text, source):
@@ -707,7 +708,7 @@ def _intel_stats(text: str, source: str, _: int | None) -> Profile:
         for process, lines in processes
         for row in _intel_process(lines, f"{source}, process {process}")
     ]
-    notes = ("Intel's statistics give no times of calls: what is covered is a share of calls",)
+    notes = ("Intel's statistics have no times of calls: coverage is by number of calls",)
     return Profile("", ranks, tuple(calls), notes=notes)
 
 
@@ -792,7 +793,7 @@ def _aps(text: str, source: str, ranks: int | None) -> Profile:
         ("Calls", "numbers of calls"),
     ):
         if name not in heads:
-            raise _without_sizes(source, f"there is no column {name}", "use aps-report -f", lacks)
+            raise _without_sizes(source, f"it lacks the column {name}", "use aps-report -f", lacks)
     if not rows or not rows[-1]["Function"].startswith("TOTAL"):
         raise _cut(source, "the function summary ends with a line TOTAL")
     total = rows.pop()
@@ -852,7 +853,7 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
                 table[rank] = {}
             elif counter := re.fullmatch(_SPC_LINE, line):
                 if rank is None:
-                    raise _damaged(where, "a counter of no rank")
+                    raise _damaged(where, "a counter without a rank")
                 _add(
                     table,
                     rank,
@@ -887,8 +888,8 @@ def _open_mpi_spc(text: str, source: str, ranks: int | None) -> Profile:
         ]
     notes = (
         "sizes are the mean of all messages of a rank (Open MPI's SPC); its collectives have none",
-        "SPC give no times of calls: what is covered is a share of calls",
-        "SPC leave out counters of nothing, so that nobody knows whether a line was lost",
+        "SPC have no times of calls: coverage is by number of calls",
+        "SPC omit counters of zero, so a lost line goes unnoticed",
     )
     return Profile("", ranks, tuple(calls), notes=notes)
 
@@ -1006,7 +1007,7 @@ def _plain_csv(text: str, source: str, ranks: int | None) -> Profile:
     heads, rows = _csv(text, source)
     lacking = [name for name in _REQUIRED if name not in heads]
     if lacking == ["bytes"]:
-        raise _without_sizes(source, "there is no column 'bytes'", "add it")
+        raise _without_sizes(source, "it lacks the column 'bytes'", "add it")
     if lacking or len(set(heads)) != len(heads) or not set(heads) <= {*_REQUIRED, *_OPTIONAL}:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))
         raise BadInput(
@@ -1038,7 +1039,7 @@ def _plain_csv(text: str, source: str, ranks: int | None) -> Profile:
     unsure = (
         ()
         if "rows" in facts
-        else (f"{source} does not say how many rows it had: nobody knows whether some are lost",)
+        else (f"{source} does not say how many rows it had, so lost rows go unnoticed",)
     )
     wall = facts["wall_s"] * own if "wall_s" in facts else None
     return Profile(

@@ -108,7 +108,7 @@ def read(system: str, root: Path = site.ROOT) -> list[PublishedValue]:
                 if None in row or None in row.values() or not full:
                     raise BadInput(
                         "configuration-unusable",
-                        f"{path}, row {line}: a cell is missing or too many; see {SCHEMA.name}.",
+                        f"{path}, row {line}: wrong number of cells; see {SCHEMA.name}.",
                     )
                 values.append(PublishedValue(str(path), row))
     return values
@@ -168,7 +168,7 @@ class PrintedBandwidth:
             if size >= self.row.line_rate_from_bytes and least is not None and fraction < least:
                 return (
                     f"{self.benchmark} of {size} bytes shows {value:.1f} MB/s, {fraction:.3f} of "
-                    f"the line rate of {self.fabric.name}; at least {least:g} are asked for."
+                    f"the line rate of {self.fabric.name}; at least {least:g} is required."
                 )
         return ""
 
@@ -314,7 +314,7 @@ def choose(session: Session, given: Sequence[str] = ()) -> list[Curve]:
 
 def declared(system: str, root: Path = site.ROOT) -> dict[str, list[str]]:
     """What each fabric of a system is put beside, as its description
-    says; nothing where there is none here.
+    says; nothing if there is none here.
     """
     found: dict[str, list[str]] = {}
     for partition in (systems.find(system, root) or {}).get("partitions", ()):
@@ -352,7 +352,7 @@ def curves(source: str, fabric: str) -> list[Curve]:
         known = sorted({f"{system}/{value['fabric']}" for value in values if value["fabric"]})
         raise BadInput(
             "unknown-name",
-            f"'{source}' names no published curve{meant(source, known)}; of {system} there are "
+            f"'{source}' is not a published curve{meant(source, known)}; of {system} there are "
             f"{', '.join(known) or 'none'}.",
         )
     return found

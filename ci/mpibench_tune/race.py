@@ -184,12 +184,13 @@ class TuneState:
         except OSError as error:
             raise BadInput(
                 "cannot-write",
-                f"cannot write {folder} ({error.strerror}): correct its rights or its file system.",
+                f"cannot write {folder} ({error.strerror}): correct its permissions or file "
+                "system.",
             ) from None
 
 
 def read_state(folder: Path) -> TuneState | None:
-    """The tuning of a folder; ``None`` where there is none."""
+    """The tuning of a folder; ``None`` if there is none."""
     path = folder / NAME
     if not path.exists():
         return None
@@ -205,7 +206,7 @@ def read_state(folder: Path) -> TuneState | None:
 # leading one are measured no more.
 #
 # Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Even-Dar, Mannor and Mansour
-# ("Action elimination", JMLR 7, 2006), with paired differences in place of bounds on the whole
+# ("Action elimination", JMLR 7, 2006), with paired differences instead of bounds on the whole
 # range. An algorithm leaves a message size when "it takes less than 1 / (1 + SLACK) of the leading
 # one's time" is rejected: one-sided, Student's t of the paired logarithms of interleaved repeats,
 # their spreads moderated over all pairs of the round (mpibench.judge.engine). Which of two
@@ -536,7 +537,7 @@ def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
     :data:`MOST_ROUNDS` rounds, or no further round fits.
 
     All collectives have their first round before any has its second. Where they do not fit into one
-    session, those asked for first come first.
+    session, those requested first come first.
 
     :param limit_s: seconds there are for it.
     """
@@ -564,7 +565,7 @@ def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
             f"round {session}: {_cost(race, asked)[0]} algorithms of {', '.join(asked)}, about "
             f"{expected:.0f} s"
         )
-        unused = f"round {session} was not done when the budget was used up, and is not used"
+        unused = f"round {session} was not finished within the budget, and is not used"
         order = measuring.Order(asked, REPEATS, LAUNCH_S[number], show=not number)
         try:
             ran = measuring.run(request, order, f"round_{session}", rest)
@@ -580,7 +581,7 @@ def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
                 say(unused)
                 break
             say(
-                f"round {session} was not done when the budget was used up; of it is used: "
+                f"round {session} was not finished within the budget; used from it: "
                 f"{', '.join(asked)}"
             )
         elif len(unusable) == len(asked) and session == 1:
@@ -595,10 +596,7 @@ def go_on(race: Race, request: TuneRequest, limit_s: float) -> None:
         race.take(ran.session.uuid, cases, asked)
         race.state.write(request.folder)
         if ran.waited_s > WORTH_SAYING_S:
-            say(
-                f"round {session} waited {ran.waited_s:.0f} s for its nodes, which are not of "
-                "the budget"
-            )
+            say(f"round {session} waited {ran.waited_s:.0f} s for its nodes, outside the budget")
         for collective in asked:
             if said := race.unusable.get(collective):
                 say(f"{collective}: not used: {said}")

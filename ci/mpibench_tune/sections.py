@@ -36,9 +36,9 @@ def _guidelines(view: View) -> Content:
     if not guidelines.has_guidelines(view.session):
         return None
     note = _note(
-        "Is each collective call at least as fast as what could replace it: other calls, itself "
-        "with four times the data, the same data in four parts? Both were run, interleaved in "
-        "one program; intervals are of the ratio of their times."
+        "Is each collective call at least as fast as an equivalent: other calls, itself with four "
+        "times the data, or the same data in four parts? Both ran interleaved in one program; "
+        "intervals are of the ratio of their times."
     )
     try:
         found, policy = guidelines.judge_session(view.session)
@@ -48,7 +48,7 @@ def _guidelines(view: View) -> Content:
     def table(rows: Iterable[Ratio]) -> Table:
         head = (
             "call",
-            "what could replace it",
+            "equivalent",
             "size",
             "times",
             "call (µs)",
@@ -102,10 +102,10 @@ def _guidelines(view: View) -> Content:
         )
         undecided = [row for row in judged.rows if row.outcome == guidelines.INCONCLUSIVE]
         few = (
-            "Neither slower than the margin allows nor within it beyond doubt; more repeats "
-            f"decide. Fewer than {policy.minimum_repeats} give no interval."
+            "Neither clearly slower than the margin allows nor clearly within it; more repeats "
+            f"would decide. Fewer than {policy.minimum_repeats} give no interval."
         )
-        line = f"Judged, and could not be decided: {len(undecided)}"
+        line = f"Judged, but undecided: {len(undecided)}"
         blocks += [_fold(line, [_note(few), table(undecided)])] if undecided else []
     return [*blocks, *map(_note, found.notes)]
 
@@ -170,7 +170,7 @@ def _published_figures(view: View) -> Content:
     return [
         *blocks,
         *(
-            [_fold(f"Published, and not measured here: {len(alone)}", [Block("items", alone)])]
+            [_fold(f"Published, but not measured here: {len(alone)}", [Block("items", alone)])]
             if alone
             else []
         ),

@@ -67,8 +67,8 @@ LEAST_LAUNCH_S = 0.3
 #: left: three starts of the library, and a session.
 LEAST_COMPILING_S = 120.0
 LATE = (
-    "not done when the budget was used up; give a larger --budget, and the same command goes on "
-    "with the proof"
+    "not finished within the budget; repeat the command with a larger --budget to continue with "
+    "the proof"
 )
 
 
@@ -87,7 +87,7 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
 
 
 def check_place(place: TunedPlace, partition: str) -> bool:
-    """Make sure that a system has what is asked for, before anything
+    """Make sure that a system has what is requested, before anything
     is looked for or written under such names.
 
     Whether jobs may wait for nodes there.
@@ -122,7 +122,7 @@ def check_place(place: TunedPlace, partition: str) -> bool:
 
 
 def installed(place: TunedPlace) -> TunedSettings | None:
-    """Settings that are installed; ``None`` where there are none that can be used."""
+    """Settings that are installed; ``None`` if there are none that can be used."""
     try:
         return tuned_settings.read_of(place)
     except BadInput:
@@ -131,7 +131,7 @@ def installed(place: TunedPlace) -> TunedSettings | None:
 
 def finished(request: TuneRequest) -> str:
     """When a tuning of the same library, algorithms and level came to its end, with nothing left to
-    measure; empty where it did not, was another, or is to begin again.
+    measure; empty if it did not, was another, or is to begin again.
     """
     state = None if request.restart else read_state(request.folder)
     if (
@@ -182,7 +182,7 @@ def tune(request: TuneRequest) -> int:
     state = begin(request)
     race = racing.resume(request, state)
     if state.rounds:
-        say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
+        say(f"continuing after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
     racing.go_on(race, request, request.budget_s * (1 - PROOF_SHARE))
     if not race.times:
         raise BadInput(
@@ -198,17 +198,14 @@ def tune(request: TuneRequest) -> int:
     _say_all(request, _of_race(request, race))
     if left := [name for name in race.times if name not in decision.chosen]:
         say(
-            "the library's own choice stays, nothing was better by more than noise: "
+            "the library's own choice stays, because nothing was better beyond noise: "
             f"{', '.join(left)}"
         )
     _say_all(request, _of_decision(tuning, decision))
     if not decision.rules:
         say(f"nothing is better than the library's own choice ({DEFAULT}); nothing is installed")
         if before:
-            say(
-                f"left as they are: settings of {before.made} in {place.folder}; --check proves "
-                "them again"
-            )
+            say(f"settings of {before.made} in {place.folder} stay; prove them again with --check")
         return NOTHING_BETTER
     _say_all(request, _of_installed(request, decision, before))
     return 0
@@ -272,8 +269,8 @@ def _of_race(request: TuneRequest, race: racing.Race) -> Iterator[str]:
         for name, times in race.times.items():
             if not request.tuning.find(name).by_size:
                 covered = (
-                    f"{100 * usage.covered(name, times.sizes):.0f} % of its calls of known size "
-                    "are of sizes measured"
+                    f"{100 * usage.covered(name, times.sizes):.0f} % of its calls with known size "
+                    "have a measured size"
                 )
                 yield (
                     f"{name}: weighted by {usage.source}, "
@@ -282,7 +279,7 @@ def _of_race(request: TuneRequest, race: racing.Race) -> Iterator[str]:
 
 
 def _of_decision(tuning: Tuning, decision: Decision) -> Iterator[str]:
-    """What the proof says of each choice; nothing where nothing was chosen."""
+    """What the proof says of each choice; nothing if nothing was chosen."""
     if decision.proof is None:
         return
     yield from of_proof(decision.proof)
@@ -303,15 +300,15 @@ def _of_decision(tuning: Tuning, decision: Decision) -> Iterator[str]:
             where = (
                 ", ".join(worse)
                 if tuning.find(name).spills
-                else "all of them together, where they are not better"
+                else "all together, where they are not better"
             )
-            yield f"  not used: {name}, whose settings change sizes that they do not name: {where}"
+            yield f"  not used: {name}, whose settings also change other sizes: {where}"
 
 
 def _of_installed(
     request: TuneRequest, decision: Decision, before: TunedSettings | None
 ) -> Iterator[str]:
-    """What is installed, and in place of what."""
+    """What is installed, and instead of what."""
     for rule in decision.rules:
         sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
         yield f"  {rule.collective}, {sizes}, {request.place.ranks} ranks: {rule.word}"
@@ -323,8 +320,8 @@ def _of_installed(
     )
     if gone := old - new:
         yield (
-            f"replaced: settings of {', '.join(sorted(gone))} were there, and are not tuned or "
-            "no better this time"
+            f"replaced: settings of {', '.join(sorted(gone))} existed, but were not tuned or no "
+            "better this time"
         )
     if request.tuning.note:
         yield f"note: {request.tuning.note}"
@@ -422,7 +419,7 @@ def check(request: TuneRequest) -> int:
     _say_all(request, (f"  no longer: {of_row(row)}" for row in lost))
     _say_all(request, (f"  changed as well: {of_row(row)}" for row in harmed))
     _say_all(request, of_proof(proof))
-    say(f"renewed: {place.folder}" if renewed else "the settings are left as they were: tune again")
+    say(f"renewed: {place.folder}" if renewed else "the settings are unchanged: tune again")
     _say_all(request, of_compiled(compiled, tuning))
     return 0 if renewed else LOST
 
@@ -609,9 +606,9 @@ def find_harmed(tuning: Tuning, rows: Iterable[Compared]) -> list[Compared]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What became of a tuning file.
+    """The outcome of a tuning file.
 
-    :param content: empty where there is none; ``why``: there is none.
+    :param content: empty if there is none; ``why``: there is none.
     """
 
     name: str
@@ -627,7 +624,7 @@ def _install(
     request: TuneRequest, rules: Sequence[AlgorithmRule], proof: SettingsProof
 ) -> Compiled | None:
     """Install rules with their proof, and beside them what the library
-    itself makes of them, if it does; what became of it.
+    itself makes of them, if it does; the outcome of it.
     """
     final, texts = settings.make(
         request.place, request.stack, request.tuning, rules, settings.as_proof(proof)
@@ -636,10 +633,10 @@ def _install(
     if how is None:
         settings.install(final, texts, request.place.folder, proof.rows)
         return None
-    least = f", for which at most {LEAST_COMPILING_S:.0f} s are taken beyond the budget"
+    least = f", which may take {LEAST_COMPILING_S:.0f} s beyond the budget"
     more = "" if request.left_s > LEAST_COMPILING_S else least
     request.say(
-        f"{how.name}: {request.stack.name} writes a tuning file of its own of these settings{more}"
+        f"{how.name}: {request.stack.name} writes these settings into its own tuning file{more}"
     )
     settings.install(final, texts, request.candidate)
     compiled = Compiled(how.name, why="interrupted")
@@ -676,7 +673,7 @@ def compile_settings(request: TuneRequest, how: Compilation, found: TunedSetting
             request, order, "compiled", max(request.left_s, LEAST_COMPILING_S)
         ).session
     except supervision.OutOfTime:
-        return without("its job was not done in time")
+        return without("its job did not finish in time")
     except BadInput as error:
         return without(str(error))
     case = measuring.cases_of(session, (collective,)).get(collective)
@@ -685,7 +682,7 @@ def compile_settings(request: TuneRequest, how: Compilation, found: TunedSetting
     row = case.condition.get("algorithms", {}).get(TUNED, {})
     made = row.get("compiled")
     if not isinstance(made, Mapping):
-        return without(str(row.get("not_compiled") or "nothing was asked of the library"))
+        return without(str(row.get("not_compiled") or "the library was not asked for anything"))
     path = Path(str(session.info.get("workdir") or ".")) / case.directory / made["file"]
     try:
         content = path.read_bytes()
@@ -722,10 +719,7 @@ def of_row(row: Compared) -> str:
 def of_proof(proof: SettingsProof) -> Iterator[str]:
     """What the proof says of each collective."""
     if proof.oversubscribed:
-        yield (
-            f"{proof.oversubscribed}: what is faster here need not be where each rank has a core "
-            "of its own"
-        )
+        yield (f"{proof.oversubscribed}: the order may differ where each rank has its own core")
     for collective, evidence in proof.evidence.items():
         rows = [row for row in proof.rows if row.collective == collective]
         best = min((row.ratio for row in rows if row.outcome == BETTER), default=1.0)
@@ -738,7 +732,7 @@ def of_proof(proof: SettingsProof) -> Iterator[str]:
         yield from (f"  {of_row(row)}" for row in rows)
         if evidence == NOT_PROVEN:
             yield (
-                "  not recommended: nothing shows that the library took what was set for "
+                "  not recommended: nothing shows that the library applied the setting for "
                 f"{collective}"
             )
     yield from (f"{collective}: not used: {why}" for collective, why in proof.unusable.items())
@@ -753,6 +747,6 @@ def of_compiled(compiled: Compiled | None, tuning: Tuning) -> Iterator[str]:
         return
     yield (
         f"{compiled.name}: {len(compiled.content)} bytes, the same settings in one file, for "
-        f"{tuning.compilation.read} in place of the variables; given it alone, the library "
+        f"{tuning.compilation.read} instead of the variables; given only this file, the library "
         "writes the same bytes again"
     )

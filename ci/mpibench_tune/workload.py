@@ -25,7 +25,7 @@ NOT_ALL = 1
 #: last is a number, behind which a line ends.
 COLUMNS = ("JobID", "JobName", "NNodes", "NTasks", "AllocCPUS", "ElapsedRaw")
 #: How to get them, of the jobs of one of Slurm's partitions. A job may be called anything, with
-#: line ends and bars as well: what stands between columns is drawn when they are asked for, so that
+#: line ends and bars as well: what stands between columns is drawn when they are requested, so that
 #: no name holds it. (``--json`` would do, but is not in every build of Slurm.)
 COMMAND = (
     "sacct --allusers --partition PARTITION --starttime now-30days --truncate --noconvert "
@@ -101,20 +101,19 @@ class Workload:
         for part, what in (
             (
                 self.assumed,
-                "were started by an MPI's own daemons, and are taken to have a rank on each CPU "
-                "allocated",
+                "were started by an MPI's own daemons; a rank on each allocated CPU is assumed",
             ),
             (
                 self.uneven,
-                "have different numbers of ranks on their nodes, or are of heterogeneous jobs, "
-                "and are not tuned",
+                "have different numbers of ranks on their nodes, or belong to heterogeneous jobs; "
+                "they are not tuned",
             ),
         ):
             if part:
                 yield f"  {100 * part / self.node_hours:.0f} % {what}"
         if self.without:
             hours = f"{self.without:.4g} node-hours of jobs without such a step"
-            yield f"  beside them {hours}, of which nothing says that they use MPI"
+            yield f"  besides these, {hours} that may not use MPI"
 
 
 def read(path: Path) -> Workload:
@@ -140,13 +139,13 @@ def read(path: Path) -> Workload:
         lacks = (
             f"has no column {', '.join(missing)} in its first line"
             if missing
-            else "may have lines that are a job's name"
+            else "may have job names that span lines"
         )
         raise BadInput("scheduler-unusable", f"{path} {lacks}: write it with '{COMMAND}'.")
     rows: dict[str, dict[str, str]] = {}
     for row in _rows(body, header["delimiter"], path):
         if rows.setdefault(row["JobID"], row) != row:
-            said = f"{path} says two things of {row['JobID']}"
+            said = f"{path} has two different lines for {row['JobID']}"
             raise BadInput(
                 "scheduler-unusable",
                 f"{said}: write one file, without --duplicates, with '{COMMAND}'.",
@@ -194,7 +193,7 @@ def read(path: Path) -> Workload:
         which = "with as many ranks on each node" if uneven else "of more than one rank"
         raise BadInput(
             "scheduler-unusable",
-            f"{path} has no step {which} that took any time: write it with '{COMMAND}'.",
+            f"{path} has no step {which} of any duration: write it with '{COMMAND}'.",
         )
     found = [UsedCondition(*key, hours) for key, hours in sums.items() if hours]
     ordered = sorted(found, key=lambda each: (-each.node_hours, each.nodes, each.ppn))
@@ -209,7 +208,7 @@ def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
     parts = body.split(delimiter)
     if len(parts) % last != 1 or (body and not body.endswith("\n")):
         raise BadInput(
-            "scheduler-unusable", f"{path}: its last line has no end: it was cut; write it again."
+            "scheduler-unusable", f"{path}: its last line is incomplete; write it again."
         )
     job = parts[0]
     for at in range(last, len(parts), last):
@@ -218,7 +217,7 @@ def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
         if not end or not _JOB.fullmatch(job):
             raise BadInput(
                 "scheduler-unusable",
-                f"{path}: {job[:40]!r} is no job of Slurm's; write it again with '{COMMAND}'.",
+                f"{path}: {job[:40]!r} is not a Slurm job; write it again with '{COMMAND}'.",
             )
         yield row
         job = following
@@ -234,7 +233,7 @@ def _number(row: dict[str, str], column: str, path: Path) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
         raise BadInput(
             "scheduler-unusable",
-            f"{path}: {column} of {row['JobID']} is {text[:20]!r}, which is no number: write it "
+            f"{path}: {column} of {row['JobID']} is {text[:20]!r}, which is not a number: write it "
             f"with '{COMMAND}'.",
         )
     return int(text)
@@ -293,7 +292,7 @@ def tune_most_used(
     What one does not need, the others have. A condition that cannot be measured is named and costs
     nothing more; one that an earlier call has tuned to its end is not tuned again.
 
-    :param ask: nodes, processes per node and seconds to what is asked for.
+    :param ask: nodes, processes per node and seconds to what is requested.
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     for line in jobs.lines:
@@ -316,7 +315,7 @@ def tune_most_used(
         request = ask(used.nodes, used.ppn, seconds_of(bound, part, used.nodes))
         what = "written" if request.dry_run else "tuned"
         if not request.dry_run and (when := tuning.finished(request)):
-            say(f"{used.text} was tuned to its end on {when[:10]}: --restart tunes it again")
+            say(f"{used.text} was completely tuned on {when[:10]}: --restart tunes it again")
             done.append(used)
             better = better or tuning.installed(request.place) is not None
             continue
@@ -335,7 +334,7 @@ def tune_most_used(
             else bound.amount * request.clock.spent_s / seconds_of(bound, bound.amount, used.nodes)
         )
     if not done:
-        too_little = f"{bound.text} is too little for any condition: give a larger --budget."
+        too_little = f"{bound.text} is too small for any condition: give a larger --budget."
         raise BadInput("nothing-measured", f"no condition was tuned: {first or too_little}")
     say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {jobs.share(done)}")
     for rows, why in ((refused, "could not be tuned"), (waiting, "have no budget left")):

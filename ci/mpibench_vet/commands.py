@@ -46,54 +46,58 @@ def vet(
     local: Annotated[
         bool,
         typer.Option(
-            "--local", help="This node's own facts only, for Slurm's HealthCheckProgram and prolog."
+            "--local",
+            help="Check only this node's own facts, for Slurm's HealthCheckProgram and prolog.",
         ),
     ] = False,
     learned: Annotated[
         Path | None,
-        typer.Option(help="With --local: what nodes of this kind have; written with --learn."),
+        typer.Option(help="With --local: facts of a good node, as written by --learn."),
     ] = None,
     learn: Annotated[
-        bool, typer.Option("--learn", help="With --local: write --learned from this good node.")
+        bool,
+        typer.Option(
+            "--learn", help="With --local: write --learned from this node, which is good."
+        ),
     ] = False,
     state: Annotated[
         Path | None,
-        typer.Option(help="With --local: file for the counters of errors, to see new ones."),
+        typer.Option(help="With --local: file for error counters, to notice new errors."),
     ] = None,
     system: System = None,
     partition: Annotated[
         str | None,
         typer.Option(
-            help="Partition of the site's description; default: the first with all nodes."
+            help="Partition, as the site names it; default: the first with all these nodes."
         ),
     ] = None,
     fabric: Annotated[
-        str | None, typer.Option(help="Fabric of it; default: its first between nodes.")
+        str | None, typer.Option(help="Fabric; default: the partition's first between nodes.")
     ] = None,
     stack: Annotated[
-        str | None, typer.Option(help="Stack for the pairs; default: the first that can.")
+        str | None,
+        typer.Option(help="Stack for the map of pairs; default: the first that can measure it."),
     ] = None,
     check: Annotated[
         list[NodeCheck] | None, typer.Option(help="Only this; repeatable. Default: all.")
     ] = None,
-    reservation: Annotated[
-        str, typer.Option(help="Reservation of Slurm's that the nodes are in.")
-    ] = "",
+    reservation: Annotated[str, typer.Option(help="Slurm reservation that the nodes are in.")] = "",
     job_option: Annotated[
         list[str] | None,
         typer.Option(
-            "-J", "--job-option", help="Further option of the job: account=ops; repeatable."
+            "-J", "--job-option", help="Further option of the job, e.g. account=ops; repeatable."
         ),
     ] = None,
     apply: Annotated[
         list[AppliedChange] | None,
         typer.Option(
-            help="drain: drain nodes that fail. resume: also measure, in a reservation, those that "
-            "this command drained, and leave in service those that pass. Default: only print.",
+            help="drain: drain nodes that fail. resume: also measure nodes that this command "
+            "drained, in a reservation, and return those that pass to service. Default: only "
+            "print.",
         ),
     ] = None,
     most_drained: Annotated[
-        int, typer.Option(min=0, help="If more nodes fail than this, none is drained.")
+        int, typer.Option(min=0, help="Drain no node if more than this fail.")
     ] = 2,
     db: Db = DATABASE,
     as_json: Json = False,
@@ -113,7 +117,7 @@ def vet(
 
         raise typer.Exit(own_facts.run(learned, state, learn=learn))
     if learned or state or learn:
-        raise BadInput("options-exclude", "--learned, --learn and --state go with --local.")
+        raise BadInput("options-exclude", "--learned, --learn and --state need --local.")
     from mpibench import cli, only_one
     from mpibench.night import supervision
     from mpibench.store.store import Store

@@ -2,7 +2,7 @@
 
 Detections are those of :mod:`mpibench.locate`, at its rate of false positives for each map; a
 node's memory is held against the others' by an exact test (:func:`of_memory`). Bandwidth is held
-against what earlier maps of the partition reached, or, where there are none, against the least that
+against what earlier maps of the partition reached, or, if there are none, against the least that
 the site's description wants of the line rate; that has no rate of its own.
 """
 
@@ -40,7 +40,7 @@ class PartitionLevel:
 
     :param mb_per_s: bandwidth of one direction of a pair.
     :param least: share of it that a node must reach.
-    :param what: it is, in words.
+    :param what: it is, as text.
     """
 
     mb_per_s: float
@@ -69,7 +69,7 @@ def of_facts(case: Case | None, nodes: Sequence[str]) -> list[NodeReason]:
     try:
         rows = msgspec.convert(case.entry.get("odd_nodes") or [], list[OddNodes])
     except msgspec.ValidationError:
-        return not_measured(nodes, FACTS, "another release wrote what is odd")
+        return not_measured(nodes, FACTS, "written by another release")
     for odd, instances in node_judgement.group(row for row in rows if not row.note):
         shared = odd.fact == "addresses"
         # Two values and more on all nodes: nobody knows which is right.

@@ -82,7 +82,7 @@ SENTENCES = {
     LocalWhy.LESS: "{fact}{of} is {value}, learned were {learned}",
     LocalWhy.UNLIKE: "{fact}{of} is {value}, learned was {learned}",
     LocalWhy.ERRORS: "{at} counted {value} more {fact} in {minutes:.0f} min",
-    LocalWhy.BROKE: "the link of {at} was gone {value} times in {minutes:.0f} min",
+    LocalWhy.BROKE: "the link of {at} was down {value} times in {minutes:.0f} min",
     LocalWhy.NOT_LEARNED: "{value}; write it on a good node: mpibench vet --local --learn",
 }
 
@@ -227,7 +227,7 @@ def look(
             lines.append("cannot write " + str(state) + " (" + str(error.strerror) + ")")
             status = UNDECIDED
     if not content:
-        value = str(learned) + " cannot be read" if learned else "nothing is learned (--learned)"
+        value = str(learned) + " cannot be read" if learned else "--learned is not given"
         lines.append(sentence(LocalWhy.NOT_LEARNED, value=value))
         status = UNDECIDED
     if wrong:
@@ -241,7 +241,7 @@ def run(
     """Print what is wrong, in one line, for Slurm's reason; exit status."""
     if learn:
         if not learned:
-            print("--learn writes a file: give --learned FILE.", file=sys.stderr)
+            print("--learn needs a file to write: give --learned FILE.", file=sys.stderr)
             return 2
         _write(learned, {"facts": collect(root), "nodes": [os.uname().nodename]})
         return RIGHT
@@ -253,7 +253,9 @@ def run(
 
 def main() -> int:
     """Command line of the program by itself."""
-    parser = argparse.ArgumentParser(description="This node's own facts against what was learned.")
+    parser = argparse.ArgumentParser(
+        description="Compares this node's own facts with learned ones."
+    )
     parser.add_argument("--learned", type=Path)
     parser.add_argument("--state", type=Path)
     parser.add_argument("--learn", action="store_true")
@@ -262,7 +264,7 @@ def main() -> int:
     try:
         return run(given.learned, given.state, given.learn, given.root)
     except Exception as error:  # Python's own status would be that of a bad node
-        print("nothing could be looked at: " + repr(error), file=sys.stderr)
+        print("nothing could be checked: " + repr(error), file=sys.stderr)
         return UNDECIDED
 
 

@@ -74,13 +74,13 @@ def find_place(
         raise BadInput(
             "scheduler-unusable",
             f"no partition of system '{described['name']}' has Slurm as its scheduler: without "
-            "one only mpibench vet --local can be asked.",
+            "Slurm, only mpibench vet --local works.",
         )
     if partition and partition not in [row["name"] for row in rows]:
         known = [row["name"] for row in rows]
         raise BadInput(
             "unknown-name",
-            f"--partition {partition} is none of {', '.join(known)}{meant(partition, known)}.",
+            f"--partition {partition} is not one of {', '.join(known)}{meant(partition, known)}.",
         )
     places = []
     for row in rows:
@@ -102,7 +102,7 @@ def find_place(
         raise BadInput(
             "unknown-name",
             f"no partition of system '{described['name']}' has "
-            f"{f'the fabric {fabric}' if fabric else 'a fabric between nodes'} as asked for.",
+            f"{f'the fabric {fabric}' if fabric else 'a fabric between nodes'} as requested.",
         )
     for place in places:
         if all(not place.queue or place.queue in node.partitions for node in nodes):
@@ -111,8 +111,8 @@ def find_place(
     where = "; ".join(f"{name} is in {queues}" for queues, name in kinds.items())
     raise BadInput(
         "not-comparable",
-        f"no described partition has all of these nodes ({where}): vet those of each partition by "
-        "themselves.",
+        f"no described partition has all of these nodes ({where}): vet the nodes of each partition "
+        "separately.",
     )
 
 
@@ -131,7 +131,7 @@ def find_stack(place: VetPlace) -> str:
         raise BadInput(
             "stack-unusable",
             f"no stack can measure pairs over {place.fabric.name} on {place.partition}: see "
-            "mpibench doctor, or leave pairs out of --check.",
+            "mpibench doctor, or remove pairs from --check.",
         )
     return str(cases[0].stack)
 
@@ -213,7 +213,7 @@ def measure(
     except OSError as error:
         raise BadInput(
             "cannot-write",
-            f"cannot write {folder} ({error.strerror}): make room or correct rights.",
+            f"cannot write {folder} ({error.strerror}): free space or correct permissions.",
         ) from None
     report = folder / "run-report.json"
     log = folder / "reframe.log"
@@ -236,7 +236,7 @@ def measure(
             limit_s=60 * LIMIT_MINUTES,
         )
     except supervision.OutOfTime:
-        late = f"not done after {LIMIT_MINUTES} min, the queue's time included"
+        late = f"not finished after {LIMIT_MINUTES} min, including queue time"
     try:
         session = read_report(report)
         store.export(database, [session.uuid])

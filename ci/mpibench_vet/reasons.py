@@ -24,7 +24,7 @@ CHECKS = (FACTS, WIRE, PAIRS, MEMORY)
 SERVICE = "service"
 
 
-_AGAIN = "run it once more, and see the log if it is so again"
+_AGAIN = "run it again; see the log if the result is the same"
 _THREE = "vet it together with nodes known to be good, three or more in all"
 _FIVE = "vet it together with nodes known to be good, five or more in all"
 
@@ -48,79 +48,77 @@ class Why(str, enum.Enum):
     MAP_FLAGS = ("map-flags", "{said}")
     BELOW_LEVEL = (
         "below-level",
-        "{way} at {value:.0f} MB/s, {percent:.0f} % of {what}; at least {least:.0f} % are wanted",
+        "{way} at {value:.0f} MB/s, {percent:.0f} % of {what}; at least {least:.0f} % are required",
     )
     SLOW_MEMORY = (
         "slow-memory",
-        "its memory gives {value:.0f} MB/s at most, {percent:.0f} % of what the other nodes' "
-        "gives, in each of {runs} runs",
+        "its memory reaches at most {value:.0f} MB/s, {percent:.0f} % of the other nodes', in each "
+        "of {runs} runs",
     )
     NOT_THERE = (
         "not-there",
         "Slurm has it as {state}{because}",
-        "bring it back to Slurm (its slurmd, its network), then vet it",
+        "restore it in Slurm (slurmd, network), then vet it",
     )
-    BUSY = ("busy", "others' jobs run on it ({state})", "wait for its jobs, or drain it and wait")
+    BUSY = ("busy", "jobs of others run on it ({state})", "wait for its jobs, or drain it and wait")
     DRAINED_BY_OTHERS = (
         "drained-by-others",
-        "drained{because}, and not by this command",
-        "ask who drained it; in a reservation of yours resume it and give --reservation",
+        "drained{because}, but not by this command",
+        "ask who drained it; or resume it in your own reservation and give --reservation",
     )
     DRAINED_BY_VET = (
         "drained-by-vet",
-        "drained by this command before{because}",
-        "mpibench vet NODES --apply resume, which measures it in a reservation",
+        "drained earlier by this command{because}",
+        "measure it in a reservation with mpibench vet NODES --apply resume",
     )
     RESERVED = (
         "reserved",
         "reserved ({state})",
-        "--reservation NAME of a reservation that you may use",
+        "give --reservation NAME of a reservation that you may use",
     )
     SOME_CORES = (
         "some-cores",
         "this job has only some of its cores ({state})",
-        "begin the job with --exclusive",
+        "start the job with --exclusive",
     )
-    NOT_ALONE = ("not-alone", "{other} runs on it, too", "wait for its end, or leave the job")
+    NOT_ALONE = ("not-alone", "{other} runs on it, too", "wait until it ends, or leave the job")
     JOB_ENDED = (
         "job-ended",
         "job {job} ended before all was measured",
-        "begin a job that lasts longer, and vet it there",
+        "start a longer job and vet it there",
     )
     ALONE = (
         "alone",
-        "too few nodes to look at {check}: it takes others to exchange messages with",
+        "too few nodes to check {check}: others must exchange messages with it",
         _THREE,
     )
-    SILENT = ("silent", "gave no answer when its {check} were asked for{because}", _AGAIN)
+    SILENT = ("silent", "did not respond when asked for its {check}{because}", _AGAIN)
     STOPPED = (
         "stopped",
-        "{said} while its {check} was measured: it may be lost, or the job that broke",
+        "{said} while its {check} was measured: the node may be lost, or only the job broke",
         _AGAIN,
     )
-    NOT_MEASURED = ("not-measured", "nothing was measured of its {check}{because}", _AGAIN)
-    NO_MAJORITY = ("no-majority", "nodes differ, and none has what most have: {said}", _THREE)
+    NOT_MEASURED = ("not-measured", "its {check} could not be measured{because}", _AGAIN)
+    NO_MAJORITY = ("no-majority", "nodes differ without a majority: {said}", _THREE)
     SHARED_ADDRESS = (
         "shared-address",
         "{said}",
-        "see 'ip neigh' on a third node for the one that answers",
+        "see 'ip neigh' on a third node for the address that responds",
     )
     PATH_FLAGGED = (
         "path-flagged",
-        "something on the way to it is slow: {said}",
-        "see that way first, then vet the nodes beside it again",
+        "something on the path to it is slow: {said}",
+        "repair that path first, then vet the nodes next to it again",
     )
     UNCLEAR_MAP = ("unclear-map", "the map cannot tell: {said}", _FIVE)
     ALL_BELOW_LEVEL = (
         "all-below-level",
-        "{way} at {percent:.0f} % of {what}, as most of the others: the fabric or all of these "
-        "nodes",
+        "{way} at {percent:.0f} % of {what}, like most others: the fabric, or all of these nodes",
         "vet some of them together with nodes known to be good",
     )
     FEW_FOR_MEMORY = (
         "few-for-memory",
-        "its memory gives {percent:.0f} % of what the other node's gives, and of {nodes} nodes "
-        "none is the majority",
+        "its memory reaches {percent:.0f} % of the other node's; {nodes} nodes have no majority",
         _THREE,
     )
 
@@ -153,7 +151,7 @@ class NodeReason(msgspec.Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        """What would decide it; empty where it is decided."""
+        """What would decide it; empty if it is decided."""
         return self.why.remedy or ""
 
 

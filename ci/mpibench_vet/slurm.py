@@ -88,12 +88,13 @@ def call(words: Sequence[str]) -> str:
     except OSError as error:
         raise BadInput(
             "scheduler-unusable",
-            f"{words[0]} cannot be started ({error.strerror}): run this where Slurm is.",
+            f"{words[0]} cannot start ({error.strerror}): run this where Slurm is installed.",
         ) from None
     except subprocess.TimeoutExpired:
         raise BadInput(
             "scheduler-unusable",
-            f"{words[0]} gave no answer in {PATIENCE_S} s: see whether slurmctld runs.",
+            f"{words[0]} did not respond within {PATIENCE_S} s: check whether slurmctld is "
+            "running.",
         ) from None
     if done.returncode:
         said = first_line(done.stderr or done.stdout) or f"status {done.returncode}"
@@ -129,10 +130,10 @@ def named(words: Sequence[str], known: dict[str, SlurmNode]) -> list[SlurmNode]:
     for name in names:
         if name not in known:
             raise BadInput(
-                "unknown-name", f"Slurm knows no node {name}{meant(name, known)}: see sinfo -N."
+                "unknown-name", f"Slurm has no node {name}{meant(name, known)}: see sinfo -N."
             )
     if not names:
-        raise BadInput("bad-option", "no node is named: mpibench vet c[1-4].")
+        raise BadInput("bad-option", "no nodes given: mpibench vet c[1-4].")
     return [known[name] for name in names]
 
 
@@ -285,7 +286,7 @@ def drain(lines: Sequence[Sequence[str]], most: int, say: Callable[[str], None])
     """Drain nodes, unless they are more than may be; whether it was tried."""
     if len(lines) > most:
         say(
-            f"none is drained: {plural(len(lines), 'node')} fail, and at most {most} may be "
+            f"no node was drained: {plural(len(lines), 'node')} fail, but at most {most} may be "
             "drained at once (--most-drained)"
         )
         return False
@@ -318,8 +319,8 @@ def require_rights() -> None:
     if level.lower() not in _RIGHTS:
         raise BadInput(
             "not-ours",
-            f"{who} may not drain or resume nodes: root, SlurmUser and Slurm's operators may; "
-            "leave --apply out, and hand its lines to one of them.",
+            f"{who} may not drain or resume nodes, only root, SlurmUser and Slurm operators may: "
+            "leave --apply out and give the printed commands to one of them.",
         )
 
 
@@ -362,8 +363,9 @@ def held(nodes: Sequence[SlurmNode], passed: Callable[[str], bool]) -> Iterator[
         if problems:
             raise BadInput(
                 "scheduler-unusable",
-                f"{'; '.join(problems)}: drain it, then scontrol delete reservationname={name}, "
-                f"which ends by itself after {RESERVED_MINUTES} min.",
+                f"{'; '.join(problems)}: drain it, then run scontrol delete "
+                f"reservationname={name}; the reservation ends by itself after {RESERVED_MINUTES} "
+                "min.",
             )
         _give_back(name)
 
@@ -383,7 +385,7 @@ def _give_back(name: str) -> None:
             if time.monotonic() > deadline:
                 raise BadInput(
                     "scheduler-unusable",
-                    f"the reservation {name} could not be taken away ({error}): scontrol delete "
+                    f"the reservation {name} could not be deleted ({error}): run scontrol delete "
                     f"reservationname={name}; it ends by itself after {RESERVED_MINUTES} min.",
                 ) from None
         time.sleep(0.5)

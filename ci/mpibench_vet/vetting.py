@@ -89,7 +89,7 @@ class VetAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class VetRequest:
-    """What is asked for.
+    """What is requested.
 
     :param names: lists of nodes as Slurm writes them.
     :param apply: :data:`DRAIN`, :data:`RESUME` or both.
@@ -177,26 +177,26 @@ def vet(asked: VetRequest) -> VetAnswer:
         try:
             _learn(asked, place, session, stay)
         except OSError as error:
-            notes.append(f"what is learned for --local cannot be written ({error.strerror})")
+            notes.append(f"facts for --local cannot be written ({error.strerror})")
     if left := [check for check in reasons.CHECKS if check not in checks]:
-        notes.append(f"nothing is said of what was not looked at: {', '.join(left)}")
+        notes.append(f"not checked: {', '.join(left)}")
     answer = _answer(asked, place, stack, session, verdicts, rate, notes, began)
     return _apply(asked, answer, ours)
 
 
 def _refuse_inside(asked: VetRequest, job: OwnJob, nodes: Sequence[SlurmNode]) -> None:
-    """:raises BadInput: what is asked for is not to be had inside a job."""
+    """:raises BadInput: what is requested is not to be had inside a job."""
     if outside := [node.name for node in nodes if node.name not in job.nodes]:
         raise BadInput(
             "unknown-name",
-            f"{', '.join(outside)}: not of job {job.number}, in which this runs; leave its shell, "
-            f"or name nodes of it ({', '.join(job.nodes)}).",
+            f"{', '.join(outside)}: outside job {job.number}, in which this runs; leave its shell, "
+            f"or name its nodes ({', '.join(job.nodes)}).",
         )
     if asked.reservation or asked.options or RESUME in asked.apply:
         raise BadInput(
             "options-exclude",
-            f"this runs in job {job.number}: --reservation, -J and --apply resume are for a job of "
-            "its own; leave its shell, or leave them out.",
+            f"this runs in job {job.number}: --reservation, -J and --apply resume need a separate "
+            "job; leave this shell, or leave them out.",
         )
 
 
@@ -258,8 +258,8 @@ def judge(
         found += [row for row in rows if row.fails or check == PAIRS or PAIRS not in checks]
         if check == PAIRS and level is None:
             notes.append(
-                "pairs are compared with one another alone: there is no earlier map of them, and "
-                "no line rate with min_efficiency"
+                "pairs are compared only with one another: there is no earlier map, and no line "
+                "rate with min_efficiency"
             )
         if check == PAIRS:
             notes += _leaf_notes(case.pair_map, answer)
@@ -272,7 +272,7 @@ def judge(
         rates = entry.get("memory_of_nodes") or {}
         problems = entry.get("memory_problems") or {}
         if not rates:
-            why = case.reason if case else "no test of it was made"
+            why = case.reason if case else "it was not tested"
             found += judging.not_measured(nodes, MEMORY, why)
         else:
             found += judging.of_memory(rates, problems, nodes)
@@ -430,7 +430,7 @@ def _answer(
 
 
 def _apply(asked: VetRequest, answer: VetAnswer, ours: Sequence[SlurmNode]) -> VetAnswer:
-    """Drain what fails where that is asked for, and say which nodes were resumed."""
+    """Drain what fails where that is requested, and say which nodes were resumed."""
     done: list[str] = []
     stay = slurm.may_stay(answer.nodes)
     for node in ours:

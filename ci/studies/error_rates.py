@@ -531,32 +531,32 @@ happens, by simulation. The rules are those of [how a verdict is made](verdicts.
 
 ## In a minute
 
-A night is compared with 30 nights before it. **Nothing changed** in the columns *called slower* to
-*not judged*: small numbers are good. In the last three columns **a loss of that size begins and
-lasts**: they say how often it is found within five nights, and large numbers are good.
+A night is compared with the 30 nights before it. In the columns *called slower* to *not judged*
+**nothing changed**: small numbers are good. In the last three columns **a loss of that size begins
+and lasts**: they show how often it is found within five nights, and large numbers are good.
 
 {summary}
 
-- A cell is the percentage of {draws} draws (simulated histories), with its 95 % interval.
-  `0 [0, {zero:g}]` means: in no draw, so the true rate is below {zero:g} %.
-- *Called slower* counts nights, not metrics: one metric of all is enough. `ci/nightly` measures it
-  again, and only what is called twice makes the night red.
-- A night that is *not judged* is neither green nor red (exit status 3). On such a machine no loss
-  of usual size is found; it must become quieter first.
+- A cell is a percentage of {draws} draws (simulated histories) with its 95 % interval. `0 [0,
+  {zero:g}]` means that it happened in no draw, so the true rate is below {zero:g} %.
+- *Called slower* counts nights, not metrics: one metric is enough. `ci/nightly` measures it again,
+  and the night is red only if it is slower twice.
+- A night that is *not judged* is neither green nor red (exit status 3). On such a machine ordinary
+  losses are invisible until it becomes quieter.
 
 ## What was simulated
 
-- **Made-up noise** has 4 curves of 6 sizes. A night affects everything, each curve and each metric,
-  all three to the same extent; the typical metric has a spread of 1 %.
-- **Recorded noise** is drawn from jobs of a real machine: *at random*, where a job may be drawn
-  again, or *in order*, beginning at each job with enough jobs after it. Draws in order overlap, so
-  their intervals are too short. A cell is empty if too few jobs were recorded.
+- **Simulated noise** has 4 curves of 6 sizes. It affects everything together, each curve, and each
+  metric, all three equally; a typical metric has a spread of 1 %.
+- **Recorded noise** is drawn from jobs of a real machine: *at random*, with replacement, or *in
+  order*, starting at each job with enough jobs after it. Draws in order overlap, so their intervals
+  are too short. A cell is empty if too few jobs were recorded.
 - The **margin** is twice the spread of the noise.
-- **Measured again** means drawn anew. Where nights resemble the ones before them, and in order, it
-  is the next night.
+- **Measured again** means a new draw or, if nights depend on each other or are in order, the next
+  night.
 - A **loss** affects everything, a band of sizes, one curve, or every eighth metric, as if one node
-  of eight had them. It is found if a metric that has it is called slower, by the comparison with
-  the nights before or with the baseline.
+  of eight had them. It is found if an affected metric is called slower, compared with earlier
+  nights or with the baseline.
 - **Accepted** means that nothing is slower, and that for all metrics and each band of sizes a loss
   as large as the margin is ruled out.
 - **Other rules** call a night slower if they call a metric slower: 10 % above the median of the

@@ -1,3 +1,1 @@
-"""What the tests share: tables (catalogue, transports,
-launchers) and small pure modules around them.
-"""
+"""What the tests share: tables (catalogue, transports, launchers) and small pure modules."""

@@ -1,7 +1,7 @@
-"""Batch systems: one record each of what the project must know of one beside what ReFrame does.
+"""Batch systems: one record each of what the project must know beyond ReFrame.
 
-Another one is another record in :data:`BATCH_SYSTEMS`. How launchers reach other nodes under it is
-theirs to say (``Launcher.bootstraps``).
+To add one, add a record to :data:`BATCH_SYSTEMS`. How launchers reach other nodes under it is
+defined by the launchers (``Launcher.bootstraps``).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class BatchSystem:
     :param variables: beginnings of the names of variables that its jobs have: with them a launcher
         would start its ranks through the surrounding job.
     :param job: variable in which a job finds its own number, for the
-        recorder; empty where that is not known.
-    :param submit: the program with which ReFrame submits; empty where it needs none.
+        recorder; empty if that is unknown.
+    :param submit: the program with which ReFrame submits; empty if it needs none.
     :param no_requeue: options that keep it from starting a job again on its own: ReFrame could read
         the first start's files while the second one writes them.
-    :param comment: option that keeps a text with the job; empty where there is none.
+    :param comment: option that keeps a text with the job; empty if there is none.
     :param exports: variable by which a job that was submitted with ``--export`` keeps its launchers
-        from handing ranks all that the job's script sets; empty where there is none.
+        from handing ranks all that the job's script sets; empty if there is none.
     :param overlapping: variables without which several launchers of one job
         would start their ranks one after the other.
     :param nodes: what ReFrame's ``-J`` takes to ask for nodes by name, with ``{nodes}`` for these,
-        comma-separated; empty where it has no such option: of PBS, ReFrame writes the one request
+        comma-separated; empty if it has no such option: of PBS, ReFrame writes the one request
         for nodes itself, and qsub passes over a second one; to Flux it passes no options, and asks
         for one node at most.
     """
@@ -62,7 +62,7 @@ SLURM = BatchSystem(
     {"SLURM_OVERLAP": "1"},
     nodes="nodelist={nodes}",
 )
-#: Reasons for which Slurm keeps a job in the queue, and never starts it as it is asked for ("Job
+#: Reasons for which Slurm keeps a job in the queue, and never starts it as it is requested ("Job
 #: Reason Codes" of its manual). It refuses such a job at once only with ``EnforcePartLimits``
 #: (slurm.conf(5)), which is not its default; ReFrame 4.10 knows only the first of them by itself,
 #: and would wait for the others for ever.

@@ -1,5 +1,5 @@
-"""Options of ReFrame's command line, and the settings among them that
-ReFrame would read otherwise than they are meant.
+"""Options on ReFrame's command line, and those settings that ReFrame would interpret in an
+unintended way.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def check_settings(words: Sequence[str]) -> None:
         if variable in seen or len({pair[0] for pair in pairs}) < len(pairs) or not whole:
             raise BadInput(
                 "bad-option",
-                f"-S {text}: write all of them once, as -S {variable}=NAME:VALUE,NAME:VALUE; a "
-                "value with a comma or colon is "
-                f'written as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
+                f"-S {text}: give all of them in one option, -S {variable}=NAME:VALUE,NAME:VALUE; "
+                "write values with a comma or colon "
+                f'as JSON, -S \'{variable}={{"NAME":"VALUE"}}\'.',
             )
         seen.add(variable)
 
@@ -80,7 +80,7 @@ def arguments(
     """Arguments of options on ReFrame's command line, by long name; none
     where it cannot be read: ReFrame says why.
 
-    :param options: short name (or the long one, where there is no other) to the
+    :param options: short name (or the long one, if there is no other) to the
         long name without its dashes and with ``_``.
     :param shortened: long names count cut short, too, as ReFrame takes them.
     """

@@ -1,4 +1,4 @@
-"""Files that may be left out, and what only looks like it."""
+"""Optional files, and paths that only look as if one were missing."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def is_there(path: Path) -> bool:
 
 
 def named(text: str) -> Path:
-    """A path that somebody gave, with ``~`` as his home; of a user whom
-    nobody knows it is a name like any other.
-    """
+    """A path from the user, with ``~`` expanded; for an unknown user it is an ordinary name."""
     try:
         return Path(text).expanduser()
     except RuntimeError:

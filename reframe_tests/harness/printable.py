@@ -1,5 +1,5 @@
-"""Made fit for a sentence: what programs printed, without colour codes and characters that JUnit,
-JSON and terminals choke on; and numbers of bytes.
+"""Makes text fit for a sentence: output of programs without colour codes and characters that break
+JUnit, JSON and terminals; and numbers of bytes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the kernel reports of a process in ``/proc/<pid>``
-(``proc(5)``), and a process that is known again by it.
+"""What the kernel reports of a process in ``/proc/<pid>`` (``proc(5)``), and how to recognise the
+same process later.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read(pid: int | str = "self") -> ProcessStat:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that is still the same one: its number as seen from where the command runs, and its
-    start in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
+    """Identifies a process: its number as seen by the command, and its start in clock ticks after
+    boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
     """
 
     pid: int
@@ -85,8 +85,8 @@ class Process:
         return {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
 
     def is_own(self, name: str) -> bool:
-        """Whether it has this name and runs wholly as the caller: a user
-        can give any name to a process of his own.
+        """Whether it has this name and runs entirely as the caller; users can give any name to
+        their own processes.
 
         ``proc(5)``, ``status``: ``Uid`` has real, effective, saved and file system user; a
         set-user-ID program that somebody else started differs in the first.

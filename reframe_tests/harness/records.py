@@ -1,9 +1,10 @@
-"""Records of a room: one per file (or folder), found by themselves, and a site's own beside them.
+"""Records of a folder ("room"): one per file or sub-folder, found automatically, with a site's own
+beside them.
 
-A room such as ``mpis`` is a package in which each module that holds one record says so with one
-name (``MPI = Mpi(...)``). ``MPIBENCH_EXTENSIONS`` names further folders, separated by colons;
-``<folder>/mpis/*.py`` is read like the room's own files, so that a site adds a record without a
-change of the checkout.
+A room such as ``mpis`` is a package in which each module with a record exports it under one name
+(``MPI = Mpi(...)``). ``MPIBENCH_EXTENSIONS`` names further folders, separated by colons;
+``<folder>/mpis/*.py`` is read like the room's own files, so a site adds a record without changing
+the checkout.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def load(
     :param package: the room; its ``SHARED`` names the modules that hold no record. Whatever else is
         there must hold one: a misspelt ``attribute`` would otherwise leave it out in silence.
     :param attribute: name of the record in its module.
-    :param check: what is wrong with a record, as the end of a sentence; empty where nothing is.
+    :param check: what is wrong with a record, as the end of a sentence; empty if nothing is.
     :raises BadInput: for an extension that cannot be read, a module
         without a record, or a name that is taken.
     """
@@ -158,8 +159,7 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
         if not path.is_dir():
             raise BadInput(
                 "configuration-unusable",
-                f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the "
-                "variable.",
+                f"{EXTENSIONS} names {entry}, which is not a folder; correct or unset it.",
             )
         names = [below.name for below in path.iterdir()]
         rooms = [name for name in ROOMS if name in names]
@@ -169,14 +169,14 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
         raise BadInput(
             "configuration-unusable",
             f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its "
-            "rights.",
+            "permissions.",
         ) from None
     for name in set(names) - set(rooms):
         if meant := difflib.get_close_matches(name.lower(), ROOMS, 1, 0.75):
             raise BadInput(
                 "configuration-unusable",
-                f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or "
-                "move it elsewhere.",
+                f"{EXTENSIONS} names {entry}, whose folder {name} is not read; rename it to "
+                f"{meant[0]}, or move it elsewhere.",
             )
     if not rooms:
         raise BadInput(
@@ -208,8 +208,8 @@ def _expect_owners(path: Path, folder: Path) -> None:
     if not owned or about.st_mode & stat.S_IWOTH:
         raise BadInput(
             "configuration-unusable",
-            f"{path} can be written by others than its owner, and its Python is executed; 'chmod "
-            f"o-w {path}' if it is yours, otherwise take it out of {EXTENSIONS}.",
+            f"{path} is writable for others, but its Python code is executed; 'chmod o-w {path}' "
+            f"if it is yours, otherwise remove it from {EXTENSIONS}.",
         )
 
 
@@ -223,7 +223,7 @@ def _execute(room: str, path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise BadInput(
             "file-unreadable",
-            f"{path} is not a Python file; correct it, or take it out of the folder.",
+            f"{path} is not a Python file; correct it, or remove it from the folder.",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
@@ -238,7 +238,7 @@ def _execute(room: str, path: Path) -> ModuleType:
         reason = " ".join(str(error).split()) + _nearest(error, module)
         raise BadInput(
             "file-unreadable",
-            f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.",
+            f"{path} cannot be read ({type(error).__name__}: {reason}); correct its Python code.",
         ) from error
     return module
 
@@ -266,12 +266,12 @@ def _find_mistyped(record: Any) -> str:
         for field in dataclasses.fields(record)
         if getattr(typed, field.name) != getattr(record, field.name)
     ]
-    return f"{changed[0]!r} has a list or a set where a tuple belongs" if changed else ""
+    return f"{changed[0]!r} has a list or set instead of a tuple" if changed else ""
 
 
 def _nearest(error: BaseException, module: ModuleType) -> str:
     """The field that was meant by one that its class has not, as the end
-    of a sentence; empty where nothing is near.
+    of a sentence; empty if nothing is near.
     """
     asked = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
     kind = getattr(module, asked[1], None) if asked else None

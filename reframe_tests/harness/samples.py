@@ -1,9 +1,9 @@
-"""What a test stores with its case (samples, evidence, gates): one record
-each, which writes itself and reads itself back.
+"""What a test stores with its case (samples, evidence, gates): one record each, which writes and
+reads itself.
 
-Written by the tests into the session's database (``as_dict``), read by whoever judges a session
-(``read_samples``, ``read_evidence``, ``read_gates``); what is wrong with a stored record is one
-sentence. The keys are those of all stored sessions: a record lacks what older ones did not have.
+Tests write them into the session's database (``as_dict``); whoever judges a session reads them
+(``read_samples``, ``read_evidence``, ``read_gates``). A fault in a stored record is one sentence.
+The keys are those of all stored sessions; older records may lack some.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Sample:
     """All repeats of one metric of one case.
 
     :param ranks: processes active in the benchmark, per group where there are several.
-    :param message_bytes: message size in bytes, ``None`` where the benchmark has none.
-    :param repetitions: repetitions one value averages over, ``None`` where the suite prints none.
+    :param message_bytes: message size in bytes, ``None`` if the benchmark has none.
+    :param repetitions: repetitions one value averages over, ``None`` if the suite prints none.
     :param quantity: key of :data:`vocabulary.QUANTITIES`, which gives unit and direction.
     :param values: one value per repeat, in the order they ran, in
-        ``unit``; ``None`` where a repeat gave none.
+        ``unit``; ``None`` if a repeat gave none.
     """
 
     suite: str
@@ -83,7 +83,7 @@ class Sample:
 @dataclass(frozen=True)
 class ReferenceCheck:
     """One comparison of a metric with its reference; values and bounds
-    in ``unit``, ``None`` where there is none.
+    in ``unit``, ``None`` if there is none.
 
     :param metric: performance variable.
     :param layer: ``physics`` or ``learned``.
@@ -153,7 +153,7 @@ class Evidence:
     :param core_losses_per_s: involuntary context switches per second over all launches, of the rank
         of each with most.
     :param core_wait: share of the time, 0 to 1, that the rank that waited longest in each launch
-        was without a core; ``None`` where no kernel counts it, and in older records.
+        was without a core; ``None`` if no kernel counts it, and in older records.
     """
 
     status: Annotated[str, msgspec.Meta(pattern="^(proven|contradicted|missing|dry-run)$")]
@@ -194,7 +194,7 @@ def _finite(values: Iterable[float | None], place: str) -> None:
     if not all(math.isfinite(value) for value in values if value is not None):
         raise BadInput(
             "output-damaged",
-            f"{place}: a value that is not finite is not a measurement and is refused.",
+            f"{place}: a value is not finite; run the case again.",
         )
 
 
@@ -223,12 +223,12 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
             if row.get(key) != expected:
                 raise BadInput(
                     "not-comparable",
-                    f"{where}: {key} of {sample.quantity} is {row.get(key)!r}, expected "
+                    f"{where}: {key} of {sample.quantity} is {row.get(key)!r}; it must be "
                     f"{expected!r}.",
                 )
         if not sample.values:
             raise BadInput(
-                "nothing-measured", f"{where}: it has no values; one is there for each repeat."
+                "nothing-measured", f"{where}: it has no values, but needs one for each repeat."
             )
         _finite(sample.values, f"{where}: {sample.quantity}")
         identity = (
@@ -244,7 +244,7 @@ def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
             raise BadInput(
                 "name-taken",
                 f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes "
-                "is there twice; two measurements under one name are refused.",
+                "appears twice; each measurement needs its own name.",
             )
         seen.add(identity)
     return tuple(samples)
@@ -267,14 +267,14 @@ def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
         if gate.outcome != outcome:
             raise BadInput(
                 "file-damaged",
-                f"{place}: gates: {gate.metric} says {gate.outcome!r}, and its value and bounds "
-                f"say {outcome!r}; the record is damaged, run the case again.",
+                f"{place}: gates: {gate.metric} says {gate.outcome!r}, but its value and bounds "
+                f"give {outcome!r}; the record is damaged, run the case again.",
             )
     return gates
 
 
 def read_evidence(value: Any, place: str) -> Evidence | None:
-    """Check the evidence of a case (``proof`` in what is stored); ``None`` where there is none.
+    """Check the evidence of a case (``proof`` in what is stored); ``None`` if there is none.
 
     :raises BadInput: a field is of the wrong type, or a time is not finite.
     """

@@ -1,7 +1,7 @@
-"""JSON Schemas of the project's files, with the words that code knows filled in.
+"""JSON Schemas of the project's files, with the names that only code knows filled in.
 
-Where a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are
-what may stand there, so that neither an MPI nor a site's own needs a change of a schema.
+If a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are
+allowed there, so that neither an MPI nor a site's own needs a change of a schema.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SchemaFault:
     """What a schema has against a document.
 
     :param key: dotted key it is about, ``top level`` for the whole document.
-    :param expected: what the schema describes the key as; empty where it does not.
+    :param expected: what the schema describes the key as; empty if it does not.
     """
 
     key: str
@@ -95,7 +95,7 @@ def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> SchemaFault | None:
         if isinstance(node, Mapping) and not isinstance(key, str):
             return SchemaFault(
                 ".".join(above) or "top level",
-                f"key {key!r} is not text; put it in quotation marks",
+                f"key {key!r} is not a string; quote it",
                 "",
             )
         if fault := _find_odd_key(value, (*above, str(key))):

@@ -1,5 +1,5 @@
-"""What is replaced in ReFrame, and where else more of it is used than
-its manual promises; each with what would end it.
+"""What is replaced in ReFrame, and where undocumented parts of it are used; each with what would
+end it.
 
 * :mod:`.sites.selected_tests` asks its filters (``frontend/filters.py``) which tests an option
   fits. Ended by: an error of its own for an option that fits none.
@@ -29,7 +29,7 @@ from reframe.frontend import filters, loader
 from reframe.utility import sanity
 
 #: Ends the reason of a variant that is not made (:func:`.variant_index`).
-NOWHERE = "can be measured nowhere on this system"
+NOWHERE = "cannot be measured on this system"
 #: ReFrame's own: cancels those of a scheduler's jobs that are blocked for ever; reasons by job,
 #: where it has asked already.
 Cancel = Callable[[Any, Iterable[Any], Mapping[str, list[str]] | None], None]

@@ -1,5 +1,4 @@
-"""The words of the project, with their units: one place, so that
-every module and column says the same.
+"""The words of the project, with their units, so that every module and column uses the same.
 
 Nothing here computes. A new quantity, transport or policy starts as a row in this file.
 """
@@ -251,7 +250,7 @@ class BadInput(Exception):
 
 def meant(word: str, known: Iterable[str]) -> str:
     """The known name most like a mistyped one, as the end of a
-    sentence; empty where none is like it.
+    sentence; empty if none is like it.
     """
     close = get_close_matches(word, list(known), n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,4 +1,4 @@
-"""Files that take their place whole, at once."""
+"""Files that are replaced at once, as a whole."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PARTIAL = ".{name}.{pid}.partial"
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, in the same folder; it takes the place of
-    ``path`` at the end, and is gone if anything fails.
+    """A path to write to, in the same folder; it replaces ``path`` at the end, and is removed if
+    anything fails.
     """
     own = f"{secrets.randbits(32)}.{os.getpid()}"
     partial = path.with_name(PARTIAL.format(name=path.name, pid=own))

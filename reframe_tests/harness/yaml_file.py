@@ -1,8 +1,7 @@
-"""YAML that people write: what YAML 1.2 forbids and PyYAML lets
-pass is refused, with file and line.
+"""YAML written by people: what YAML 1.2 forbids but PyYAML accepts is rejected, with file and line.
 
-The one way in which the project reads such files. PyYAML keeps the last of several equal keys; YAML
-1.2.2, section 3.2.1.1, wants them unique, because whoever reads the first one believes it.
+The project reads such files only here. PyYAML keeps the last of several equal keys; YAML 1.2.2,
+section 3.2.1.1, requires unique ones, because a reader may believe the first.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what no check comes to the
+    """Refuses a key that appears twice, and what no check comes to the
     end of: what contains itself, or is too much.
     """
 
@@ -45,7 +44,7 @@ class _Loader(yaml.SafeLoader):
             self._values += size
             self._by_aliases += size
             if self._by_aliases > _MOST_BY_ALIASES:
-                reason = f"its aliases stand for more than {_MOST_BY_ALIASES} values"
+                reason = f"its aliases expand to more than {_MOST_BY_ALIASES} values"
                 raise yaml.composer.ComposerError(None, None, reason, mark)
             node: yaml.Node | None = super().compose_node(parent, index)
             return node
@@ -66,7 +65,7 @@ class _Loader(yaml.SafeLoader):
             # As constructed: 1 and 0x1 are one key, 1 and "1" are two.
             value = key.value if key.tag in _REPLACED else self.construct_object(key)
             if value in lines:
-                first = f"key {key.value!r} is there twice, first in line {lines[value]}"
+                first = f"key {key.value!r} appears twice, first in line {lines[value]}"
                 raise yaml.composer.ComposerError(None, None, first, key.start_mark)
             lines[value] = key.start_mark.line + 1
         return node
@@ -106,7 +105,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise BadInput(
             "file-unreadable",
-            f"{path} cannot be read ({error.strerror}): correct the link or its rights, or "
+            f"{path} cannot be read ({error.strerror}): correct the link or its permissions, or "
             "remove it.",
         ) from None
     try:
@@ -116,12 +115,12 @@ def read_text(path: Path) -> str:
         byte = content[error.start]
         raise BadInput(
             "file-unreadable",
-            f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); store it as UTF-8.",
+            f"{path}, line {line} is not YAML (byte 0x{byte:02x} is not UTF-8); save it as UTF-8.",
         ) from None
 
 
 def parse(text: str, source: str, *, days_as_text: bool = False) -> Any:
-    """What a text says; ``None`` where it holds nothing but comments.
+    """What a text says; ``None`` if it holds nothing but comments.
 
     :param source: of the text, for messages.
     :param days_as_text: ``2026-01-31`` is text and no ``date``.
@@ -165,14 +164,14 @@ def parse_mapping(text: str, source: str, *, days_as_text: bool = False) -> dict
         kinds = {type(None): "null", list: "a list"}
         raise BadInput(
             "configuration-unusable",
-            f"{source} is {kinds.get(type(content), 'a single value')} at its top; write 'key: "
-            "value' lines.",
+            f"{source} is {kinds.get(type(content), 'a single value')} at its top level; write "
+            "'key: value' lines.",
         )
     odd = next((key for key in content if not isinstance(key, str)), None)
     if odd is not None:
         raise BadInput(
             "configuration-unusable",
-            f"{source}: key {odd!r} is not text; put it in quotation marks or correct it.",
+            f"{source}: key {odd!r} is not a string; quote or correct it.",
         )
     return content
 

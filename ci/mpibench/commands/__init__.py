@@ -1,3 +1,3 @@
-"""The commands: options, exit status, and what does the work, imported
-when it is asked for; ``register`` adds them.
+"""The commands: options, exit status, and the work, which is imported only when a command runs.
+``register`` adds them.
 """

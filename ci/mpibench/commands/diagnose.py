@@ -38,18 +38,18 @@ def locate(
     dataset_only: DatasetOnly = False,
     ordinary: Annotated[
         str | None,
-        typer.Option(
-            help="No map, but what ordinary sessions measured; a selector, e.g. now-30d:now."
-        ),
+        typer.Option(help="Use ordinary sessions instead of a map; a selector, e.g. now-30d:now."),
     ] = None,
     system: System = None,
     where: Where = None,
-    rate: Annotated[float, typer.Option(help="False positives per run, expected at most.")] = 0.05,
+    rate: Annotated[
+        float, typer.Option(help="Largest expected number of false positives per run.")
+    ] = 0.05,
     bandwidth_margin: Annotated[
-        float, typer.Option(help="Loss of bandwidth that is called slow at least, in percent.")
+        float, typer.Option(help="Smallest loss of bandwidth to report, in percent.")
     ] = 7.0,
     latency_margin: Annotated[
-        float, typer.Option(help="Added latency that is called slow at least, in percent.")
+        float, typer.Option(help="Smallest added latency to report, in percent.")
     ] = 25.0,
     kind: Annotated[
         list[str] | None,
@@ -61,8 +61,8 @@ def locate(
         bool | None,
         typer.Option(
             "--oversubscribed/--full-rate",
-            help="Whether links between switches are meant to be slower than what is below "
-            "them; default: as the site says.",
+            help="Whether links between switches are slower by design than the links below them; "
+            "default: what the site says.",
         ),
     ] = None,
     as_json: Json = False,
@@ -71,23 +71,20 @@ def locate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write an HTML page with the map, and with each node over the nights."
-        ),
+        typer.Option(help="Also write an HTML page with the map and the history of each node."),
     ] = None,
     nights: Annotated[
         int,
-        typer.Option(min=1, help="Days back to which the page shows nodes, by the dataset's maps."),
+        typer.Option(min=1, help="How many days of maps the page shows for each node."),
     ] = 90,
 ) -> None:
-    """Say which node, cable or switch is slow, with a stated rate of false positives.
+    """Find slow nodes, cables and switches, with a stated rate of false positives.
 
-    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log
-    scale: node that sends, node that receives, switches and links between them, pairs. Commands for
-    Slurm are printed and never run.
-    Exit status: 0 nothing is flagged, and everything that should have been measured was; 1
-    something is flagged; 2 bad input, also a session without a map; 3 nothing is flagged, but the
-    result is inconclusive.
+    Judges the maps of PairMap, WireTcpMap or WireRdmaMap with an additive model on the log scale:
+    sending node, receiving node, switches and links between them, pairs. Commands for Slurm are
+    printed, never run. Exit status: 0 nothing is flagged, and everything that should have been
+    measured was; 1 something is flagged; 2 bad input, including a session without a map; 3 nothing
+    is flagged, but the result is inconclusive.
     """
     from mpibench.locate import answers, findings
 

@@ -1,6 +1,5 @@
-"""``mpibench doctor`` and ``catalogue``: what this machine offers, and what can be measured;
-``plan`` and ``nightly``: a night as one session, and which cases it measures, so that it fits a
-budget and nothing is forgotten.
+"""``mpibench doctor`` and ``catalogue``: what this machine offers and what can be measured.
+``plan`` and ``nightly``: a night as one session, and the cases that it measures within its budget.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ class TableFormat(str, enum.Enum):
 
 def doctor(
     system: Annotated[
-        str | None, typer.Option(help="System to check; default: the one ReFrame selects here.")
+        str | None, typer.Option(help="System to check; default: the one that ReFrame selects.")
     ] = None,
     stacks_only: Annotated[
         bool,
         typer.Option(
-            "--stacks", help="Check only whether each partition gets the stacks it asks for."
+            "--stacks", help="Check only whether each partition has the stacks that it names."
         ),
     ] = False,
     draft: Annotated[
         bool,
         typer.Option(
             "--draft",
-            help="Print only a draft of extras, for a system of your ReFrame configuration.",
+            help="Print only a draft of 'extras' for a system of your ReFrame configuration.",
         ),
     ] = False,
     as_json: Json = False,
@@ -50,15 +49,15 @@ def doctor(
 
     Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get
     them, topology, network and RDMA devices, the system's fabrics (is each device here?),
-    scheduler, Spack and browser; of a system with published figures also whether the bandwidths
-    that its paper prints fit its links, which proves nothing of this machine.
-    Exit status: 0 the tests have all they need, 1 something they need is missing.
+    scheduler, Spack and browser. For a system with published figures it also checks that these fit
+    its links; that proves nothing about this machine. Exit status: 0 everything needed is there, 1
+    something is missing.
     """
     from mpibench.commands.listings import doctor as examination
 
     if draft and as_json:
         raise BadInput(
-            "options-exclude", "--draft prints a file and --json an answer: give one of them."
+            "options-exclude", "--draft prints a file, --json an answer: give one of them."
         )
     raise typer.Exit(
         examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json)
@@ -76,13 +75,13 @@ def catalogue(
         ),
     ] = None,
     tests: Annotated[
-        bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")
+        bool, typer.Option("--tests", help="List each group with the test that measures it.")
     ] = False,
     parse: Annotated[
         bool,
         typer.Option(
             "--parse",
-            help="Read outputs of any suite of the catalogue as records; FILE - is standard input.",
+            help="Parse outputs of any suite in the catalogue; FILE - is standard input.",
         ),
     ] = False,
     format: Annotated[
@@ -90,17 +89,17 @@ def catalogue(
     ] = TableFormat.table,
     as_json: Json = False,
 ) -> None:
-    """List what the tests can measure: the groups of each suite; or read what benchmarks printed.
+    """List what the tests can measure (the groups of each suite), or parse benchmark output.
 
     With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may
     have a reference. --parse makes records: benchmark, ranks, groups, message_bytes, repetitions,
     one field per column, whose name carries the unit (latency_us, bandwidth_mb_per_s with 1 MB =
-    1e6 bytes). A truncated, mixed-up or empty output is an error that names file and line, and
-    nothing of it is printed, and so is a log that says that the run failed. Of OSU and IMB each
-    whole table of a job's log is read; lines of other programs around them are set aside, and
-    standard error says how many. Where a step of a log failed, standard error says which and what
-    is left out with it, and the others are printed. Exit status: 0 all were read, 1 something of a
-    log is left out, 2 a file was not read.
+    1e6 bytes). A truncated, mixed-up or empty output, or a log of a failed run, is an error that
+    names file and line; nothing of it is printed. For OSU and IMB, each complete table of a job's
+    log is read; lines of other programs around them are ignored and counted on standard error. If a
+    step of a log failed, standard error says which one and what is left out with it; the others are
+    printed. Exit status: 0 everything was read, 1 something in a log was left out, 2 a file was not
+    read.
     """
     from mpibench.commands.listings import catalogue as listing
     from mpibench.commands.listings import parse as parsing
@@ -109,7 +108,8 @@ def catalogue(
         expect_alone(context, "--parse", "parse", "names", "format", "as_json")
         if not names:
             raise BadInput(
-                "bad-option", "--parse reads outputs: name their files, or - for standard input."
+                "bad-option",
+                "--parse needs files: name the outputs to read, or - for standard input.",
             )
         kind = "json" if as_json else format.value
         faults = list[BadInput]()
@@ -142,8 +142,9 @@ def plan(
     budget: Annotated[
         str | None,
         typer.Option(
-            help="What the night may take: minutes (10m) or hours (1.5h) of each partition, or "
-            "node-hours (20nodeh) of all; default: the mode's on a batch system."
+            help="Budget of the night: minutes (10m) or hours (1.5h) for each partition, or "
+            "node-hours (20nodeh) for all together; default: that of the mode on a batch "
+            "system."
         ),
     ] = None,
     date: Annotated[
@@ -159,23 +160,24 @@ def plan(
     max_jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs)."
+            min=1,
+            help="Jobs of a partition that may be queued or running at a time (ReFrame's "
+            "max_jobs).",
         ),
     ] = None,
     dataset: Dataset = None,
-    out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which cases a night measures that fits a budget: what
-    `BUDGET=... ci/nightly` would run. Nothing is measured.
+    """Show which cases a night within a budget measures: what `BUDGET=... ci/nightly` would run.
+    Measures nothing.
 
-    Those whose turn it has been for longest come first, as far as each partition has room, so that
-    every case comes again, in about as many nights as the answer says; one for each entry of
-    expected.yaml and what was not right when it was last tried come before the others, in half of
-    the room. What a case takes is known from earlier nights of the label, else from a model. The
-    plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
-    Exit status: 0 the plan keeps all this, 1 it does not, or the
-    budget is too small for any case, 2 bad input.
+    Cases that have waited longest come first, as far as each partition has room, so every case
+    returns; the answer says after how many nights. One case for each entry of expected.yaml, and
+    what was not right when last tried, come before the others, in half of the room. Costs are those
+    of earlier nights with the label, or of a model. The plan of a day is the same whenever it is
+    made. Options for ReFrame may follow after `--`. Exit status: 0 the plan keeps these promises, 1
+    it does not, or the budget is too small for any case, 2 bad input.
     """
     from mpibench.judge.plan import making
     from mpibench.night import settings
@@ -187,7 +189,7 @@ def plan(
             else datetime.now(timezone.utc).date()
         )
     except ValueError:
-        raise BadInput("bad-option", f"--date {date} is no day: write YYYY-MM-DD.") from None
+        raise BadInput("bad-option", f"--date {date} is not a date: write YYYY-MM-DD.") from None
     folder = dataset or RESULTS / "dataset"
     most_jobs = str(max_jobs or "")
     options = [*context.args, *([f"--system={system}"] if system else [])]
@@ -195,7 +197,7 @@ def plan(
     if not budget:
         raise BadInput(
             "bad-option",
-            f"mode {mode} has no budget of its own: give --budget, as in --budget 30m.",
+            f"mode {mode} has no default budget: give one, as in --budget 30m.",
         )
     request = settings.request(
         budget, mode, label or mode, options, folder, day=day, max_jobs=most_jobs
@@ -214,10 +216,10 @@ def nightly(context: typer.Context) -> None:
     """Measure a night as one session, export, report and judge it;
     further options are ReFrame's and make it partial.
 
-    What `ci/nightly` does when it has set up what is missing; `ci/nightly --help` has the
-    environment variables that both heed (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...).
-    Exit status: 0 every case that can be measured is proven and reaches its references and no
-    expected one is missing, 1 otherwise, 2 nothing was measured, 128 + N after signal N.
+    `ci/nightly` does this after the set-up; `ci/nightly --help` lists the environment variables of
+    both (MODE, LABEL, BUDGET, PREFLIGHT, CONFIRM_MINUTES, ...). Exit status: 0 every measurable
+    case is proven and meets its references, and no expected case is missing, 1 otherwise, 2 nothing
+    was measured, 128 + N after signal N.
     """
     from mpibench.commands import nightly as night
 

@@ -1,10 +1,10 @@
-"""``mpibench nightly``: a night as one session: measured, stored,
-exported, reported, checked for completeness.
+"""``mpibench nightly``: a night as one session, measured, stored, exported, reported and checked
+for completeness.
 
-``ci/nightly`` calls this when it has set up what is missing.
+``ci/nightly`` calls it after the set-up.
 
-The session's id comes from ReFrame's own run report. It is in ``results/session-id`` once the
-database holds the session, and every later step is given this id; none asks for the newest session.
+The session's id comes from ReFrame's own run report. It is written to ``results/session-id`` once
+the database has the session, and every later step gets this id; none looks for the newest session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from reframe_tests.harness import tools
-from reframe_tests.harness.printable import clause
+from reframe_tests.harness.printable import clause, plural
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -153,7 +153,7 @@ def run(night: Night) -> int:
 
 
 def forget_earlier() -> None:
-    """Take away what an earlier night left for its pipeline; all of it is elsewhere, too.
+    """Remove what an earlier night left for its pipeline; all of it is stored elsewhere, too.
 
     :raises BadInput: it cannot be taken away.
     """
@@ -165,8 +165,8 @@ def forget_earlier() -> None:
     except OSError as error:
         raise BadInput(
             "cannot-write",
-            f"cannot make {error.filename} again ({error.strerror}): remove it, or correct its "
-            "rights.",
+            f"cannot recreate {error.filename} ({error.strerror}): remove it, or correct its "
+            "permissions.",
         ) from None
 
 
@@ -217,14 +217,14 @@ def require_cases(night: Night) -> None:
     if not record.ask([*settings.of_mode(night.mode), *night.options]).cases:
         raise BadInput(
             "nothing-measured",
-            f"no case of mode '{night.mode}' fits {shlex.join(night.options)} and can be "
-            "measured here; nothing is measured.",
+            f"no case of mode '{night.mode}' fits {shlex.join(night.options)} and can be measured "
+            "here: nothing is measured.",
         )
 
 
 def clean_up() -> None:
-    """End what a killed session left running, and remove what a
-    killed writer left; what fails is printed.
+    """End what a killed session left running, and remove what a killed writer left; failures are
+    printed.
     """
 
     def work(**_: object) -> None:
@@ -238,9 +238,7 @@ def clean_up() -> None:
 
 
 def look_at_nodes(night: Night) -> None:
-    """Name the odd nodes before anything is measured on them, and
-    leave them out where that is asked for.
-    """
+    """Name odd nodes before anything is measured on them, and leave them out if requested."""
     found = preflight.look(
         night.options,
         preflight.NO if night.narrowed else night.preflight,
@@ -275,7 +273,7 @@ def measure(night: Night, mode_options: Sequence[str]) -> None:
     ]
     night.say(
         f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and "
-        f"all else are in {LOG}"
+        f"all other output are in {LOG}"
     )
     environ = {
         **os.environ,
@@ -307,7 +305,7 @@ def identify(night: Night) -> Session | None:
     """
     if not RUN_REPORT.exists():
         night.problems.append(
-            "no session: ReFrame selected no case, or ended before it could write its run report"
+            "no session: ReFrame selected no cases, or ended before it wrote its run report"
         )
         return None
     try:
@@ -316,14 +314,13 @@ def identify(night: Night) -> Session | None:
         if not DATABASE.exists() or uuid not in list_sessions(DATABASE):
             raise BadInput(
                 "session-missing",
-                f"session {uuid} was measured and is not in {DATABASE}: correct what {LOG} says "
-                f"of it and measure again; its run report is {RUN_REPORT}.",
+                f"session {uuid} was measured but is not in {DATABASE}: see {LOG} for the reason, "
+                f"correct it and measure again; the run report is {RUN_REPORT}.",
             )
         if uuid in night.before:
             raise BadInput(
                 "not-comparable",
-                f"no session: ReFrame's run report is that of session {uuid}, which was stored "
-                "before tonight.",
+                f"no session: ReFrame's run report is that of an earlier session, {uuid}.",
             )
         with whole_file.replacing(SESSION_ID) as partial:
             partial.write_text(f"{uuid}\n")
@@ -351,14 +348,14 @@ def shortfall(session: Session, selected: object) -> list[str]:
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if len(cases) != selected:
-        problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
+        problems.append(f"ReFrame stored {len(cases)} cases of {selected} that it had selected")
     if all(case.result == "skip" for case in cases):
-        problems.append("no case was measured: every one was skipped")
+        problems.append("no case was measured: all were skipped")
     if unproven := sum(
         case.result == "pass" and session.outcome(case) == "failed" for case in session.cases
     ):
         problems.append(
-            f"{unproven} cases passed in ReFrame, but no proof of their condition was stored"
+            f"{plural(unproven, 'case')} passed in ReFrame without stored proof of the condition"
         )
     return problems
 
@@ -374,7 +371,7 @@ def bad_references(names: Sequence[str], root: Path = ROOT) -> list[str]:
         except BadInput as error:
             problems.append(clause(error))
             continue
-        more = f"; and {len(faults) - 1} more entries of it" if len(faults) > 1 else ""
+        more = f"; and {len(faults) - 1} more of its entries" if len(faults) > 1 else ""
         problems += [f"{fault.sentence.rstrip('.')}{more}" for fault in faults[:1]]
     return problems
 
@@ -405,7 +402,7 @@ def export(night: Night, session: Session) -> None:
 
 def confirm(night: Night, session: Session) -> None:
     """Measure the cases again that missed a reference or are slower than
-    the nights before, in sessions of their own.
+    earlier nights, in sessions of their own.
 
     A reference that is not missed again is no problem; what is slower than the nights before is the
     gate's to judge, with both measurements.
@@ -421,7 +418,7 @@ def confirm(night: Night, session: Session) -> None:
         # The session is measured: without its report its readers would never see it.
         traceback.print_exc()
         night.problems.append(
-            f"not measured again, by a defect of this program ({type(defect).__name__}: "
+            f"not measured again because of a defect in mpibench ({type(defect).__name__}: "
             f"{defect}): report it"
         )
         return
@@ -454,13 +451,13 @@ def publish(night: Night, session: Session) -> None:
     if night.narrowed:
         night.notes.insert(
             0,
-            f"PARTIAL session, not a whole night's ({changed}): "
+            f"PARTIAL session, not a whole night ({changed}): "
             f"{selection_options.describe_part(session)}",
         )
     elif changed:
         night.notes.insert(
             0,
-            f"measured otherwise than a night is ({changed}): "
+            f"measured differently from a night ({changed}): "
             f"{selection_options.describe_part(session)}",
         )
     partial = bool(night.narrowed)
@@ -473,13 +470,13 @@ def publish(night: Night, session: Session) -> None:
             logs = session.info.get("log_files")
             log = str(logs[-1]) if isinstance(logs, list) and logs else "ReFrame's log"
             night.problems.append(
-                "something expected is missing (cases left out when the tests were loaded: "
+                "something expected is missing (for cases left out while tests were loaded, see "
                 f"'left out' in {log}): `mpibench {command}` ended with exit status 1"
             )
 
     _step(
         night,
-        "whether all that is expected is there could not be checked",
+        "could not check whether everything expected is there",
         command,
         check_completeness,
     )
@@ -493,14 +490,12 @@ def publish(night: Night, session: Session) -> None:
                 f"{said.finding}; next: {said.tickets[0].next}" if said.tickets else said.finding
             )
 
-        _step(
-            night, "what is wrong first could not be said", f"gate --session {session.uuid}", find
-        )
+        _step(night, "could not tell what is wrong first", f"gate --session {session.uuid}", find)
 
 
 def show(night: Night, session: Session | None) -> None:
-    """Keep the night's answer and hand the night to tools, whatever
-    became of it; what fails there is a problem.
+    """Store the night's answer and pass the night to tools, whatever its outcome; failures there
+    are problems.
     """
     uuid = session.uuid if session else None
     try:
@@ -519,7 +514,7 @@ def show(night: Night, session: Session | None) -> None:
             unjudged=bool(night.unjudged),
         )
     except BadInput as error:
-        night.problems.append(f"the answer of this night is not kept: {clause(error)}")
+        night.problems.append(f"the answer of this night was not stored: {clause(error)}")
     night.store.reread()
 
     system = next(iter(session.systems if session else last_systems(night)), "")
@@ -536,7 +531,7 @@ def show(night: Night, session: Session | None) -> None:
         step=partial(_step, night),
     )
     for name in tools.missing(tools.NIGHTS):
-        night.say(f"no {name} follows this night: its package is not installed here (ci/setup)")
+        night.say(f"{name} does not run after this night: its package is not installed (ci/setup)")
     for after in tools.load(tools.NIGHTS).values():
         after(ended)
 
@@ -556,8 +551,8 @@ def stop(night: Night, signal: supervision.Interrupted) -> int:
     """End an interrupted night; exit status."""
     clean_up()
     night.say(
-        f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier "
-        "sessions are as they were"
+        f"INTERRUPTED by {signal.name}: measuring has stopped; results of earlier sessions are "
+        "unchanged"
     )
     with contextlib.suppress(OSError, BadInput):
         session = read_report(RUN_REPORT)
@@ -565,19 +560,19 @@ def stop(night: Night, signal: supervision.Interrupted) -> int:
         lost = interrupted(session)
         with whole_file.replacing(GATE) as partial:
             partial.write_text(
-                f"FAIL: ci/nightly got {signal.name}: {lost or 'every case had run'}\n"
+                f"FAIL: ci/nightly got {signal.name}: {lost or 'every case had already run'}\n"
             )
         if lost:
             night.say(lost)
         if SESSION_ID.exists():
             night.say(
-                f"session {uuid} is whole and stored; go on with 'mpibench export' and 'mpibench "
-                f"report', --session {uuid}"
+                f"session {uuid} is complete and stored; continue with 'mpibench export' and "
+                f"'mpibench report', --session {uuid}"
             )
         elif uuid in list_sessions(DATABASE):
             night.say(
-                f"what was measured is stored as session {uuid}, the latest; 'mpibench sessions "
-                f"withdraw {uuid} --why ...' leaves it out"
+                f"what was measured is stored as session {uuid}, now the latest; to exclude it: "
+                f"'mpibench sessions withdraw {uuid} --why ...'"
             )
     return signal.status
 
@@ -597,11 +592,11 @@ def answer(night: Night, session: Session | None) -> int:
         )
         for problem in night.problems:
             night.say(f"  {problem}.")
-        night.say(pages or "results/report.html, if there is one, is of an earlier session")
+        night.say(pages or "results/report.html, if it exists, shows an earlier session")
         return 1
     if night.unjudged:
         night.say(
-            "NOT JUDGED, measure again when nobody else uses the machine: "
+            "NOT JUDGED; measure again when nobody else uses the machine: "
             f"{'; '.join(night.unjudged)}"
         )
         night.say(pages)
@@ -638,15 +633,16 @@ def main(options: Sequence[str] | None = None) -> int:
     night = Night(mode, os.environ.get("LABEL", mode), options, say_when)
     if known.set_up_status:
         night.problems.append(
-            "a stack could not be installed and was not measured: see the set-up above"
+            "a stack could not be installed and was not measured: see the output of the set-up "
+            "above"
         )
     supervision.heed_signals()
     try:
         if not _LABEL.fullmatch(night.label) or ".." in night.label:
             raise BadInput(
                 "bad-option",
-                f"LABEL={shlex.quote(night.label)} is refused: use 1 to 64 letters, digits, '_', "
-                "'-' and '.', without '..' and not beginning with '-' or '.'.",
+                f"LABEL={shlex.quote(night.label)} is not a valid label: use 1 to 64 letters, "
+                "digits, '_', '-' and '.', without '..', and do not begin with '-' or '.'.",
             )
         _name_configuration(os.environ)
         os.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""Options that commands share, and what all of them do with a dataset and an answer."""
+"""Options that commands share, and how all of them handle a dataset and an answer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DATABASE = RESULTS / "results.db"
 Db = Annotated[
     Path,
     typer.Option(
-        help="ReFrame's results database; its new sessions are exported first, those of this "
-        "checkout into no other --dataset."
+        help="ReFrame's results database. New sessions are exported first; those of this checkout "
+        "only into its own dataset."
     ),
 ]
 Dataset = Annotated[
@@ -35,9 +35,7 @@ Dataset = Annotated[
 ]
 DatasetOnly = Annotated[
     bool,
-    typer.Option(
-        "--dataset-only", help="Take the dataset as it is; do not look for a results database."
-    ),
+    typer.Option("--dataset-only", help="Use the dataset as it is, without a results database."),
 ]
 System = Annotated[
     str | None,
@@ -45,22 +43,22 @@ System = Annotated[
         envvar="RFM_SYSTEM",
         # ReFrame's variable may name a partition
         callback=lambda name: name and name.partition(":")[0],
-        help="System; needed if the dataset holds several, or the session has cases on several.",
+        help="System; needed if the dataset or the session has several.",
     ),
 ]
-Session = Annotated[str, typer.Option(help="Session: its id, a beginning of it, or latest.")]
+Session = Annotated[str, typer.Option(help="Session: its id, the beginning of its id, or latest.")]
 Where = Annotated[
     str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")
 ]
 History = Annotated[
     str | None,
     typer.Option(
-        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; "
-        "default: the 30 newest before it that measured the same."
+        help="Sessions from which to learn how much nights differ: a selector (now-90d:now), or "
+        "none; default: the 30 newest earlier ones that measured the same."
     ),
 ]
-Show = Annotated[bool, typer.Option("--open", help="Open the page in a browser of this machine.")]
-Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
+Show = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 
 
 def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
@@ -80,7 +78,7 @@ def expect_alone(context: typer.Context, option: str, *beside: str) -> None:
     ]
     if given:
         raise BadInput(
-            "options-exclude", f"{option} asks nothing else: leave {' and '.join(given)} out."
+            "options-exclude", f"{option} stands alone: leave {' and '.join(given)} out."
         )
 
 
@@ -122,7 +120,7 @@ def say_json(data: Any) -> None:
 
 
 def write(path: Path, text: str, *, err: bool = False) -> None:
-    """Write a file that somebody asked for, and say so."""
+    """Write a file that somebody requested, and say so."""
     from mpibench.pages import page
 
     try:
@@ -135,10 +133,10 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
 
 
 def open_page(page: Path) -> None:
-    """Open a page in a browser; say so where there is none."""
+    """Open a page in a browser; say so if there is none."""
     try:
         opened = webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
         opened = False
     if not opened:
-        say([f"no browser was found here: open {page} where there is one"], err=True)
+        say([f"no browser found: open {page} on another machine"], err=True)

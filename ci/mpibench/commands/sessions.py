@@ -1,4 +1,4 @@
-"""``mpibench export``, ``report`` and ``sessions``: what becomes of stored sessions."""
+"""``mpibench export``, ``report`` and ``sessions``: work with stored sessions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .options import (
 )
 
 SessionId = Annotated[
-    str, typer.Argument(help="Session id, or four characters and more of its beginning.")
+    str, typer.Argument(help="Session id, or at least its first four characters.")
 ]
 
 app = typer.Typer(
     name="sessions",
-    help="List sessions, withdraw what is no measurement of the machine, remove old files and "
+    help="List sessions, withdraw those that do not describe the machine, remove old files and "
     "orphaned jobs.",
     no_args_is_help=True,
 )
@@ -56,8 +56,7 @@ def export(
     csv: Annotated[
         Path | None,
         typer.Option(
-            help="Write the proven values of --sessions to this CSV file; nothing is exported "
-            "again.",
+            help="Write the proven values of --sessions to this CSV file instead of exporting.",
         ),
     ] = None,
     sessions: Annotated[
@@ -72,7 +71,7 @@ def export(
 
     Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the
     table `cases`. With --csv the values of proven cases become one CSV file, a row per repeat; an
-    apostrophe keeps a text that begins like a formula (=, +, -, @) from being one.
+    apostrophe precedes text that starts like a formula (=, +, -, @).
     """
     if csv:
         import polars as pl
@@ -90,7 +89,9 @@ def export(
         rows = values.select(VALUES).collect()
         rows = rows.join(jobs, on=["session", "case"], maintain_order="left")
         if not rows.height:
-            raise BadInput("nothing-measured", f"the cases of {sessions} hold no value: measure.")
+            raise BadInput(
+                "nothing-measured", f"the cases of {sessions} have no values: measure first."
+            )
         say(selection.notes, err=True)
         texts = pl.col(pl.String).str.replace(FORMULA, "'$1")
         write(csv, rows.with_columns(texts).write_csv(quote_style="non_numeric"))
@@ -125,33 +126,32 @@ def report(
         bool,
         typer.Option(
             "--guidelines",
-            help="Write no page: name only the collective calls that are slower than what could "
-            "replace them, as the test Guidelines measured them, which are what to tune "
-            "first.",
+            help="Write no page; list only the collective calls that are slower than equivalent "
+            "ones (test Guidelines): tune these first.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --guidelines: all of them as JSON.")
+        bool, typer.Option("--json", help="With --guidelines: print all as JSON.")
     ] = False,
     show: Show = False,
 ) -> None:
     """Write an HTML page for a session: verdicts, curves,
     heat maps, and the evidence behind each number.
 
-    Published figures are shown beside the measured ones, with the ratio, where a fabric in
-    system.py has `published` or --published names it; they are never judged. --guidelines holds
-    each call against a mock-up of it made of other calls, against itself with four times the data,
-    and against the same data in four parts; margin, error rate and whether violations are refused:
+    Published figures are shown beside measured ones, with the ratio, if a fabric in system.py has
+    `published` or --published names it; they are never judged. --guidelines compares each call with
+    a mock-up made of other calls, with itself on four times the data, and with the same data in
+    four parts; margin, error rate and whether violations fail:
     site_configs/<system>/policy.yaml (guidelines_margin_percent, false_discovery_rate,
-    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; of
-    --guidelines also 1 violated and the policy refuses that, 3 nothing could be decided.
+    guidelines_refuse). Exit status: 0 written, or judged (violations are advice), 2 bad input; with
+    --guidelines also 1 if violations fail by policy, 3 if nothing could be decided.
     """
     from mpibench.pages import session as pages
 
     if as_json and not guidelines:
         raise BadInput(
             "options-exclude",
-            "--json is for --guidelines; what a session measured is in the dataset.",
+            "--json needs --guidelines; the numbers of a session are in the dataset.",
         )
     if published:
         tools.find(tools.PAGES, "published", "'mpibench report --published'")
@@ -185,12 +185,10 @@ def report(
 @app.command()
 def withdraw(
     session: SessionId,
-    why: Annotated[str, typer.Option(help="The reason, in one line, for later readers.")] = "",
+    why: Annotated[str, typer.Option(help="The reason, in one line.")] = "",
     undo: Annotated[
         bool,
-        typer.Option(
-            "--undo", help="Take a withdrawal back: the session takes part in verdicts again."
-        ),
+        typer.Option("--undo", help="Undo a withdrawal: the session takes part in verdicts again."),
     ] = False,
     dataset: Dataset = None,
 ) -> None:
@@ -209,7 +207,7 @@ def withdraw(
     elif why:
         raise BadInput(
             "options-exclude",
-            "--undo takes a withdrawal back and keeps no reason: leave --why out.",
+            "--undo stores no reason: leave --why out.",
         )
     else:
         say([f"session {store.restore(session).session} takes part in verdicts again"])
@@ -220,7 +218,8 @@ def list_sessions(
     dataset: Dataset = None,
     system: System = None,
     withdrawn: Annotated[
-        bool, typer.Option("--withdrawn", help="Only withdrawn ones: by whom, when and why.")
+        bool,
+        typer.Option("--withdrawn", help="List only withdrawn sessions: by whom, when and why."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -283,7 +282,7 @@ def prune(
         int | None,
         typer.Option(
             min=1,
-            help="Also files of sessions that were last written so many days ago.",
+            help="Also files of sessions not written to for this many days.",
             show_default=False,
         ),
     ] = None,
@@ -291,11 +290,11 @@ def prune(
         bool,
         typer.Option(
             "--remove",
-            help="Remove files, cancel jobs and end processes; without this they are only listed.",
+            help="Remove files, cancel jobs and end processes; otherwise only list them.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="List as JSON what was found; remove nothing.")
+        bool, typer.Option("--json", help="List what was found as JSON; remove nothing.")
     ] = False,
 ) -> None:
     """List or remove what sessions left: orphaned jobs, half-written files,
@@ -315,8 +314,7 @@ def prune(
     if remove and as_json:
         raise BadInput(
             "options-exclude",
-            "--remove takes away what is found and --json only says what there is: give one of "
-            "them.",
+            "--remove removes what is found, --json only lists it: give one of them.",
         )
     old = session_files.find(RESULTS, older_than)
     if as_json:

@@ -1,6 +1,4 @@
-"""``mpibench stacks``: list stacks, register an installed MPI and
-forget it again, build others with Spack.
-"""
+"""``mpibench stacks``: list stacks, register or remove an MPI, build others with Spack."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="stacks",
-    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe "
-    "list has MPI, version, origin, ABI, benchmarks and lock hash. 'add' registers an MPI "
-    "of the distribution or of a module, 'build' builds with Spack. Every metadata file is "
-    "checked against environments/stack.schema.json. Exit status: 0 all stacks can be "
-    "used, 1 one is broken (its prefix or library is gone); it is listed with the reason.",
+    help="List the MPI stacks that can be measured, register, build and remove them.\n\nThe list "
+    "shows MPI, version, origin, ABI, benchmarks and lock hash. 'add' registers an MPI of the "
+    "distribution or of a module, 'build' builds with Spack. Every metadata file is checked "
+    "against environments/stack.schema.json. Exit status: 0 if all stacks can be used, 1 if "
+    "one is broken (its prefix or library is gone); the list says why.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
@@ -31,14 +29,12 @@ def stacks(
         bool,
         typer.Option(
             "--check",
-            help="List what else than their MPI differs between stacks built by Spack, what is "
-            "not as installed, and MPI libraries, of all stacks, without optimisation; "
-            "exit status 1 if anything.",
+            help="List what differs between Spack-built stacks besides their MPI, what changed "
+            "since it was installed, and MPI libraries built without optimisation; exit "
+            "status 1 if there is anything to list.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The list as JSON on standard output.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
@@ -47,7 +43,7 @@ def stacks(
         if as_json and check:
             raise BadInput(
                 "options-exclude",
-                "--check compares stacks in words, and --json lists them: give one of them.",
+                "--check compares stacks, --json lists them: give one of them.",
             )
         if as_json:
             data = listing.as_data()
@@ -61,7 +57,7 @@ def stacks(
         try:
             project.locate_spack()
         except BadInput as error:
-            typer.echo(f"installed files are not verified: {error}", err=True)
+            typer.echo(f"installed files were not verified: {error}", err=True)
             raise typer.Exit(listing.check(ask=compilation.ask)) from None
         raise typer.Exit(listing.check(verify=build.verify, ask=compilation.ask))
 
@@ -71,8 +67,8 @@ def add(
     mpirun: Annotated[
         str,
         typer.Option(
-            help="Launcher of the MPI: its path, or its name on PATH; default: the one the "
-            "modules bring."
+            help="Launcher of the MPI: its path, or its name on PATH; default: the one that the "
+            "modules provide."
         ),
     ] = "",
     module: Annotated[
@@ -84,14 +80,16 @@ def add(
     ] = None,
     module_path: Annotated[
         Path | None,
-        typer.Option(help="Folder of modulefiles that is searched first, as 'module use' does."),
+        typer.Option(help="Folder of modulefiles to search first, as 'module use' does."),
     ] = None,
     collection: Annotated[
-        str, typer.Option(help="Module collection that is restored before the modules are loaded.")
+        str, typer.Option(help="Module collection to restore before the modules are loaded.")
     ] = "",
     system: Annotated[
         str | None,
-        typer.Option(help="System whose module system loads them; default: as ReFrame selects."),
+        typer.Option(
+            help="System whose module system is used; default: the one that ReFrame selects."
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the stack; default: <mpi>-system.")] = "",
     binaries: Annotated[
@@ -112,13 +110,13 @@ def add(
     gpu: Annotated[
         str,
         typer.Option(
-            help="cuda or rocm: the MPI sends memory of such GPUs, where it does not say so "
-            "itself (UCX built for CUDA below Open MPI); '--build osu=...' is then built "
-            "for it, with the toolkit on PATH, CUDA_HOME or ROCM_PATH."
+            help="cuda or rocm: this MPI can send GPU memory but does not say so itself (Open MPI "
+            "over UCX built for CUDA). '--build osu=...' then builds for these GPUs, with the "
+            "toolkit on PATH or in CUDA_HOME or ROCM_PATH."
         ),
     ] = "",
     library: Annotated[
-        Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")
+        Path | None, typer.Option(help="Its libmpi, if that is not below the launcher's prefix.")
     ] = None,
     into: Annotated[
         Path | None,
@@ -158,7 +156,7 @@ def add(
     if not mpirun and not entered:
         raise BadInput(
             "nothing-measured",
-            "name an MPI: its launcher with --mpirun, or its environment module with --module.",
+            "name an MPI by its launcher (--mpirun) or its environment module (--module).",
         )
     installed.add(
         mpirun,
@@ -180,7 +178,7 @@ def add(
 def abi(
     stacks: Annotated[
         list[str] | None,
-        typer.Argument(help="Registered stacks; default: all whose MPI has the ABI."),
+        typer.Argument(help="Registered stacks; default: all whose MPI has this ABI."),
     ] = None,
     build: Annotated[
         list[str] | None,
@@ -188,18 +186,18 @@ def abi(
     ] = None,
     binaries: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder with programs that were built for the ABI; repeatable."),
+        typer.Option(help="Folder with programs built for this ABI; repeatable."),
     ] = None,
     mpi4py: Annotated[
         Path | None,
-        typer.Option(help="Folder with an mpi4py that was built for the ABI (pip --target)."),
+        typer.Option(help="Folder with an mpi4py built for this ABI (pip --target)."),
     ] = None,
 ) -> None:
     """Register stacks, <stack>-abi, that run the same programs through the MPI Forum's ABI.
 
-    MPI 5.0 defines an ABI: MPICH 5.0, Intel MPI 2021.18 and Open MPI 6 have it beside their own.
-    Programs are built with the mpicc_abi of one of them, into environments/programs. A stack that
-    is there is renewed.
+    MPI 5.0 defines an ABI, which MPICH 5.0, Intel MPI 2021.18 and Open MPI 6 offer beside their
+    own. Programs are built with the mpicc_abi of one of them, into environments/programs. An
+    existing stack is replaced.
     """
     from mpibench.stacks import forum_abi
 
@@ -216,13 +214,16 @@ def abi(
 def image(
     name: Annotated[str, typer.Argument(help="Name of the new stack.")],
     on: Annotated[
-        str, typer.Option(help="Registered stack whose launcher starts the ranks, from outside.")
+        str,
+        typer.Option(
+            help="Registered stack whose launcher starts the ranks from outside the container."
+        ),
     ],
     enter: Annotated[
         str,
         typer.Option(
-            help="Command that starts the words after it in the container, e.g. 'apptainer exec "
-            "omb.sif'; this checkout and the folder of results must be visible in there."
+            help="Command that runs a program in the container, e.g. 'apptainer exec omb.sif'; "
+            "this checkout and the results folder must be visible inside."
         ),
     ],
     binaries: Annotated[
@@ -233,15 +234,15 @@ def image(
         bool,
         typer.Option(
             "--host-mpi",
-            help="The programs run the MPI of that stack, which must be visible in there under "
-            "the same path; default: that of the image.",
+            help="Run the programs with the MPI of that stack, visible inside under the same path; "
+            "default: with the MPI of the image.",
         ),
     ] = False,
 ) -> None:
     """Register the benchmark programs of a container image as a stack.
 
-    Each program is started on two ranks in the container, and a recorder in there says which MPI
-    it ran. What does not run is left out with the reason; on any error nothing is registered.
+    Each program is started on two ranks in the container, where a recorder shows which MPI it ran.
+    Programs that do not run are left out with the reason; on any error nothing is registered.
     """
     from mpibench.stacks import images
 
@@ -252,8 +253,8 @@ def image(
 def remove(
     name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")],
 ) -> None:
-    """Unregister a stack of origin 'system', with suites that were
-    built for it; the MPI itself is not touched.
+    """Unregister a stack of origin 'system' and remove suites built for it; the MPI itself is not
+    touched.
     """
     from mpibench.stacks import system
 
@@ -264,7 +265,8 @@ def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
     for word in words or ():
         if not word.partition("=")[0] or "=" not in word:
             raise BadInput(
-                "configuration-unusable", f"{option} {word} is not NAME=VALUE; write it so."
+                "configuration-unusable",
+                f"{option} {word} is not of the form NAME=VALUE; correct it.",
             )
     return [(word.partition("=")[0], word.partition("=")[2]) for word in words or ()]
 
@@ -284,7 +286,8 @@ def build(
     system: Annotated[
         str | None,
         typer.Option(
-            help="System whose site_configs/<system>/spack is used; default: as ReFrame selects."
+            help="System whose site_configs/<system>/spack is used; default: the one that ReFrame "
+            "selects."
         ),
     ] = None,
     fresh: Annotated[
@@ -304,8 +307,8 @@ def build(
         bool,
         typer.Option(
             "--find",
-            help="Write what of this machine's compilers, build tools, MPIs and libraries "
-            "stacks can be built on into the site's configuration scope; build nothing.",
+            help="Write the compilers, build tools, MPIs and libraries of this machine that stacks "
+            "can use into the site's configuration scope; build nothing.",
         ),
     ] = False,
 ) -> None:
@@ -314,7 +317,7 @@ def build(
 
     A registered stack is a ReFrame environment without further configuration. Spack's own output is
     in results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the
-    others are built all the same).
+    others are built anyway).
     """
     from mpibench.stacks.spack import build as builder
     from mpibench.stacks.spack import scope

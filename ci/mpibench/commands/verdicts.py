@@ -1,6 +1,4 @@
-"""The commands that decide: accept, compare, drift, gate,
-rebaseline. Thin; their modules do the work.
-"""
+"""The commands that decide: accept, compare, drift, gate, rebaseline. Their modules do the work."""
 
 from __future__ import annotations
 
@@ -50,7 +48,8 @@ class Only(str, enum.Enum):
 Rename = Annotated[
     list[str] | None,
     typer.Option(
-        help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."
+        help="OLD=NEW: a stack, benchmark, fabric or partition of the baseline has a new name; "
+        "repeatable."
     ),
 ]
 #: Sentences that ``accept`` prints; the record has all of them.
@@ -98,7 +97,7 @@ def accept(
         bool,
         typer.Option(
             "--allow-unproven",
-            help="Unproven cases of the candidate make it inconclusive instead of refused.",
+            help="Let unproven cases of the candidate make it inconclusive instead of refused.",
         ),
     ] = False,
     history: History = None,
@@ -106,15 +105,15 @@ def accept(
         Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")
     ] = RESULTS / "accept",
 ) -> None:
-    """Decide whether the machine after an upgrade is as good as before;
-    write a record to sign (HTML, JSON, JUnit).
+    """Decide whether the machine is as good after an upgrade as before; write a record to sign
+    (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or
     now-7d:now, labels ?'run == "nightly"', or several joined with commas. Margins and error rates:
     site_configs/<system>/policy.yaml.
     Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not
-    proven), 2 bad input, 3 inconclusive (with the number of sessions that would decide), 70 a
-    defect of this program and no decision.
+    proven), 2 bad input, 3 inconclusive (with the number of sessions that would decide), 70 no
+    decision because of a defect in this program.
     """
     from mpibench.judge import accept as acceptance
     from mpibench.judge import text as verdict_text
@@ -164,21 +163,20 @@ def drift(
         int,
         typer.Option(
             min=1,
-            help="Nights, up to the last, whose changes for the better are reported; what is "
-            "worse always is.",
+            help="Number of last nights whose improvements are reported; losses always are.",
         ),
     ] = 14,
     as_json: Json = False,
 ) -> None:
-    """Report since when something is different, on which stack, fabric
-    and sizes, and what changed that night.
+    """Report what became different, since when, on which stack, fabric and sizes, and what else
+    changed that night.
 
-    Holds the last nights (calendar days, UTC) against the baseline of every metric, its first
-    nights or the level that was accepted, and groups what differs into events; prints nothing if
-    nothing does. Metrics that earlier nights had and the last one lacks are reported, too. Margins
-    and accepted levels: site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better
-    or accepted ones, 1 something is worse or missing, 2 bad input, 3 too few nights, or too noisy
-    ones, for any change to be found.
+    Compares the last nights (calendar days, UTC) with the baseline of every metric (its first
+    nights, or an accepted level) and groups differences into events; prints nothing if there are
+    none. Metrics missing from the last night are reported, too. Margins and accepted levels:
+    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1
+    something is worse or missing, 2 bad input, 3 nights are too few or too noisy to find any
+    change.
     """
     from mpibench.judge import drift as nightly_watch
 
@@ -196,14 +194,14 @@ def gate(
     session: Annotated[
         str,
         typer.Option(
-            help="Session: its id, a beginning of it, latest, or night: the last with a label "
-            "that is whole."
+            help="Session: its id, the beginning of its id, latest, or night (the last whole "
+            "session with a label)."
         ),
     ] = "night",
     only: Annotated[
         Only | None,
         typer.Option(
-            help="Ask nothing else: completeness lists each expected case that is missing."
+            help="Check only this: completeness lists each expected case that is missing."
         ),
     ] = None,
     db: Db = DATABASE,
@@ -214,22 +212,23 @@ def gate(
         int,
         typer.Option(
             min=1,
-            help="Nights, up to the last, whose changes count as new; older ones that last are "
-            "red, too.",
+            help="Number of last nights whose changes count as new; older losses that last still "
+            "fail.",
         ),
     ] = 14,
     max_age: Annotated[
         float | None,
         typer.Option(
             min=0.01,
-            help="Hours since the session's start; default: max_age_hours of policy.yaml, 36.",
+            help="Maximum age of the session in hours; default: max_age_hours of policy.yaml, or "
+            "36.",
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Judge a session started with selection options by what these selected.",
+            help="Judge a partial session by what its options selected.",
         ),
     ] = False,
     history: History = None,
@@ -238,14 +237,14 @@ def gate(
     """Judge the last night in eleven lines: is it complete, proven, recent,
     within its references, and like those before?
 
-    The first line of a refusal says the worst problem. For CI, after ci/nightly:
-    `mpibench gate --session "$(cat results/session-id)"`. Expected is what was ever proven in a
-    session of the same label, until site_configs/<system>/expected.yaml retires it; what that file
-    names; each registered stack on each partition it fits; each fabric of each partition. A session
-    started with selection options (-n, -p, ...) is partial and not complete; --partial judges it by
-    what these selected. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot
-    be read, 3 not judged: slow on a busy machine alone, or the nights before differ so much that no
-    metric is judged.
+    The first line of a failure names the worst problem. For CI, after ci/nightly:
+    `mpibench gate --session "$(cat results/session-id)"`. A session must contain what was ever
+    proven in a session of the same label, until site_configs/<system>/expected.yaml retires it;
+    what that file names; each registered stack on each partition it fits; each fabric of each
+    partition. A session started with selection options (-n, -p, ...) is partial and not complete;
+    --partial judges it by what they selected. Exit status: 0 passed, 1 failed, 2 bad input, or the
+    newest session cannot be read, 3 not judged: slow only on a busy machine, or earlier nights
+    differ so much that no metric is judged.
     """
     from mpibench.judge import expected
     from mpibench.judge import gate as gates
@@ -287,7 +286,7 @@ def gate(
                 store, answer.system, [answer.session], began, flagged_only=not misses
             )
         except BadInput as error:
-            if answer.passed:  # and what the night's own map flags is not known
+            if answer.passed:  # and what the night's own map flags is unknown
                 raise
             suspects = [f"suspects: not known: {error}"]
         answer.notes[:0] = suspects
@@ -317,8 +316,8 @@ def rebaseline(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the diff of references.yaml, by default results/references.diff, or "
-            "for the review."
+            help="File for the diff of references.yaml (default: results/references.diff), or for "
+            "the review."
         ),
     ] = None,
     expected_out: Annotated[
@@ -328,24 +327,24 @@ def rebaseline(
         str | None,
         typer.Option(
             metavar="BASE",
-            help="Propose nothing: say in Markdown, for a merge request, what the commits since "
-            "BASE alter: references before and after on stored sessions, stacks that are "
+            help="Propose nothing; report in Markdown what the commits since BASE change: "
+            "references applied to stored sessions before and after, and stacks that are "
             "built differently.",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --review: the whole answer as JSON.")
+        bool, typer.Option("--json", help="With --review: print the whole answer as JSON.")
     ] = False,
 ) -> None:
     """Propose references.yaml and expected.yaml from past sessions, as diffs of
     site_configs/<system>/ to review.
 
     References: medians and robust quantiles over jobs, with their number, spread and dates, and the
-    effect on past sessions; never from cases that failed, are not proven or missed a reference, nor
-    from too few jobs (reference_jobs in policy.yaml). Entries set by hand (provenance session:
-    hand) stay. Expected: what is proven and not named yet, and, as lines to retire, what is no
-    longer proven; such a line is refused until it has a reason. No file is changed: review, then
-    `patch -p1 <FILE`. Exit status: 0 proposed or said, 2 bad input.
+    effect on past sessions; cases that failed, are not proven or missed a reference are not used,
+    nor are metrics with too few jobs (reference_jobs in policy.yaml). Entries set by hand
+    (provenance session: hand) stay. Expected: what is proven but not named yet, and, as lines to
+    retire, what is no longer proven; such a line is rejected until it has a reason. No file is
+    changed: review, then `patch -p1 <FILE`. Exit status: 0 proposed or reported, 2 bad input.
     """
     from mpibench.judge import rebaseline as references
 
@@ -363,8 +362,8 @@ def rebaseline(
     if not where:
         change = references.propose_expected(store, sessions, system=system)
         typer.echo(
-            f"{change.added} expected things to name, {change.retired} lines to retire, each "
-            "with a reason to be written"
+            f"{change.added} expected entries to add, {change.retired} to retire; write a reason "
+            "for each"
         )
         write(expected_out, change.diff())
     proposal = references.propose(store, sessions, system=system, where=where)
@@ -397,19 +396,19 @@ def _review(base: str, sessions: str, dataset: Path, out: Path | None, as_json: 
 def compare(
     first: Annotated[
         str,
-        typer.Argument(
-            help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions."
-        ),
+        typer.Argument(help="A stack; with --by, a fabric, ppn, pinning or session selector."),
     ] = "",
     second: Annotated[
         str,
-        typer.Argument(help="The other one; without both, all pairs of stacks, in one line each."),
+        typer.Argument(
+            help="The other one; without both, all pairs of stacks are compared, a line each."
+        ),
     ] = "",
     by: Annotated[
         str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")
     ] = "stack",
     sessions: Annotated[
-        str, typer.Option(help="Sessions that both are taken from; a selector.")
+        str, typer.Option(help="Sessions from which both are taken; a selector.")
     ] = "latest",
     db: Db = DATABASE,
     dataset: Dataset = None,
@@ -418,7 +417,7 @@ def compare(
     where: Where = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="What may differ: nodelist, placement or suites; repeatable."),
+        typer.Option(help="Condition that may differ: nodelist, placement or suites; repeatable."),
     ] = None,
     history: History = None,
     out: Annotated[
@@ -462,9 +461,7 @@ def compare(
     if not second:
         raise BadInput(
             "options-exclude",
-            f"compare {first} needs what it is compared with: give a second {by}.".replace(
-                "  ", " "
-            ),
+            f"compare {first} has nothing to compare with: give a second {by}.".replace("  ", " "),
         )
     result = pairing.pair(
         store, sessions, by, first, second, allow=allow or (), history=history, **options

@@ -1,3 +1,3 @@
-"""What is made of measurements: what a session must hold, and
-whether it is worse, as good, or faster.
+"""Verdicts on measurements: what a session must contain, and whether it is worse, as good, or
+faster.
 """

@@ -1,10 +1,10 @@
-"""Site acceptance: is the machine after the upgrade as good as before? One
-sentence, one exit code, one signed-off record.
+"""Site acceptance: is the machine as good after the upgrade as before? One sentence, one exit
+status, one record to sign.
 
 Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is
 not proven); 3 inconclusive (more sessions are needed, or unproven cases were allowed for); 2 bad
-input. What the baseline could not prove the candidate is not held to; that is reported and is never
-a point in its favour.
+input. The candidate need not prove what the baseline could not; this is reported, and never counts
+in its favour.
 
 The record is three files with the same content (:mod:`mpibench.pages.acceptance`).
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import first_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
@@ -65,7 +65,7 @@ _EXPLAINED = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
 
 @dataclass(frozen=True)
 class AcceptanceOptions:
-    """What was asked for beside the two sides; part of the record.
+    """What was requested beside the two sides; part of the record.
 
     :param allow_unproven: cases of the candidate without proof leave
         it inconclusive and do not refuse it.
@@ -183,13 +183,10 @@ class Acceptance:
             *self.suspects,
             *self.unlike,
             *(f"not proven: {text}" for text in verdict_text.unproven_sentences(self.candidate)),
-            *(
-                f"reference missed that the baseline reached: {miss.text}"
-                for miss in self.references
-            ),
+            *(f"missed a reference that the baseline met: {miss.text}" for miss in self.references),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(said for said in verdicts if said.verdict != INCONCLUSIVE),
-            *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
+            *([f"missing: {plural(count, 'metric')}: {ABSENT}: {self.absence}"] if count else ()),
             *filter(None, [few]),
             *(said for said in verdicts if said.verdict == INCONCLUSIVE),
         ]
@@ -212,7 +209,7 @@ class Acceptance:
         lines = [
             *self.map_notes,
             *(
-                f"not proven in the baseline, so not asked of the candidate: {text}"
+                f"not proven in the baseline, so not required of the candidate: {text}"
                 for text in verdict_text.unproven_sentences(self.baseline)
             ),
             *(
@@ -225,15 +222,15 @@ class Acceptance:
                 self.baseline.cases, self.candidate.cases, "the baseline", "the candidate"
             ),
             *(
-                "the baseline's sessions do not form one history, so none before them is used: "
-                f"{text}"
+                "the baseline's sessions do not form one history, so earlier sessions are not "
+                f"used: {text}"
                 for text in mixed.values()
             ),
             # What was measured again of a night is what it was called for,
             # against other sessions and by another decision.
             *(
-                f"candidate: session {first[:8]} was measured again by session {again[:8]}, in "
-                "part, which decides nothing here: see `mpibench gate`"
+                f"candidate: session {first[:8]} was partly measured again by session {again[:8]}; "
+                "that does not count here: see `mpibench gate`"
                 for first, again in self.measured_again
             ),
             *self.past.sentences(),
@@ -246,13 +243,13 @@ class Acceptance:
         ]
         if without:
             lines.append(
-                f"{without} metrics are not judged: {self.policy.source} gives them no margin"
+                f"not judged: {plural(without, 'metric')} without a margin in {self.policy.source}"
             )
         if new.height:
             lines.append(
-                f"{new.height} metrics only the candidate has are not judged "
-                f"({', '.join(sorted(set(new['benchmark'])))}); if one is an old one renamed, "
-                "say --rename OLD=NEW"
+                f"not judged: {plural(new.height, 'metric')} that only the candidate has "
+                f"({', '.join(sorted(set(new['benchmark'])))}); if one was renamed, give --rename "
+                "OLD=NEW"
             )
         return lines
 
@@ -265,8 +262,8 @@ class Acceptance:
             return []
         there = self.candidate.cases.select(SHARED).unique().rows()
         return [
-            f"the baseline is from before {level}; accept does not take that into account: "
-            "choose a baseline since then"
+            f"the baseline is older than {level}, which accept does not take into account: choose "
+            "a newer baseline"
             for level in self.policy.levels
             if first.date() < level.since <= last.date()
             and any(
@@ -312,7 +309,7 @@ def decide(
     if shared:
         raise BadInput(
             "options-exclude",
-            f"session {shared[0]} is on both sides: a machine is not accepted against itself.",
+            f"session {shared[0]} is on both sides: choose different sessions.",
         )
     first = before.planned.select(pl.min("started")).item()
     last = after.planned.select(pl.max("started")).item()
@@ -320,8 +317,8 @@ def decide(
         raise BadInput(
             "not-comparable",
             f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline "
-            f"({first:%Y-%m-%d %H:%M} UTC): what became slower would be called an improvement; "
-            "exchange the two selectors.",
+            f"({first:%Y-%m-%d %H:%M} UTC): losses would appear as improvements: exchange the two "
+            "selectors.",
         )
     policy = verdict_policy.load(name)
     past = find_history(
@@ -339,16 +336,16 @@ def decide(
         if judgement.without_margin:
             raise BadInput(
                 "configuration-unusable",
-                f"{policy.source} gives none of the {judgement.without_margin} metrics that both "
-                "sides have a margin, so nothing can be decided; give those you mean to judge one.",
+                f"{policy.source} gives none of the {judgement.without_margin} common metrics a "
+                "margin, so nothing can be decided: add margins for those to judge.",
             )
         for side, selection in (("baseline", before), ("candidate", after)):
             if not selection.measured.height:
                 raise BadInput(
                     "session-missing",
-                    f"the {side} {selection.selector} holds no value of a judged quantity, "
-                    f"though {selection.cases.height} of its cases measured: export its sessions "
-                    "again, or measure them again.",
+                    f"the {side} {selection.selector} holds no value of a judged quantity, though "
+                    f"{selection.cases.height} of its cases were measured: export its sessions "
+                    "again, or measure again.",
                 )
         raise BadInput(
             "nothing-measured",

@@ -1,11 +1,11 @@
-"""The nightly watch: since when is something different, on what, and
-what changed that night. Silent when nothing is.
+"""The nightly watch: what became different, where, since when, and what else changed that night.
+Silent if nothing did.
 
-A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day
-stands for it. It gives each metric one value, the median of eligible repeats. The level of the last
-nights is compared with the baseline of each metric, its first nights or the level that somebody
-accepted, whatever was measured in between (:func:`.engine.lasting`). So what is worse for
-good, at once or little by little, stays worse until it is accepted, with its first night.
+A night is a calendar day (UTC) by the start of its sessions; the last whole session of a day
+counts. It gives each metric one value, the median of eligible repeats. The level of the last nights
+is compared with each metric's baseline: its first nights, or a level that somebody accepted,
+whatever was measured in between (:func:`.engine.lasting`). So a permanent loss, sudden or gradual,
+is reported with its first night until it is accepted.
 """
 
 from __future__ import annotations
@@ -96,15 +96,14 @@ class History:
     @property
     def young(self) -> str:
         """Says how many metrics of the last night are too new for a
-        change to be found; empty where none is.
+        change to be found; empty if none is.
         """
         if self.too_few or not len(self.logs):
             return ""
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
         return (
-            f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than "
-            f"{FEWEST_NIGHTS}"
+            f"{young} of {int(known[:, -1].sum())} metrics have fewer nights than {FEWEST_NIGHTS}"
             if young
             else ""
         )
@@ -202,9 +201,7 @@ class Event:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
         text += (
-            f"; that night: {changed}"
-            if changed
-            else "; nothing else that is stored changed that night"
+            f"; that night: {changed}" if changed else "; no other stored fact changed that night"
         )
         return f"{text}; part of {self.accepted}" if self.accepted else text
 
@@ -243,8 +240,8 @@ def read(
     if first is not None and first < OLDEST:
         raise BadInput(
             "tool-failed",
-            f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was "
-            "wrong.",
+            f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: the clock was "
+            "wrong; withdraw it.",
         )
     file = expected.load_file(name)
     runs = selectors.runs_of(known)
@@ -264,7 +261,7 @@ def read(
     )
     if not known_metrics.height:
         raise NothingJudged(
-            "nothing-measured", f"the nights of {name} hold no metric that is judged."
+            "nothing-measured", f"the nights of {name} hold no metric that can be judged."
         )
     conditions = used.select("condition", *CONDITION).unique("condition")
     metrics = (
@@ -286,7 +283,7 @@ def read(
     ]
     if second:
         notes.append(
-            f"{second} sessions not used: another session of the same day (UTC) stands for that "
+            f"{second} sessions not used: another session of the same day (UTC) counts as that "
             "night"
         )
     last = nights["session"][-1]
@@ -382,7 +379,7 @@ class DriftLevels(NamedTuple):
 
     :param points: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
     :param accepted: likewise what is worse by no more than somebody accepted.
-    :param seen: the least loss that would be called, for a reader; empty where none would be.
+    :param seen: the least loss that would be called, for a reader; empty if none would be.
     :param noisy: metrics that are too noisy to judge.
     """
 
@@ -457,8 +454,8 @@ def _accepted(history: History, metrics: pl.DataFrame, policy: Policy) -> list[e
 def events(
     store: Store, history: History, points: pl.DataFrame, policy: Policy, *, accepted: bool = False
 ) -> list[Event]:
-    """Changes grouped: same stack, fabric and direction, the same or neighbouring nights; what is
-    worse first, of it the newest, then the largest.
+    """Changes grouped by stack, fabric and direction, in the same or neighbouring nights; losses
+    first, then the newest, then the largest.
 
     :param accepted: they are worse by no more than somebody accepted.
     """
@@ -556,7 +553,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last
     had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had. What a
+    Of a partial session it is unknown what it should have had. What a
     planned one lacks is for :mod:`.expected`.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
@@ -576,8 +573,8 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     ):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
-            f"{stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last "
-            f"{FEWEST_CHANGED} nights were not measured, or have another name now"
+            f"{stack} on {fabric}, {benchmark}, {sizes}: {plural(rows.height, 'metric')} not "
+            f"measured in the last {FEWEST_CHANGED} nights, or renamed"
         )
     return lines
 
@@ -615,7 +612,7 @@ class DriftAnswer(NamedTuple):
 
     @property
     def noise(self) -> str:
-        """Says how many metrics are too noisy to judge; empty where none is."""
+        """Says how many metrics are too noisy to judge; empty if none is."""
         return f"{plural(self.noisy, 'metric')} too noisy to judge" if self.noisy else ""
 
     @property
@@ -624,8 +621,8 @@ class DriftAnswer(NamedTuple):
         options = " ".join(self.history.partial)
         partial = (
             options
-            and f"the last session is partial (started with {options}): what it lacks is not "
-            "looked for"
+            and f"the last session is partial (started with {options}): missing metrics are not "
+            "reported"
         )
         return [*filter(None, [partial, self.history.too_few, self.history.young, self.noise])]
 

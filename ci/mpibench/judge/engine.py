@@ -1,11 +1,11 @@
 """The statistics of all verdicts: functions on arrays, and nothing else.
 
-Values are slowness: natural logarithms of times, or of the inverse of bandwidths and rates, so that
-more is worse and a difference is a ratio. Rows are metrics, columns are nights (sessions) from the
-oldest to the newest, NaN where a night lacks a metric. Four questions:
+Values are slowness: natural logarithms of times, or of the inverse of bandwidths and rates. More is
+worse, and a difference is a ratio. Rows are metrics; columns are nights (sessions) from the oldest
+to the newest, NaN where a night lacks a metric. Four questions:
 
 :func:`tonight`
-    is the last night worse than the nights before it? One night; measuring again tells the rest.
+    is the last night worse than earlier ones? Uses one night; the confirmation run does the rest.
 :func:`lasting`
     is the level of the last nights worse than the baseline, and since when? It never expires.
 :func:`hold`
@@ -13,21 +13,21 @@ oldest to the newest, NaN where a night lacks a metric. Four questions:
 :func:`compare`, :func:`compare_pairs`
     which of two sides is faster, from repeats, jobs or pairs of them?
 
-Beside the metrics stand groups of them that may change together (:class:`Rows`): a change of all
-shows in their mean before it shows in any one. Answers are enumerated (:class:`RowOutcome`) with
-numbers: the effect, and the *limit*, the least loss that would have been called. A row whose limit
-is above :data:`BLIND` is not judged: it is called beyond :data:`BLIND_TIMES` what noise does, and
-never held.
+Metrics are also judged in groups that may change together (:class:`Rows`): a change of all shows in
+their mean before it shows in any one. Answers are enumerated (:class:`RowOutcome`) with numbers:
+the effect, and the *limit*, the smallest loss that would have been reported. A row whose limit
+exceeds :data:`BLIND` is not judged: it is reported beyond :data:`BLIND_TIMES` its noise, and never
+held.
 
-Limits. A night is called beyond ``c`` deviations. The deviation is the median absolute one of the
-row's own nights before, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol. Biol.
-3:3, with :data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. How many of the
-rows are independent, and how heavy the tails are, is asked of the nights before, each judged by
-those before it (Barber et al. 2021, Ann. Stat. 49:486, in spirit): the middle of the nights'
-largest deviations gives the one, the ratio of the 97 % to the 50 % deviation the other. The worst
-tenth of the nights is left out of both, so that a bad night hides no later one; what a row itself
-did in more than one night in fifteen is its nature and widens its own limit alone. Every constant
-was chosen on made-up noise of ten kinds (``python -m studies.error_rates`` has the rates); none is
+Limits. A night is reported beyond ``c`` deviations. The deviation is the median absolute deviation
+of the row's own earlier nights, drawn towards that of its kind (Smyth 2004, Stat. Appl. Genet. Mol.
+Biol. 3:3, with :data:`SHRINK` degrees of freedom). ``c`` is a quantile of Student's t. The number
+of independent rows and the weight of the tails are estimated from earlier nights, each judged by
+those before it (Barber et al. 2021, Ann. Stat. 49:486, in spirit): the median of the nights'
+largest deviations gives the first, the ratio of the 97 % to the 50 % deviation the second. Both
+ignore the worst tenth of the nights, so that a bad night hides no later one; what a row itself did
+in more than one night in fifteen is its nature and widens only its own limit. Every constant was
+chosen on simulated noise of ten kinds (``python -m studies.error_rates`` has the rates); none is
 tuned to a machine.
 """
 
@@ -74,7 +74,7 @@ OF_A_MEDIAN = math.pi / 2
 OF_FEW = 50.0
 #: Degrees of freedom with which a row's spread is drawn towards that of its kind.
 SHRINK = 4.0
-#: Student's degrees of freedom: as of network noise where it is not known better, and the most.
+#: Student's degrees of freedom: as of network noise where it is unknown better, and the most.
 USUAL_DF = 6.0
 MOST_DF = 8.0
 #: Share of the worst nights that say nothing of the tails; how
@@ -84,7 +84,7 @@ MOST_BEYOND = 2.0
 #: A row's own odd nights are its nature from the (1 + n / this)-th on, times so much.
 ODD_NIGHTS = 15
 OWN_BEYOND = 1.25
-#: Degrees of freedom below which the spread between sessions is not known.
+#: Degrees of freedom below which the spread between sessions is unknown.
 LEAST_DF = 4
 #: Nights of a baseline, of a level, and of a better level until it is the baseline.
 BASELINE = 10
@@ -221,7 +221,7 @@ class Verdicts:
 
 
 def medians(values: Array) -> Array:
-    """Median of the known values along the last axis; NaN where there is none."""
+    """Median of the known values along the last axis; NaN if there is none."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)  # NaN last
@@ -234,7 +234,7 @@ def medians(values: Array) -> Array:
 
 
 def _quantile(values: Array, share: float) -> Array:
-    """Quantile of the known values of each row; NaN where there is none."""
+    """Quantile of the known values of each row; NaN if there is none."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
     ordered = np.sort(values, axis=-1)
@@ -321,7 +321,7 @@ def _tails() -> tuple[Array, Array]:
 def _times(past: Array, rows: int) -> float:
     """Deviations beyond which one of some rows lies in a third of :data:`RATE` of the nights.
 
-    :param past: deviations of the nights before, each judged by those before it, (rows, nights).
+    :param past: deviations of earlier nights, each judged by those before it, (rows, nights).
     """
     rate = RATE / 3
     independent = float(rows)
@@ -436,7 +436,7 @@ def _outcomes(effect: Array, noise: Array, margins: Array, count: Index, rows: R
 
 
 def tonight(values: Array, rows: Rows) -> Verdicts:
-    """The last night against the nights before it.
+    """The last night against earlier nights.
 
     :param values: shape (metrics, nights).
     """
@@ -464,14 +464,14 @@ class Accepted:
 
 
 def lasting(values: Array, rows: Rows, accepted: Sequence[Accepted] = ()) -> Verdicts:
-    """The level of the last nights against the baseline.
+    """Compare the level of the last nights with the baseline.
 
     The baseline of a row is the median of its first :data:`BASELINE` nights; a level that was
-    better than that by more than the limit for :data:`RATCHET` nights takes its place. Nights
-    before an accepted level are moved to it, by no more than what was accepted. A level is the
-    median of :data:`LEVEL` nights, so that a loss is called from its third night on. Its noise is
-    that of neighbouring nights, or of levels some nights apart where these differ more, as they do
-    under slow changes of load; about their median, so that a creeping loss is no noise.
+    better by more than the limit for :data:`RATCHET` nights replaces it. Nights before an accepted
+    level are shifted to it, by no more than what was accepted. A level is the median of
+    :data:`LEVEL` nights, so a loss is reported from its third night. Its noise is that of
+    neighbouring nights or, if larger (as under slow changes of load), that of levels some nights
+    apart; it is taken about their median, so that a creeping loss is not noise.
     """
     values = values.copy()
     for level in sorted(accepted, key=lambda level: level.night):
@@ -691,7 +691,7 @@ def sessions_wanted(judged: Verdicts, row: int, margin: float) -> int | None:
 
 # -- two sides -----------------------------------------------------------------------------------
 
-#: Share of values cut off at each end; one of five.
+#: Share of values truncated at each end; one of five.
 TRIM = 0.2
 #: What neighbours may add to a spread's own degrees of freedom, and what each counts in an
 #: interval: repeats of one job share disturbances. On recorded noise nominal 95 % intervals of 3, 5

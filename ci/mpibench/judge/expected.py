@@ -1,31 +1,32 @@
-"""What a session must hold, proven, and what of it is not there. A hole
-is never learned from, only retired by hand.
+"""What a session must contain, proven, and what is missing from it. Missing cases are never
+accepted by learning; they must be retired by hand.
 
-Expected of a session is, by partition, stack, fabric, group and benchmark,
+By partition, stack, fabric, group and benchmark, a session is expected to contain
 
 - what was ever proven in an earlier session of the same label (``run``; without one: of the same
   kind, :class:`.selectors.Alike`) on the same system, however long ago, until ``expected.yaml``
   retires it; under each number of nodes, of processes per node, and pinning under which it was, at
   as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve
-  gone is a hole, and with one repeat nothing is compared with the nights before;
+  missing is a hole, and with one repeat nothing is compared with earlier nights;
 - what ``expected.yaml`` names for that label;
-- the system the label was measured on first, unless
-  ``expected.yaml`` names the label, too (:func:`_moved`);
-- each registered stack on each partition it fits, and each fabric that ``system.py`` describes for
-  a partition: at least one proven case, so that a first night is not complete by itself.
+- the system on which the label was first measured, unless
+  ``expected.yaml`` also names the label (:func:`_moved`);
+- for each registered stack on each partition it fits, and for each fabric that ``system.py``
+  describes for a partition, at least one proven case, so that a first night is not complete by
+  itself.
 
 A session started with selection options (:mod:`.selection_options`) is partial, and complete only
-if the caller asks for a partial answer; then what it was not asked for is counted and said. What it
-was asked for is not what became a case of it: a case that is left out when the tests are loaded is
-a hole. Only where the options select by what is not stored (a tag, an expression), or nothing that
-is known, do its own cases say what it was asked for.
+if the caller asks for a partial answer; what it did not select is then counted and reported. The
+selection is not derived from the cases that ran: a case that is left out while tests are loaded is
+a hole. Only if the options select by something that is not stored (a tag, an expression), or
+nothing known, do the session's own cases define what was selected.
 
-Of a session that was measured by a plan (:mod:`mpibench.judge.plan`) every planned case is
-expected, and what was not planned is excused (:class:`SessionPlan`) if the plan knew it, left it
-out, and it was right when it was last tried (or never tried). So what failed, missed a reference,
-or was skipped after it had been proven stays expected until it is right again or retired, and so
-does a case that no longer exists. A plan that is gone, was edited or is of another day or system
-excuses nothing and is a hole itself.
+If a session followed a plan (:mod:`mpibench.judge.plan`), every planned case is expected. Unplanned
+cases are excused (:class:`SessionPlan`) if the plan knew and left them out, and they were right
+when last tried (or never tried). So what failed, missed a reference, or was skipped after having
+been proven stays expected until it is right again or retired, and so does a case that no longer
+exists. A plan that is gone, was edited, or belongs to another day or system excuses nothing and is
+itself a hole.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """What a system's file says; the empty one where there is none.
+    """What a system's file says; the empty one if there is none.
 
     :param options: label to the selection options of its whole sessions, as
         :func:`.selection_options.narrowing` gives them.
@@ -215,13 +216,13 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
     if day > datetime.now(timezone.utc).date() + timedelta(days=1):
         raise BadInput(
             "bad-option",
-            f"{where}.date is {day}, which is to come: it would retire what is still measured, "
-            "too.",
+            f"{where}.date is {day}, which is in the future: it would also retire what is still "
+            "measured.",
         )
     if not set(row) & set(CoverageKey._fields):
         raise BadInput(
             "nothing-measured",
-            f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.",
+            f"{where} does not say what is retired: give one of {', '.join(CoverageKey._fields)}.",
         )
     runs = row.get("run") or []
     return Retired(
@@ -243,8 +244,8 @@ class SessionPlan:
     still: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
-        """Whether what is expected of whole sessions is to be expected of this
-        one: not if only excused cases could prove it.
+        """Whether this session must contain what whole sessions must: not if only excused cases
+        could prove it.
 
         :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
         """
@@ -270,7 +271,7 @@ def job_of(case: ListedCase) -> CoverageKey:
 
 
 def find_plan(stored: StoredNight, cases: pl.DataFrame) -> SessionPlan | None:
-    """The plan of a session; ``None`` where it names none.
+    """The plan of a session; ``None`` if it names none.
 
     :param cases: rows of ``cases`` of its series up to it.
     :raises BadInput: it names one that is not there, was edited, or
@@ -296,9 +297,9 @@ def missing_planned(
     *,
     wholly: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Sentences on planned cases that are not proven, on owed ones that were not planned, and on
-    those measured tonight in another way than where they were not right, one for each job; and
-    notes on those that nobody could measure yet.
+    """Sentences on planned cases that are not proven, owed ones that were not planned, and those
+    measured tonight under another condition than where they were not right, one for each job; and
+    notes on those that could never be measured so far.
 
     :param tonight: rows of ``cases`` of the session.
     :param before: cases that were proven before.
@@ -339,9 +340,7 @@ def missing_planned(
             owing.append(
                 (
                     case,
-                    f"{owed}"
-                    if known
-                    else f"{owed}; it no longer exists: bring it back, or {retire}",
+                    f"{owed}" if known else f"{owed}; it no longer exists: restore it, or {retire}",
                 )
             )
     elsewhere = [
@@ -351,19 +350,19 @@ def missing_planned(
     ]
     lines = []
     for head, cases, remedy in (
-        ("planned and not proven", lost, ""),
-        ("not right when last tried and not planned", owing, ""),
+        ("planned but not proven", lost, ""),
+        ("not right when last tried, but not planned", owing, ""),
         (
-            "not measured again as it was when it was not right",
+            "not measured again under the condition in which it was not right",
             elsewhere,
-            f": measure it as on that day, or {retire}",
+            f": measure it as then, or {retire}",
         ),
     ):
         jobs: dict[CoverageKey, list[str]] = {}
         for case, why in cases:
             jobs.setdefault(job_of(case), []).append(f"{case.name} ({why})")
         lines += [f"{head}: {job}: {few(names)}{remedy}" for job, names in jobs.items()]
-    return lines, [f"planned and skipped, never proven here: {few(skipped)}"] if skipped else []
+    return lines, [f"planned but skipped, and never proven here: {few(skipped)}"] if skipped else []
 
 
 #: Fields of a place that is one test: what a job measures.
@@ -384,7 +383,7 @@ class LastProven(NamedTuple):
 class Hole(NamedTuple):
     """Something that stops a session from being complete.
 
-    :param word: what a line of it begins with; empty where it says so itself.
+    :param word: what a line of it begins with; empty if it says so itself.
     """
 
     finding: str
@@ -433,7 +432,7 @@ class Completeness:
         counts = f"{self.there} of {self.expected} expected there ({self.rests_on})"
         if not self.options:
             return counts
-        rest = f", {self.not_asked} more not asked for" if self.partial else ""
+        rest = f", {self.not_asked} more were not selected" if self.partial else ""
         return f"partial (started with {' '.join(self.options)}): {counts}{rest}"
 
     def as_data(self) -> dict[str, Any]:
@@ -470,7 +469,7 @@ class _Night:
 
     :param everything: proofs of this session and the earlier ones of its series
         (:func:`_proofs`); ``proofs``: without what the plan excuses.
-    :param plan_fault: why its plan is not known.
+    :param plan_fault: why its plan is unknown.
     :param options: that made it a partial one.
     :param partial: only what these ask for is to be there.
     """
@@ -523,7 +522,7 @@ def _read_night(stored: StoredNight, *, partial: bool, root: Path) -> _Night:
     try:
         plan = find_plan(stored, cases)
     except BadInput as error:
-        fault = f"plan: {clause(error)}: what was planned is not known, so everything is expected"
+        fault = f"plan: {clause(error)}: the plan cannot be read, so everything is expected"
     file = load_file(system, root)
     command_line = next(iter(stored.cases["cmdline"].drop_nulls()), None)
     return _Night(
@@ -604,26 +603,24 @@ def _against_plan(night: _Night) -> tuple[list[Hole], list[str]]:
 
 
 def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> list[str]:
-    """What is to be known and is no hole.
+    """What is worth knowing but is not a hole.
 
-    :param problems: with stacks, which are none of what a partial session was asked for.
+    :param problems: with stacks, which a partial session never selects.
     """
     notes = [
-        f"{night.file.source}: runs.{label}: no session carries this label"
+        f"{night.file.source}: runs.{label}: no session has this label"
         for label in sorted(set(night.file.expected) - night.stored.alike.runs)
     ]
     notes += [*unready, *(() if night.wholly else problems)]
     if night.stored.cases["cmdline"].null_count():
-        notes.append(
-            "the command line of this session is not stored: whether it was partial is not known"
-        )
+        notes.append("the command line of this session is not stored, so it may have been partial")
     return notes
 
 
 def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
     """Where the expectation comes from.
 
-    :param own: nothing was known, and its own jobs say what was asked for.
+    :param own: nothing was known, and its own jobs say what was requested.
     """
     file = night.file
     named = file.source if file.expected.get(night.run or "") and file.history else ""
@@ -632,7 +629,9 @@ def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
         described,
         named,
         f"{retired} retired" if retired else "",
-        "expected are its own jobs, as nothing else that is known was asked for" if own else "",
+        "only its own jobs are expected, because nothing else is known to have been selected"
+        if own
+        else "",
     ]
     if night.plan:
         plan = night.plan.plan
@@ -657,12 +656,14 @@ def judge(stored: StoredNight, *, partial: bool = False, root: Path = ROOT) -> C
     known = wanted
     if not night.wholly:
         known = _asked(wanted, night.proofs, night.options, night.became)
-    # Nothing like it was ever proven here: its own cases say what was asked for.
+    # Nothing like it was ever proven here: its own cases say what was requested.
     own = [] if known or night.wholly else list(night.became)
     asked = known or own
     absent = _absent(night, asked)
     file = systems.shown(path_of(system, root), root)
-    remedies = dict.fromkeys(registered, f"never proven here: if it cannot be, retire it in {file}")
+    remedies = dict.fromkeys(
+        registered, f"never proven here; if it never can be, retire it in {file}"
+    )
     of_plan, unready = _against_plan(night)
     holes = [
         *_holes(absent, asked, night.past, night.now, night.became, remedies),
@@ -672,15 +673,15 @@ def judge(stored: StoredNight, *, partial: bool = False, root: Path = ROOT) -> C
     ]
     if not asked and not planned:
         where = f"no earlier session, expected.yaml, {SITE_FILES}"
-        holes.append(Hole(f"nothing says what this session must hold: {where}"))
+        holes.append(Hole(f"nothing defines what this session must contain: {where}"))
     elif not night.now:
         holes.append(Hole("no case of this session is proven"))
     if night.wholly:
         holes += [Hole(line, "") for line in problems]
     if night.options and not partial:
         why = (
-            f"partial: started with {' '.join(night.options)}, so it cannot stand for a whole "
-            "session: run it whole, or say --partial to judge only what was asked for"
+            f"partial: started with {' '.join(night.options)}, so it is not a whole session: run a "
+            "whole one, or give --partial to judge only what was selected"
         )
         holes.insert(0, Hole(why, ""))
     counts = len(asked), len(asked) - len(absent)
@@ -735,9 +736,9 @@ def _moved(night: _Night, root: Path) -> list[str]:
     last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last "
-        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) and this one is of "
-        f"{system}: correct site_configs, or if it is meant to be, give it a label of its own or "
-        f"name {run} under runs in {systems.shown(path_of(system, root), root)}"
+        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) , this one is of {system}: "
+        f"correct site_configs; or, if intended, use another label or name {run} under runs in "
+        f"{systems.shown(path_of(system, root), root)}"
     ]
 
 
@@ -779,14 +780,14 @@ def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
 
 
 class Became(NamedTuple):
-    """What became of a job that is not proven; the least says most."""
+    """The outcome of a job that is not proven; the least says most."""
 
     skipped: bool
     text: str
 
 
 def _not_proven(tonight: pl.DataFrame) -> dict[CoverageKey, Became]:
-    """Each job of the session with what became of it where it was not proven."""
+    """Each job of the session with the outcome of it where it was not proven."""
     found: dict[CoverageKey, Became] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
         place = CoverageKey(*(row[name] for name in JOB))
@@ -808,7 +809,7 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
     """
     described = systems.find(system, root)
     if described is None:
-        return [], [], f"nothing describes {system} here, so neither registered stacks nor fabrics"
+        return [], [], f"{system} is not described here, so its stacks and fabrics are unknown"
     stacks, problems = metadata.discover(root)
     names = [stack.name for stack in stacks]
     found = []
@@ -878,7 +879,7 @@ def _holes(
     """
 
     def why(places: Sequence[CoverageKey]) -> str:
-        """When it was last proven and what became of it in this
+        """When it was last proven and the outcome of it in this
         session; of what never was, what to do.
         """
         proofs = [past[place] for place in places if place in past]
@@ -898,7 +899,7 @@ def _holes(
             if name is not None and len(whole) > 1 and whole <= set(left):
                 said = why([place for place in wanted if place in whole])
                 found.append(
-                    Hole(f"{kind} {name}: none of the {len(whole)} expected of it is proven{said}")
+                    Hole(f"{kind} {name}: none of its {len(whole)} expected cases is proven{said}")
                 )
                 left = [place for place in left if place not in whole]
     jobs = {place.job() for place in now}

@@ -1,18 +1,17 @@
-"""The sessions before a session that measured the same: what
-accept, the gate and compare hold it against.
+"""The earlier sessions that measured the same as a session, for accept, the gate and compare.
 
-**Strata.** Cases are one history where they measured one group under one condition and agree in
+**Strata.** Cases form one history if they measured one group under one condition and agree in
 :data:`FACTS`: the MPI as built, the level, the placement, the transport, the benchmarks' versions,
-and the label of the session's series. Strata are never pooled: what differs in one of these is
-another measurement, however alike the numbers look. The nodes of a job are no such fact: which ones
-a job gets is part of what changes from night to night. Sessions are found in the dataset, nobody
-has to name them; each sentence says how many there were, and why others are not among them.
+and the label of the session's series. Strata are never pooled: a different fact is a different
+measurement, however similar the numbers look. The nodes of a job are not such a fact, because they
+vary from night to night. Sessions are found in the dataset without being named; each sentence says
+how many were used, and why others were not.
 
-A night that was called stays in the history: :mod:`.engine` leaves odd nights out of what it
-learns, so that none hides a later one. What lasts longer than a history is compared with the
-baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is no
-history. A level that is meant to stay is accepted with ``levels`` of policy.yaml, and the history
-begins with it.
+A night that was reported slower stays in the history: :mod:`.engine` ignores odd nights when it
+learns, so none hides a later one. A loss that outlasts the history is found by comparison with the
+baseline (:func:`.engine.lasting`), which never expires. A case that missed a reference is not
+history. A level that should stay is accepted with ``levels`` in policy.yaml, and the history starts
+with it.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ FACTS = (
     FactColumn("network", "network", "networks"),
 )
 #: Those in which nights still must agree that say whether a loss is gross:
-#: what was asked for, and not what it was asked of.
+#: what was requested, and not what it was asked of.
 ASKED_FACTS = tuple(
     fact
     for fact in FACTS
@@ -252,7 +251,7 @@ def differing_node_counts(
         had, has = (" and ".join(map(str, row[name])) for name in ("count_before", "count"))
         sentences.append(
             f"nodes=all of {row['test']} on {row['partition']}, {row['fabric']}: {has} nodes in "
-            f"{newer}, {had} in {older}: compared at the node counts that both have"
+            f"{newer}, {had} in {older}: only node counts that both have are compared"
         )
     return list(dict.fromkeys(sentences))
 
@@ -261,7 +260,7 @@ def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
     """What is said of a session that had another number of nodes
     than the one of its series before.
 
-    :param before: cases of that one, none where there is none.
+    :param before: cases of that one, none if there is none.
     """
     if not before.height:
         return []
@@ -299,7 +298,7 @@ def _before_level(
     until: date,
 ) -> pl.Series:
     """Of each case why it is of an earlier level than the one that
-    holds on a day; empty where it is not.
+    holds on a day; empty if it is not.
     """
     there = [level for level in under_both_names(levels, rename) if level.since <= until]
     there.sort(key=lambda level: level.since, reverse=True)
@@ -314,7 +313,7 @@ def _before_level(
     return pl.Series(whys, dtype=pl.String)
 
 
-#: Word in place of a selector: do without a history.
+#: Word instead of a selector: do without a history.
 NO_HISTORY = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: those that a night
 #: is compared with, and those that say how heavy the tails are.
@@ -353,7 +352,7 @@ class Stratum(answers.StackHistory):
             if len(self.days) > 1
             else ""
         )
-        few = "" if self.enough else f"; {FEWEST} are needed to know how much nights differ"
+        few = "" if self.enough else f"; {FEWEST} are needed to estimate how much nights differ"
         left = ", ".join(f"{plural(row.sessions, 'session')} {row.why}" for row in self.left_out)
         return f"{plural(self.count, 'session')}{named}{span}{few}{left and f'; not used: {left}'}"
 
@@ -457,7 +456,7 @@ def find_history(
     if count := several.select(MEASURED).unique().height:
         lost.append(
             f"{plural(count, 'condition')} measured in more than one way (several placements, "
-            "versions or levels in one session) are compared with no history"
+            "versions or levels in one session) are not compared with earlier sessions"
         )
     strata = _strata(describe_facts(like), judged, counted=counted)
     cases = split.eligible.filter(pl.col("case").is_in(used))
@@ -508,7 +507,7 @@ def _judge_earlier(
     reasons = [
         (pl.col("started") > until, pl.lit("that started later")),
         (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
-        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        (pl.col("why").is_not_null(), pl.lit("unproven for this")),
         (pl.col("result") == "fail", pl.lit("that missed a reference")),
         *(
             (pl.col(fact.column).ne_missing(pl.col(f"{fact.column}_wanted")), why_not(fact))

@@ -1,10 +1,10 @@
-"""A night against the nights before it that measured the same, and what
-measuring again says of what is called slower.
+"""Compares a night with earlier ones that measured the same, and applies the confirmation run of
+what looks slower.
 
-:func:`.engine.tonight` decides. Where a session measured it again afterwards (label
-:data:`~mpibench.store.sessions.CONFIRMS`), the first value with proof stands in the place of the
-night's, and is judged by the same nights in the same way; only what is called slower twice is held
-against the night. Error rates: :mod:`mpibench.store.confirmations`.
+:func:`.engine.tonight` decides. If a later session measured a metric again (label
+:data:`~mpibench.store.sessions.CONFIRMS`), its first proven value replaces the night's and is
+judged in the same way by the same nights; only what is slower twice fails the night. Error rates:
+:mod:`mpibench.store.confirmations`.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ class NightJudgement:
             elif first:
                 others = (on.job or on.hosts for on, row in wanted.items() if not row)
                 why[key] = (
-                    f"nothing measured it on {named(next(others))}, which measured it tonight, too"
+                    f"no earlier session measured it on {named(next(others))}, which also measured "
+                    "it tonight"
                 )
         conditions = {key[: len(CONDITION)]: said for key, said in why.items() if said}
         return again.filter(pl.col("case").is_in(kept)), conditions
@@ -255,12 +256,12 @@ class NightJudgement:
         text = (
             f"{judged} of {metrics} metrics compared with {before}"
             if judged
-            else f"nothing compared with {before}"
+            else f"nothing was compared with {before}"
         )
         if judged:
             text += f": {slower} slower{known and f' ({known})'}, {faster} faster"
         new = not_among(self.first.new, self.first.metrics, METRIC).height
-        unknown = f"{plural(new, 'metric')} not judged: no night before" if new else ""
+        unknown = f"{plural(new, 'metric')} not judged: no earlier night" if new else ""
         sight = verdict_text.sight(rows)
         return answers.HistoryCounts(
             text="; ".join(filter(None, [text, sight, unknown])),
@@ -289,7 +290,7 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not compared with the sessions before: a night needs {minimum} "
+            f"{few} metrics were not compared with earlier sessions: a night needs {minimum} "
             f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
@@ -322,7 +323,7 @@ def _sessions_text(counts: tuple[int, int]) -> str:
 
 def judge(night: StoredNight, policy: Policy, selector: str | None = None) -> NightJudgement | None:
     """Is this session one more of those before it that measured the same?
-    ``None`` where it is not asked, or nothing can be.
+    ``None`` if it is not asked, or nothing can be.
 
     :raises BadInput: the selector cannot be read or selects nothing,
         or values of this session are damaged.
@@ -384,8 +385,8 @@ def _with_older(
         (int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item()))
     )
     began = (
-        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
-        "measured differently; of these only a gross loss is called"
+        f"{plural(rows.height, 'metric')} began anew: {changes_text(rows)} than in {sessions} "
+        "before that measured differently; for these, only a gross loss is reported"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
     return replace(
@@ -394,8 +395,8 @@ def _with_older(
 
 
 def findings(judged: NightJudgement) -> list[answers.HistoryProblem]:
-    """What was called of each benchmark under each condition: what stays or was seen twice first,
-    in each the worst first; what was not seen again, and does not fail the night, last.
+    """What is slower, by benchmark and condition: first what is confirmed or stays, worst first;
+    last what was not confirmed and does not fail the night.
     """
     found = []
     keys = [*CONDITION, "benchmark", "quantity"]

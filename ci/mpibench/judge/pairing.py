@@ -1,9 +1,9 @@
-"""Stacks, fabrics, ppn or pinning policies side by side: who is faster
-where, by how much, and is that more than noise.
+"""Compares stacks, fabrics, ppn or pinning policies: which is faster where, by how much, and is it
+more than noise.
 
-Only equals are compared: everything but what is compared must be the same, the nodes and the
-placement on them included. What is not is refused by name; ``allow`` names what may differ, and the
-result says so.
+Only equals are compared: apart from the subject, everything must be the same, including the nodes
+and the placement on them. Other differences are refused by name; ``allow`` admits some of them, and
+the result then says so.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Comparison:
         ]
         if ties:
             sides = f"{self.first} and {self.second}"
-            parts.append((ties, f"{sides} differ by no more than noise in {ties}"))
+            parts.append((ties, f"{sides} are equal within noise in {ties}"))
         most, *others = (text for _, text in sorted(parts, key=lambda part: -part[0]))
         return f"{', '.join([f'{most} of {compared}{where}', *others])}{open_ones}"
 
@@ -180,13 +180,13 @@ def pair(
     if first == second:
         raise BadInput(
             "name-taken",
-            f"both sides are {subject} {first}, and nothing differs from itself; name another one.",
+            f"both sides are {subject} {first}: name another one.",
         )
     if history is not None and subject != "session":
         raise BadInput(
             "options-exclude",
-            "--history is for --by session: stacks, fabrics and placements are no history of "
-            "one another.",
+            "--history works only with --by session: stacks, fabrics and placements have no common "
+            "history.",
         )
     name = store.system_of(system)
     if subject == "session":
@@ -201,8 +201,8 @@ def pair(
     if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
         raise BadInput(
             "not-comparable",
-            f"{first} and {second} are never compared: ranks that share cores and ranks that do "
-            f"not ({sharing[0]}).",
+            f"{first} and {second} cannot be compared: the ranks of only one share cores "
+            f"({sharing[0]}).",
         )
     refused = [(what, text) for what, text in differing if what not in allow]
     if refused:
@@ -215,8 +215,8 @@ def pair(
         )
         raise BadInput(
             "not-comparable",
-            f"{first} and {second} were not measured under equal conditions: {text}; "
-            f"{together if what == 'nodelist' else ''}if that may be, --allow {what}.",
+            f"{first} and {second} were measured under different conditions: {text}; "
+            f"{together if what == 'nodelist' else ''}to compare anyway, --allow {what}.",
         )
     policy = policies.load(name).judging_all()
     past = Past()
@@ -312,7 +312,7 @@ def every_pair(
     where: str | None = None,
 ) -> Iterator[Comparison | str]:
     """All pairs of stacks with a case in the sessions, those that differ in one thing first; a
-    sentence for one that is none.
+    sentence for each pair that cannot be compared.
 
     :raises BadInput: fewer than two stacks have a case that may be used.
     """
@@ -321,7 +321,7 @@ def every_pair(
     if len(stacks) < 2:
         raise BadInput(
             "nothing-measured",
-            f"{selector} holds cases of {len(stacks)} stacks that may be used, and two are needed.",
+            f"{selector} holds usable cases of {plural(len(stacks), 'stack')}; two are needed.",
         )
     check_allowed(allow)
     found: list[tuple[float, Comparison | str]] = []

@@ -1,8 +1,8 @@
-"""What a site calls equal: margins per quantity and band, error
-rates, and what is judged. One file per system.
+"""What a site considers equal: margins by quantity and band, error rates, and what is judged. One
+file per system.
 
-``site_configs/<system>/policy.yaml``, checked against ``site_configs/policy.schema.json``; a system
-without one has the defaults below. Each key of the file replaces the default of the same name.
+``site_configs/<system>/policy.yaml``, checked against ``site_configs/policy.schema.json``. A system
+without one uses the defaults below; each key of the file replaces the default of the same name.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Policy:
     :param false_discovery_rate: of all changes called, the share that may
         be none (Benjamini and Hochberg 1995).
     :param between_jobs_percent: how much two jobs under one condition differ; the last resort,
-        where a side has too few jobs to say and neither the baseline nor the sessions before it are
+        where a side has too few jobs to say and neither the baseline nor earlier sessions are
         a history.
     :param between_jobs_times_repeats: how many times as much as the repeats of one job two jobs are
         taken to differ at least, before a change is called where ``between_jobs_percent`` is asked.
@@ -126,7 +126,7 @@ class Policy:
         return math.isfinite(self.margin(quantity, band))
 
     def judging_all(self) -> Policy:
-        """The same with the default margin where there is none,
+        """The same with the default margin if there is none,
         for comparisons that refuse nobody.
         """
         filled = {
@@ -171,9 +171,8 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if unknown:
         raise BadInput(
             "unknown-name",
-            f"{where}: margins_percent.{unknown[0]}: no such "
-            f"quantity{meant(unknown[0], QUANTITIES)}; there are "
-            f"{', '.join(QUANTITIES)}.",
+            f"{where}: margins_percent.{unknown[0]}: unknown "
+            f"quantity{meant(unknown[0], QUANTITIES)}; there are {', '.join(QUANTITIES)}.",
         )
     levels = []
     for place, level in enumerate(content.get("levels", ())):
@@ -182,7 +181,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
         except ValueError:
             raise BadInput(
                 "bad-option",
-                f"{where}: levels.{place}.since: {level['since']} is not a day; write it as "
+                f"{where}: levels.{place}.since: {level['since']} is not a date; write it as "
                 "2026-01-31.",
             ) from None
     bands = content.get("bands_bytes", BANDS)
@@ -190,16 +189,15 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):
         raise BadInput(
             "configuration-unusable",
-            f"{where}: bands_bytes must ascend, and only the last band has no end (null).",
+            f"{where}: bands_bytes must ascend, and only the last band may be open (null).",
         )
     for quantity, margin in content.get("margins_percent", {}).items():
         strange = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
         if strange:
             raise BadInput(
                 "unknown-name",
-                f"{where}: margins_percent.{quantity}.{strange[0]}: no such "
-                f"band{meant(strange[0], bands)}; there are "
-                f"{', '.join(bands)}.",
+                f"{where}: margins_percent.{quantity}.{strange[0]}: unknown "
+                f"band{meant(strange[0], bands)}; there are {', '.join(bands)}.",
             )
     read = {key: value for key, value in content.items() if key not in UNREAD}
     return Policy(**{**read, "levels": tuple(levels), "source": systems.shown(path, root)})

@@ -1,15 +1,15 @@
-"""References from history: robust quantiles with their origin, as a
-diff to review, with what they would have done.
+"""References learned from history: robust quantiles with their origin, as a diff to review that
+shows what they would have done.
 
-The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and
-Fan's median-unbiased quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the
-policy's margin: a bound inside the noise is an alarm clock. Nothing is learned from cases that
-failed, lack proof or missed a reference (:mod:`mpibench.store.eligibility`), nor from fewer jobs
-than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail`` entries stay
-as they are; physics bounds are computed and never learned.
+A reference is the median of the jobs' medians. Its bound is their worst 5 % (Hyndman and Fan's
+median-unbiased quantile, ``numpy`` ``method="median_unbiased"``), but never closer than the
+policy's margin, since a bound inside the noise causes false alarms. Cases that failed, lack proof
+or missed a reference are not used (:mod:`mpibench.store.eligibility`), nor are metrics with fewer
+jobs than the policy requires. Entries set by hand (provenance ``session: hand``) and ``$xfail``
+entries stay unchanged; physics bounds are computed, never learned.
 
-To ``expected.yaml`` names are added. What was expected and is not proven in any of the sessions is
-proposed as retired, with an empty reason: the file is refused until a person has written one.
+Names are added to ``expected.yaml``. What was expected, but not proven in any of the sessions, is
+proposed as retired with an empty reason; the file is rejected until somebody writes one.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def propose(
     if not learned and not kept:
         raise BadInput(
             "nothing-measured",
-            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs of the "
-            f"policy; {refused} metrics have fewer): select more nights.",
+            f"no metric has {policy.reference_jobs} jobs in {selector!r} (reference_jobs in "
+            f"policy.yaml; {refused} metrics have fewer): select more nights.",
         )
     head = "".join(
         itertools.takewhile(lambda line: line.startswith("#"), before.splitlines(keepends=True))
@@ -263,7 +263,7 @@ def _effect(
     return counted.sort("started")
 
 
-HEAD = "# What each session must hold, proven; schema: site_configs/expected.schema.json.\n"
+HEAD = "# What each session must contain, proven; schema: site_configs/expected.schema.json.\n"
 
 
 def propose_expected(

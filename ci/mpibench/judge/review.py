@@ -1,9 +1,8 @@
-"""What a change of references, recipes, environments or systems alters,
-before it is merged: as Markdown for a comment.
+"""What a change of references, recipes, environments or systems alters before it is merged, as
+Markdown for a comment.
 
-References are compared with the stored nights, once as they were and once as they would be,
-so that a reference that hides a slow night is seen. Of recipes and environments it says which
-stacks are built differently.
+Old and new references are applied to the stored nights, so a reference that would hide a slow night
+is noticed. For recipes and environments it lists the stacks that would be built differently.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness import yaml_file
-from reframe_tests.harness.printable import clause, first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line, plural
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..store.store import Store
@@ -52,7 +51,7 @@ class SystemChange:
     :param files: changed ones, relative to the system's folder.
     :param entries: names of references by :data:`WAYS`.
     :param effect: a row per stored session: values, failing before and
-        after; ``None`` where there are none.
+        after; ``None`` if there are none.
     """
 
     system: str
@@ -131,10 +130,9 @@ class ReviewedChange:
         hides = sum(system.hides for system in self.systems)
         finds = sum(system.finds for system in self.systems)
         said = [
-            f"{hides} values of stored nights that missed a reference would pass" if hides else "",
+            f"{plural(hides, 'stored value')} that missed a reference would pass" if hides else "",
             f"{finds} that passed would fail" if finds else "",
-            f"{len(self.stacks)} stacks are built differently: measure them again before their "
-            "numbers are compared"
+            f"built differently: {plural(len(self.stacks), 'stack')}; measure them again first"
             if self.stacks
             else "",
         ]
@@ -227,7 +225,7 @@ def _system(
     if _REFERENCES not in files:
         return SystemChange(system, files)
     name = f"site_configs/{system}/{_REFERENCES}"
-    # Empty where there was none, or is none.
+    # Empty if there was none, or is none.
     was = (
         _git(root, "show", f"{start}:{name}")
         if _git(root, "ls-tree", "--name-only", start, "--", name)

@@ -1,22 +1,22 @@
 """Has the message size moved at which a curve switches from one protocol to the other?
 
-An MPI sends small messages eagerly and large ones by rendezvous; each has a cost of its own, near a
-+ b x size (Hockney 1994, doi:10.1016/S0167-8191(06)80021-9), so that the curve breaks where one
-follows the other. Where the switch is moved, the sizes between its old and its new place change and
-no others; and of the two curves each breaks at one end of them only: the old one where the switch
-was, the new one where it is. Changes that have other causes break one curve at both ends.
+An MPI sends small messages eagerly and large ones by rendezvous. Each protocol has its own cost,
+close to a + b x size (Hockney 1994, doi:10.1016/S0167-8191(06)80021-9), so the curve breaks at the
+switch. If the switch moves, only the sizes between its old and its new place change, and each curve
+breaks at one end of them: the old one where the switch was, the new one where it is. Other causes
+break one curve at both ends.
 
-Which curve goes on without a break is known from what its neighbours on the far side predict: a
-straight line in the size through the nearest :data:`NEIGHBOURS`. How good such predictions are is
-learned from all other sizes of both curves. A break of one curve and not of the other is believed
-where it is likelier by :data:`SUPPORT` in twice the logarithm ("strong": Kass and Raftery 1995,
-doi:10.1080/01621459.1995.10476572), errors being distributed as Student's t with :data:`TAIL`
-degrees of freedom (Lange, Little and Taylor 1989, doi:10.2307/2290063), since real curves have
-other bends. What cannot be distinguished is a change of sizes beside a switch that happens to give
-them the cost of the other protocol.
+Whether a curve continues without a break is predicted from its neighbours on the far side: a
+straight line in the size through the nearest :data:`NEIGHBOURS`. The quality of such predictions is
+learned from all other sizes of both curves. A break of only one curve is accepted if it is likelier
+by :data:`SUPPORT` in twice the logarithm ("strong": Kass and Raftery 1995,
+doi:10.1080/01621459.1995.10476572). Errors follow Student's t with :data:`TAIL` degrees of freedom
+(Lange, Little and Taylor 1989, doi:10.2307/2290063), because real curves have other bends. One case
+cannot be distinguished: a change of sizes next to a switch that happens to give them the cost of
+the other protocol.
 
-Curves of one stack on one fabric whose switch moved from the same place to the same place are one
-finding: many metrics that changed for one reason.
+Curves of one stack on one fabric whose switch moved between the same places are one finding: many
+metrics that changed for one reason.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def find_move(
     sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array
 ) -> Move | None:
     """The move of a switch that explains neighbouring sizes that changed;
-    ``None`` where another cause is as likely.
+    ``None`` if another cause is as likely.
 
     What changed elsewhere on the curve has causes of its own; of several
     such runs of sizes that of most support is taken.
@@ -192,9 +192,7 @@ class MovedSwitch:
 
 
 def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
-    """The moves that explain what changed, those of most metrics
-    first; empty where there is none.
-    """
+    """The moves that explain the changes, those with most metrics first; empty if there is none."""
     found: dict[tuple[str, str, str, tuple[int, int], tuple[int, int]], list[pl.DataFrame]] = {}
     for rows, baseline, candidate in curves:
         first = rows.row(0, named=True)

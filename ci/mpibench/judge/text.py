@@ -1,6 +1,4 @@
-"""What is said of the two sides of a comparison and of the verdicts on
-them: sizes, conditions, changes, whole sentences.
-"""
+"""Sentences about the two sides of a comparison and their verdicts: sizes, conditions, changes."""
 
 from __future__ import annotations
 
@@ -182,7 +180,7 @@ def part_text(sides: Mapping[str, Selection]) -> str:
         chosen = eligibility.owed_proof(side.planned).height
         counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
     return (
-        f"judged is only a part, {' and '.join(counts)} (--where "
+        f"only a part is judged, {' and '.join(counts)} (--where "
         f"{first_line(where, LONGEST_WHERE)})"
     )
 
@@ -215,16 +213,15 @@ def _cases_of(name: str, selection: Selection) -> str:
 
 def busy_text(name: str, selection: Selection) -> str:
     """That the machine was busy, as :func:`.session_values.busy`
-    says it of a side; empty where it was not.
+    says it of a side; empty if it was not.
     """
     text = session_values.busy(selection.cases)
     return f"{name}: {text[:1].lower()}{text[1:]}" if text else ""
 
 
 def troubles(sides: Mapping[str, Selection]) -> list[str]:
-    """What a comparison of two sides must not be read without, a sentence each: a part that was
-    left out, cases without proof, cases that failed, the references they missed, and a busy
-    machine.
+    """Caveats of a comparison of two sides, a sentence each: excluded parts, unproven cases, failed
+    cases, the references they missed, and a busy machine.
     """
     found = [part_text(sides)]
     for name, side in sides.items():
@@ -238,7 +235,7 @@ def troubles(sides: Mapping[str, Selection]) -> list[str]:
                 f"the MPI library of {stack} is {fault}"
                 for stack, fault in faulty_libraries(side).items()
             ),
-            *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
+            *(f"missed reference of {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
             busy_text(name, side),
         ]
     return list(filter(None, found))
@@ -286,13 +283,13 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
     if levels[0] != levels[1] and all(levels):
         before, after = (" and ".join(sorted(several)) for several in levels)
         lost = (
-            f"; {missing} metrics are missing, those among them that {after} does not measure"
+            f"; {plural(missing, 'metric')} missing, including those that {after} does not measure"
             if missing
             else ""
         )
         sentences.append(
-            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: "
-            "measure both sides alike (--mode)"
+            f"different modes: the baseline was measured as {before}, the candidate as "
+            f"{after}{lost}: measure both in the same mode (--mode)"
         )
         reason = f"it was measured as {after}, the baseline as {before}"
     if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
@@ -300,18 +297,15 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
             partial = {session: words for session, words in options.items() if words}
             for session, words in partial.items():
                 sentences.append(
-                    f"unlike: {name} session {session} is a partial one, started with "
-                    f"{' '.join(words)}"
+                    f"partial: {name} session {session} was started with {' '.join(words)}"
                 )
-            reason = reason or (
-                "its session is a partial one" if partial and name == "candidate" else ""
-            )
+            reason = reason or ("its session is partial" if partial and name == "candidate" else "")
     return tuple(sentences), reason
 
 
 def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
-    """What the stacks of two sides differ in (:func:`stack_lock.things`) by their locks, and by
-    what their MPI libraries say they were compiled with; ``None`` if the lock of one is not known.
+    """How the stacks of two sides differ (:func:`stack_lock.things`) according to their locks and
+    to their MPI libraries' reports on how they were compiled; ``None`` if one lock is unknown.
     """
     locks = [_stored(side, "built") for side in sides]
     if not all(locks):
@@ -323,7 +317,7 @@ def differing(sides: Sequence[Selection]) -> dict[str, str] | None:
 
 def _stored(side: Selection, key: str) -> dict[str, str]:
     """What a side's conditions say under a key, where all of them say the
-    same; empty where they do not, or nothing.
+    same; empty if they do not, or nothing.
     """
     found = {
         json.dumps(read_condition(text).get(key), sort_keys=True)
@@ -344,8 +338,8 @@ _FAMILIES = {"gcc": "gcc", "clang": "clang", "llvm": "clang", "oneapi": "oneapi"
 
 
 def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list[str]:
-    """What both sides say of how their stacks and programs were built, and say differently: what a
-    difference may come from; and whose MPI library does not say it.
+    """How differently the stacks and programs of both sides were built, as possible causes of a
+    difference; and whose MPI library does not report it.
     """
     levels = [_stored(side, "compiled").get("optimisation") for side in sides]
     silent = [
@@ -354,22 +348,22 @@ def built_otherwise(sides: Sequence[Selection], first: str, second: str) -> list
         if level == compilation.UNKNOWN
     ]
     unknown = (
-        [f"how the MPI library of {' and of '.join(silent)} was compiled is not known"]
+        [f"it is unknown how the MPI library of {' and of '.join(silent)} was compiled"]
         if silent
         else []
     )
     if (things := differing(sides)) is not None:
         texts = "; ".join(things.values())
         if len(things) > 1:
-            said = f"{len(things)} things, each may be part of the difference: {texts}"
+            said = f"{len(things)} things; each may contribute to the difference: {texts}"
         else:
             said = (
                 f"{f'{texts} and in nothing else' if texts else 'nothing'} that their locks record"
             )
         names = [] if things else _other_files(sides)
         other = [
-            f"and yet {' and '.join(names)} of {first} and of {second} are other files: one was "
-            "changed, or put into another store"
+            f"but {' and '.join(names)} of {first} and {second} are different files: one was "
+            "changed, or belongs to another Spack store"
         ]
         return [f"{first} and {second} differ in {said}", *(other if names else []), *unknown]
     libraries = stack_lock.things(*map(_compiled, sides)).values()
@@ -416,8 +410,8 @@ def _other_files(sides: Sequence[Selection]) -> list[str]:
 
 
 def same_programs(sides: Sequence[Selection]) -> str:
-    """That both sides ran bit-identical benchmark programs, with their digest; empty where one
-    that both ran is another file, or they ran none.
+    """States that both sides ran bit-identical benchmark programs, with their digest; empty if a
+    common program differs, or there is none.
     """
     ran = [
         {name: found for name, found in _digests(side).items() if suite_of(name)} for side in sides
@@ -428,9 +422,7 @@ def same_programs(sides: Sequence[Selection]) -> str:
     digests = {name: next(iter(found)) for name, found in both.items()}
     digest = next(iter(digests.values())) if len(digests) == 1 else compute_hash(digests)
     ran_both = "the same program" if len(digests) == 1 else f"the same {len(digests)} programs"
-    return (
-        f"both ran {ran_both}, digest {digest[:12]}: of what was built, nothing differs but the MPI"
-    )
+    return f"both ran {ran_both}, digest {digest[:12]}: only the MPI differs"
 
 
 def _name_compiler(text: str) -> str:
@@ -455,7 +447,7 @@ def moved_text(move: MovedSwitch) -> str:
 
 
 def because_text(move: MovedSwitch) -> str:
-    """What became of the sizes between both places."""
+    """The outcome of the sizes between both places."""
     sizes = sizes_text(move.metrics["message_bytes"])
     count = plural(move.metrics.height, "metric")
     return f"{sizes}: {changes_text(move.metrics)} because of it, {count}"
@@ -551,7 +543,7 @@ def sentences(judgement: Judgement) -> list[VerdictSentence]:
 
 def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     """What is to be done where a side has too few values for any
-    verdict; empty where it has enough.
+    verdict; empty if it has enough.
     """
     counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select(
         "baseline_repeats", "candidate_repeats"
@@ -561,8 +553,8 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
         return ""
     baseline, candidate = few.min().row(0)
     return (
-        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} "
-        f"(candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
+        f"too few repeats: {plural(few.height, 'metric')} with only {baseline} (baseline) or "
+        f"{candidate} (candidate) values; fewer than {minimum} per side are too few for a verdict; "
         f"measure again with -S repeats={max(minimum, 5)}"
     )
 
@@ -613,7 +605,7 @@ def sessions_text(judgement: Judgement) -> str:
         rows.group_by("sessions").len().sort("len", "sessions", descending=True)["sessions"][0]
     )
     nothing = rows.filter(pl.col("seen_percent").is_null(), pl.col("ratio").is_not_null()).height
-    unseen = f"no loss would be called of {plural(nothing, 'metric')}" if nothing else ""
+    unseen = f"no loss could be detected in {plural(nothing, 'metric')}" if nothing else ""
     seen = "; ".join(filter(None, [sight(rows), unseen]))
     return f"compared with {plural(sessions, 'session')}: {seen}" if seen else ""
 
@@ -637,14 +629,14 @@ def needed_text(row: Mapping[str, Any]) -> str:
     if row["seen_percent"] is not None and row["seen_percent"] <= (
         300 if row["quantity"] in LESS_IS_BETTER else 75
     ):
-        known.append(f"a loss would be seen from {row['seen_percent']:.0f} %")
+        known.append(f"losses are visible from {row['seen_percent']:.0f} %")
     if row["needed"] is not None:
         wanted = f"about {plural(row['needed'], 'session')} of the candidate would decide"
     else:
         wanted = (
             "a longer history would decide"
             if row["units"] == SESSIONS
-            else "more jobs a side would decide"
+            else "more jobs per side would decide"
         )
     return "; ".join(filter(None, [", ".join(known), wanted]))
 
@@ -652,6 +644,6 @@ def needed_text(row: Mapping[str, Any]) -> str:
 def summary(judgement: Judgement) -> str:
     counts = judgement.counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    return f"{judgement.metrics.height} metrics: {words}" + (
+    return f"{plural(judgement.metrics.height, 'metric')}: {words}" + (
         " (improved counts as accepted)" if counts[IMPROVED] else ""
     )

@@ -1,9 +1,8 @@
-"""A refused night as whoever is on duty writes it into a ticket: a
-sentence for each place that something is slow.
+"""A refused night as a ticket for whoever is on duty: one sentence for each place that is slow.
 
-A place is a fabric of a partition. Its sentence says under which condition, how much, whether all
-stacks or one, on which nodes, since when, and whether the machine was busy; beside it stands the
-next command. Problems come as they were decided.
+A place is a fabric of a partition. Its sentence says under which condition, how much, whether one
+or all stacks, on which nodes, since when, and whether the machine was busy; the next command
+follows. Problems keep the order in which they were decided.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class TicketSource:
 
     :param values: judged values of the session and, where these are
         known, of those it was judged by.
-    :param held: :data:`CONDITION` and ``benchmark`` of what is as in the nights before; what
+    :param held: :data:`CONDITION` and ``benchmark`` of what is as in earlier nights; what
         nothing judged is not among it.
     """
 
@@ -63,8 +62,8 @@ class TicketSource:
 class Began:
     """When something became slow.
 
-    :param night: the first in which it was; ``None`` where nothing tells.
-    :param before: the last session in which it was not; empty where none
+    :param night: the first in which it was; ``None`` if nothing tells.
+    :param before: the last session in which it was not; empty if none
         of those that are looked through was so.
     """
 
@@ -99,8 +98,8 @@ def write(
 
 
 def conditions(problem: Slow) -> pl.DataFrame:
-    """The conditions that a problem is of, with ``name`` or ``benchmark``
-    where it is of no more; none of what is absent.
+    """The conditions of a problem, with ``name`` or ``benchmark`` if it has only one; without
+    missing ones.
     """
     if isinstance(problem, answers.DriftProblem):
         rows: Iterable[Any] = problem.metrics or ()

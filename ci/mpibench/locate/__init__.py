@@ -1,3 +1,1 @@
-"""Which node, cable or switch is slow: suspects of a map of
-pairs, tested with a stated error rate.
-"""
+"""Which node, cable or switch is slow: suspects of a map of pairs, with a stated error rate."""

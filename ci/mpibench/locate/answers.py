@@ -1,11 +1,11 @@
-"""The answer for a stored map or for ordinary sessions, with what else is
-known of its nodes; as JSON, JUnit and commands.
+"""The answer for a stored map or for ordinary sessions, with other known facts about its nodes; as
+JSON, JUnit and commands.
 
-Ordinary sessions are poorer input: what a month of them happened to measure, and which nodes its
-jobs had. Each job is one observation: the median over its metrics of how much slower each is than
-the same metric in all jobs. A node is observed in the jobs it took part in, so that of nodes that
-were always together one cannot be distinguished from the other, and of a job of many nodes all are
-suspected alike. There are no directions, and switches are not judged.
+Ordinary sessions carry less information: whatever a month of them measured, on the nodes that their
+jobs got. Each job is one observation: the median over its metrics of how much slower each is than
+the same metric in all jobs. A node is observed in the jobs it took part in, so nodes that always
+ran together cannot be distinguished, and a job on many nodes makes all of them equally suspect.
+Directions are unknown, and switches are not judged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTIN
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
 from reframe_tests.harness.instruments.pairs.pair_values import QUANTITIES as PAIR_QUANTITIES
 from reframe_tests.harness.machine.switch_paths import node_of
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.suites.catalogue import PAIRS, WIRES
 from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 
@@ -81,8 +81,8 @@ def judge_map(pair_map: PairMap, asked: MapOptions = USUAL) -> MapJudgement:
     unjudged = []
     if pair_map.shared_cores:
         unjudged = [
-            f"latency was not judged: {pair_map.shared_cores}, and it says when they had their "
-            "turn, nothing of a link"
+            f"latency was not judged: {pair_map.shared_cores}, so it would show scheduling, not "
+            "links"
         ]
     judged = [BANDWIDTH] if pair_map.shared_cores else PAIR_QUANTITIES
     observed, missing, notes = maps.prepare(pair_map, judged)
@@ -169,10 +169,10 @@ def answer_of(
     ]
     if line_rate and fastest and (share := math.exp(-min(fastest)) / line_rate) < _NEAR_LINE_RATE:
         # Nodes are held against one another.
-        only = f"reach {100 * share:.0f} % of line rate only"
+        only = f"reach only {100 * share:.0f} % of line rate"
         notes = (
             *notes,
-            f"also pairs that are not slow {only}: what makes all slow alike no map shows",
+            f"also pairs that are not slow {only}: a map does not show what slows all alike",
         )
     return replace(answer, facts=facts, notes=notes, wires=tuple(_wires(answer, case)))
 
@@ -320,7 +320,7 @@ def of_ordinary_sessions(
     if not nodes:
         raise BadInput(
             "nothing-measured",
-            f"no job of {selection.selector!r} ran on two nodes and says on which: "
+            f"no job of {selection.selector!r} names the two nodes that it ran on: "
             f"{_HOW_TO_MEASURE}.",
         )
     values = selection.values.filter(pl.col("case").is_in(list(nodes)), pl.col("value") > 0)
@@ -329,8 +329,8 @@ def of_ordinary_sessions(
     if not jobs:
         raise BadInput(
             "nothing-measured",
-            f"{selection.selector!r} has too few jobs that measured the same on several nodes: "
-            f"{_HOW_TO_MEASURE}.",
+            f"{selection.selector!r} has too few jobs that measured the same thing on several "
+            f"nodes: {_HOW_TO_MEASURE}.",
         )
     parts = [
         _judge_jobs(
@@ -346,16 +346,16 @@ def of_ordinary_sessions(
         node for node in measured if all(count[node] < search.LEAST_MOMENTS for count in counts)
     )
     doubts = [
-        f"{part.seen.quantity}: {len(part.seen)} jobs are too few to flag a node of: measure a "
-        "map (-n PairMap)"
+        f"{part.seen.quantity}: too few jobs to flag a node ({len(part.seen)}): measure a map "
+        "(-n PairMap)"
         for part in parts
         if part.floor is None
     ]
     if few:
         which = f"{len(few)} of {len(measured)} nodes had fewer than {search.LEAST_MOMENTS} jobs"
-        doubts.append(f"{which} and are not judged: {listed(few)}")
-    shown = ", ".join(f"{len(part.seen)} jobs ({part.seen.quantity})" for part in parts)
-    note = f"{shown} of ordinary sessions: no directions, cables or switches; {_HOW_TO_MEASURE}"
+        doubts.append(f"{which} and were not judged: {listed(few)}")
+    shown = ", ".join(f"{plural(len(part.seen), 'job')} ({part.seen.quantity})" for part in parts)
+    note = f"{shown} of ordinary sessions (no directions, cables or switches); {_HOW_TO_MEASURE}"
     findings = tuple(finding for part in parts for finding in part.findings)
     title = f"ordinary sessions {selection.selector}"
     return MapJudgement(tuple(parts), Places({}), findings, tuple(doubts), (note,), title=title)
@@ -445,8 +445,8 @@ def _judge_jobs(
         which = " or ".join(
             [*direction.suspect.names, *(other.names[0] for other in direction.alike[:3])]
         )
-        together = ", which had all these jobs together" if direction.alike else ""
-        said = f"take {direction.times:.2g} times as long as the same on other nodes ({quantity})"
+        together = ", which ran all these jobs together" if direction.alike else ""
+        said = f"take {direction.times:.2g} times as long as on other nodes ({quantity})"
         text = f"{which}{together}: {direction.slow} of {direction.count} jobs are slow, and {said}"
         findings.append(Flagged(quantity, NODE, direction.suspect.names, 0, (direction,), text))
     floor = None if verdict.floor is None else float(np.exp(verdict.floor))

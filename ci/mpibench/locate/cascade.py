@@ -1,14 +1,14 @@
-"""Where bandwidth or latency is lost on the way from the wire over the transport library to the
-MPI: what a session measured of each fabric on each level, and one sentence for each question.
+"""Where bandwidth or latency is lost between wire, transport library and MPI: a session's results
+by fabric and level, and one sentence for each question.
 
-Messages without pause are compared with messages without pause, and one message at a time with one
-at a time. TCP has no messages: what writes into a stream stands beside large ones.
+Messages without pause are compared with messages without pause, single messages with single
+messages. TCP has no messages: writing into a stream is compared with large ones.
 
-A step from one level to the next loses something where the repeats of the two do not overlap and
-the difference is more than :data:`LEAST_SHARE` of the line rate (of a latency: of the highest
-level). Of several steps the one with the largest loss is named first. On each level the best
-program or stack counts. What a higher level reaches, those below it can carry: where an MPI is
-faster than the transport's own program, that program says nothing about what is lost.
+A step between two levels loses something if the repeats of both do not overlap and the difference
+exceeds :data:`LEAST_SHARE` of the line rate (for a latency: of the highest level). The step with
+the largest loss is named first. On each level the best program or stack counts. What a higher level
+reaches, the lower ones can carry: if an MPI is faster than the transport's own program, that
+program does not show where anything is lost.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class CascadeAnswer:
 
     :param reached: by level, on each the best first.
     :param absent: levels without a number, with the reason.
-    :param limit: share of the line rate that can be payload; ``None`` where it is not known.
+    :param limit: share of the line rate that can be payload; ``None`` if it is unknown.
     """
 
     fabric: str
@@ -160,7 +160,7 @@ class CascadeAnswer:
             notes.append(f"{above} is better than {slow.name}")
         notes += [f"{level}: {why}" for level, why in self.absent.items()]
         reached = ", ".join(f"{level.level} {self.value_text(level)}" for level in best)
-        what = f"{reached}; {self._loss_text(carried)}" if best else "no level has a proven number"
+        what = f"{reached}; {self._loss_text(carried)}" if best else "no level has proven numbers"
         rest = f" ({'; '.join(notes)})" if notes else ""
         return f"{self.fabric}, {self.question.title}: {what}{rest}."
 
@@ -189,11 +189,7 @@ class CascadeAnswer:
             what = "is lost" if self.question.more_is_better else "time is added"
             return f"the most {what} {max(losses, key=lambda loss: loss[0])[1]}"
         few = len(self.reached) < 2
-        return (
-            "there is nothing to compare it with"
-            if few
-            else "no step loses more than the repeats differ"
-        )
+        return "nothing to compare it with" if few else "no step loses more than repeats differ"
 
 
 @dataclass(frozen=True)

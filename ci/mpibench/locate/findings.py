@@ -1,5 +1,5 @@
-"""The answer for a map or for ordinary sessions: what is flagged, in
-sentences, JSON, JUnit and commands for Slurm.
+"""The answer for a map or for ordinary sessions: what is flagged, as sentences, JSON, JUnit and
+Slurm commands.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CAUSES: Mapping[tuple[str, str, bool], str] = {
     (PAIR, BOTH, False): "a route or one of several parallel cables",
     (PAIR, BOTH, True): "a route between them",
 }
-_OF_GPUS = "the GPUs' links (NVLink, xGMI, PCIe) or what switches them"
+_OF_GPUS = "the GPUs' links (NVLink, xGMI, PCIe) or the switch between them"
 #: Names of nodes that Slurm takes as one node and no shell takes for anything else.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: Characters of a reason that a shell, Slurm's parser and a terminal
@@ -172,10 +172,7 @@ class Flagged:
             return self.said
         what = self._node_text(line_rate) if self.kind == NODE else self._way_text(line_rate)
         if self.quantity == MEAN and self.kind == NODE:
-            cause = (
-                "it stands still now and then: a quota of its processor, other programs on it, "
-                "or interrupts"
-            )
+            cause = "it stalls now and then: a CPU quota, other programs, or interrupts"
         elif self.extent == ALL:
             cause = (
                 _OF_GPUS
@@ -183,9 +180,9 @@ class Flagged:
                 else _CAUSES[self.kind, self.way, self.is_late]
             )
         elif self.kind in (NODE, PAIR):
-            cause = "intermittent: a cable, a port, or another program on it"
+            cause = "intermittent: a cable, a port, or another program"
         else:
-            cause = "one of several parallel cables, or others' traffic"
+            cause = "one of several parallel cables, or other traffic"
         # The way between two switches is a part of what either has upwards, and
         # an uplink by how many share it is the same.
         own = {(UPLINK, (name,)) for name in self.names if self.kind == LINK} | {
@@ -198,11 +195,7 @@ class Flagged:
             if (other.kind, other.names) not in own
         ]
         names = list(dict.fromkeys(other.text for other in alike))
-        rest = (
-            f"; from these pairs it cannot be distinguished from {', '.join(names[:3])}"
-            if names
-            else ""
-        )
+        rest = f"; these pairs cannot distinguish it from {', '.join(names[:3])}" if names else ""
         return f"{what}: {cause}{rest}"
 
     def _way_text(self, line_rate: float | None) -> str:
@@ -361,9 +354,7 @@ class MapJudgement:
 
     @property
     def status(self) -> int:
-        """Exit status: 1 something is flagged; 3 nothing is,
-        and not all could be decided; else 0.
-        """
+        """Exit status: 1 something is flagged; 3 nothing is; some could not be decided; else 0."""
         return 1 if self.findings or self.evident else 3 if self.inconclusive else 0
 
     @property
@@ -375,7 +366,7 @@ class MapJudgement:
             | {(finding.kind, finding.names) for finding in self.findings}
         )
         flagged = {0: "nothing", 1: "1 suspect"}.get(count, f"{count} suspects")
-        but = ", and not all could be decided" if self.inconclusive and not count else ""
+        but = "; some could not be decided" if self.inconclusive and not count else ""
         among = f"{len(self.nodes)} {kind_of(self.nodes)}"
         return (
             f"{flagged} flagged among {among}{but} (false positives expected per run: at most "
@@ -413,8 +404,8 @@ class MapJudgement:
         return [*rows, *self.notes]
 
     def drain(self, session: str) -> list[str]:
-        """A command for each node that is flagged, to print and never run; a
-        switch or cable is none that Slurm could drain.
+        """A command for each flagged node, to print but never to run; Slurm cannot drain a switch
+        or cable.
         """
         reasons: dict[str, str] = {}
         flagged = ((node, self.say(finding)) for finding in self.findings for node in finding.nodes)
@@ -430,7 +421,7 @@ class MapJudgement:
                     f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
                 )
             else:
-                refused = "it is not a node name that Slurm would take as one node"
+                refused = "it is not a name that Slurm accepts as one node"
                 rows.append(f"# no command for {shlex.quote(one_line(node))}: {refused}")
         return rows
 
@@ -449,7 +440,7 @@ class MapJudgement:
             yield from [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
 
     def as_data(self, session: str, system: str) -> dict[str, Any]:
-        """Everything, for programs; what is not known is ``None``."""
+        """Everything, for programs; what is unknown is ``None``."""
         data: dict[str, Any] = plain_data(
             {
                 "title": self.title,
@@ -510,7 +501,7 @@ def junit(answers: Sequence[MapJudgement], system: str) -> str:
             (name, "failure", "flagged", flagged.get(name, ()))
             for name in dict.fromkeys([*answer.nodes, *flagged])
         ]
-        cases.append(("everything could be decided", "error", "inconclusive", answer.inconclusive))
+        cases.append(("everything was decided", "error", "inconclusive", answer.inconclusive))
         suite = ElementTree.SubElement(
             root,
             "testsuite",

@@ -1,5 +1,5 @@
-"""The answer for one map: what is flagged and how slow that is, what could
-not be decided, what of the machine was guessed.
+"""The answer for one map: what is flagged, how slow it is, what could not be decided, and what was
+guessed about the machine.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def judge(
     if not 0 < rate < 1:
         raise BadInput(
             "bad-option",
-            f"the rate of false positives per run is {rate:g}, expected a number between 0 and 1.",
+            f"the rate of false positives is {rate:g}; give a number between 0 and 1.",
         )
     notes = list[str]()
     inconclusive = list[str]()
@@ -98,7 +98,7 @@ def judge(
         rows = [f"{name} = {listed(nodes)}" for name, nodes in names.items()]
         shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
         notes.append(
-            f"no switches are described; a guess from the map: {len(names)} groups of nodes "
+            f"no switches are described; guessed from the map: {len(names)} groups of nodes "
             f"({shown})"
         )
     whole = sum(_PARTS.get(seen.quantity, 1) for seen in observed)
@@ -122,14 +122,13 @@ def judge(
         slow = 100 * float((part.residuals.excess > _LEFT_OVER * margin).mean())
         if slow > 100 * _MOST_LEFT_OVER and not part.findings and not doubts:
             notes.append(
-                f"{seen.title}: {slow:.0f} % of all values are slow, here and there: others' "
-                "traffic, or a way between switches that was measured too seldom"
+                f"{seen.title}: {slow:.0f} % of all values are slow, in no pattern: other traffic, "
+                "or a path between switches that was measured too rarely"
             )
     findings = [finding for part in parts for finding in part.findings]
     if not places.switches and len({one.names for one in findings if one.kind == NODE}) > 1:
         notes.append(
-            "no switch is known: several nodes that are flagged may hang on one that is slow "
-            "(-S switches=FILE)"
+            "no switches are known: flagged nodes may share a slow switch (-S switches=FILE)"
         )
     # What the mean latency shows as well as the latency is said once;
     # what flags one thing stands together.
@@ -152,8 +151,7 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
     if not 0 < percent < (100 if lost else math.inf):
         raise BadInput(
             "configuration-unusable",
-            f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be "
-            "had.",
+            f"the margin of {quantity} is {percent:g} %, give a possible loss above 0 %.",
         )
     return -math.log1p(-percent / 100) if lost else math.log1p(percent / 100)
 
@@ -172,9 +170,9 @@ def _judge_one(
     if not kinds and (kinds := slower_kind(seen, margin, places)):
         slow = [node for node in seen.nodes if node in kinds]
         doubts.append(
-            f"{len(slow)} of {len(seen.nodes)} nodes ({listed(slow)}) are alike and slower in "
-            "all pairs: of another kind, or all wrong alike; a guess from the map: give each "
-            "kind a partition of its own, or name one (--kind)"
+            f"{len(slow)} of {len(seen.nodes)} nodes ({listed(slow)}) are alike and slower in all "
+            "pairs: a different kind of node, or the same fault on all; guessed from the map: give "
+            "each kind a partition of its own, or name one (--kind)"
         )
     suspects = search.of_map(seen, places)
 
@@ -201,8 +199,8 @@ def _judge_one(
             dict.fromkeys("-".join(sorted(suspect.names)) for suspect in verdict.unexplained)
         )
         doubts.append(
-            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, and nothing is flagged for that: "
-            "more is wrong than this map can tell apart: repair what is known and measure "
+            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, but nothing is flagged for them: "
+            "there are more faults than this map can separate: repair the known ones and measure "
             "again, or measure more rounds (-S orders=)"
         )
     detections, islands = _without_islands(seen, found, verdict.detections, margin)
@@ -211,9 +209,9 @@ def _judge_one(
             way
         ]
         doubts.append(
-            f"{listed(names)} {verb} others and not to one another, so that it is no fault of "
-            "each: what joins them to the others is slow, and no known switch has just these "
-            f"nodes: {_fitting_text(places)}"
+            f"{listed(names)} {verb} others and not to one another, so the fault is what joins "
+            "them to the others, and no known switch has exactly these nodes: "
+            f"{_fitting_text(places)}"
         )
     detections, others = _without_elsewhere(seen, excess, places, detections, margin)
     for who, why in others:
@@ -228,8 +226,7 @@ def _judge_one(
         )
     if len(seen.nodes) == 2:
         doubts.append(
-            "of two nodes there is one pair, and nothing to hold it against: measure three "
-            "nodes or more"
+            "two nodes are one pair, with nothing to compare it to: measure three nodes or more"
         )
     elif verdict.floor is None:
         most = search.LADDER[-1] * margin
@@ -256,8 +253,8 @@ def _fitting_text(places: Places) -> str:
     if not places.switches:
         return "describe the switches (-S switches=FILE)"
     if places.guessed:
-        return "the switches guessed from the map may be others"
-    return f"see whether the switches ({places.origin}) are right"
+        return "the switches guessed from the map may be wrong"
+    return f"check the switches ({places.origin})"
 
 
 def _across_switches(
@@ -287,13 +284,13 @@ def _across_switches(
     )
     if oversubscribed is False:
         return [
-            f"{text}, at full rate by design: these are too few to say which uplink: measure "
-            "more rounds (-S orders=)"
+            f"{text}, at full rate by design: too few values to say which uplink: measure more "
+            "rounds (-S orders=)"
         ], []
     if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
-        return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
+        return [], [f"{text}: the links between switches are oversubscribed, or all equally slow"]
     return [
-        f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, "
+        f"{text}: the uplink is slow, or oversubscribed by design; say which (--oversubscribed, "
         "--full-rate)"
     ], []
 
@@ -374,7 +371,7 @@ def _without_elsewhere(
     a way between switches, as where one of several spines or cables is slow, which carries what is
     sent to some nodes of each leaf. Where too little was measured below its switch, others there
     tell them apart that sent to the same nodes: these took the same way. No such pairs clear the
-    way to a node, as all that it receives may take one. What was measured with nodes that hang on
+    way to a node, as all that it receives may take one. What was measured with nodes that are on
     nobody knows what may have crossed a switch that is flagged, which has also taken along what its
     own nodes were measured in below it.
     """
@@ -451,17 +448,16 @@ def _without_elsewhere(
     found = [
         (
             across,
-            "with nodes below other switches, and nothing shows that it is not a way between "
-            "switches: measure more pairs below one switch (-S orders=)",
+            "only with nodes below other switches, so a path between switches may be the cause: "
+            "measure more pairs below one switch (-S orders=)",
         ),
         (
             unknown,
-            "where it is not known what a node hangs on: it may be what is slow between others",
+            "but its switch is unknown: the cause may be what is slow between others",
         ),
         (
             unclear,
-            "in a part of what crosses it, and so are others: one of several ways between "
-            "switches is",
+            "in a part of its traffic, like others: one of several paths between switches is slow",
         ),
     ]
     return kept, [(list(dict.fromkeys(who)), why) for who, why in found if who]
@@ -551,7 +547,7 @@ _POLISHES = 10
 
 
 def slower_kind(seen: Observations, margin: float, places: Places) -> dict[str, str]:
-    """Nodes of a second, slower kind, each to ``slower``; empty where there is none.
+    """Nodes of a second, slower kind, each to ``slower``; empty if there is none.
 
     Even the fastest pairs of a node are slow for some nodes, which are too many to be faults and
     slow among themselves as well; below a slow uplink a node's pairs with its neighbours are not.
@@ -599,7 +595,7 @@ def _quartiles(values: Floats) -> float:
 
 
 def groups(seen: Observations) -> Places | None:
-    """Groups of nodes whose pairs are faster; ``None`` where the map shows none.
+    """Groups of nodes whose pairs are faster; ``None`` if the map shows none.
 
     Average linkage (Sokal and Michener 1958) of the nodes by how slow their pairs are, the nodes'
     own effects taken out by median polish (Tukey 1977), cut at the largest step; accepted only

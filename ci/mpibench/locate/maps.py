@@ -1,9 +1,9 @@
-"""What is judged: times between nodes on the log scale, where the
-nodes are plugged in, and who may be at fault.
+"""What is judged: times between nodes on a log scale, the nodes' places in the network, and the
+suspects.
 
-Of a stored map of pairs there is one value for each pair, direction and round: of a bandwidth the
-median of its repeats, of a latency the least of both directions, as of one round trip it means
-nothing which node began, and what other programs do to one of them can only add.
+A stored map of pairs gives one value for each pair, direction and round. For a bandwidth it is the
+median of the repeats. For a latency it is the lower of both directions: which node starts a round
+trip is irrelevant, and other programs can only add to it.
 """
 
 from __future__ import annotations
@@ -108,15 +108,14 @@ class Observations:
         if not np.isfinite(self.slowness).all():
             raise BadInput(
                 "output-damaged",
-                f"the map of {self.quantity} has a value that is not a positive number: measure "
-                "it again.",
+                f"the map of {self.quantity} has a value that is not positive: measure it again.",
             )
         if (self.source == self.target).any():
             name = self.nodes[int(self.source[self.source == self.target][0])]
             raise BadInput(
                 "output-damaged",
-                f"the map of {self.quantity} has {name} measured against itself: measure pairs "
-                "of nodes.",
+                f"the map of {self.quantity} has {name} paired with itself: measure pairs of "
+                "nodes.",
             )
 
     def __len__(self) -> int:
@@ -168,7 +167,7 @@ class Places:
         ]
 
     def leaf(self, node: str) -> str:
-        """The switch a node is plugged into; empty where that is not known."""
+        """The switch a node is plugged into; empty if that is unknown."""
         return next(iter(self.switches.get(node, ())), "")
 
 
@@ -202,8 +201,7 @@ _USABLE = (pl.col("value") > 0) & pl.col("counted").ne_missing(False)
 def prepare(
     pair_map: PairMap, quantities: Collection[str] = _ORDER
 ) -> tuple[list[Observations], list[str], list[str]]:
-    """Observations of each quantity and size; sentences on what was to be
-    measured and was not; and on how it was measured.
+    """Observations by quantity and size; sentences on what is missing; and on how it was measured.
 
     :param quantities: those to be judged.
     :raises BadInput: there are not two nodes, or no value that can be used; or its file is not
@@ -212,14 +210,12 @@ def prepare(
     if len(pair_map.nodes) < 2:
         raise BadInput(
             "nothing-measured",
-            "a map of pairs needs two nodes, and this one has fewer: measure on more nodes.",
+            "a map of pairs needs at least two nodes: measure on more.",
         )
     rows = pair_map.table().filter(pl.col("quantity").is_in(list(quantities)))
     found = rows.filter(_USABLE).select("quantity", "message_bytes").unique().collect().rows()
     if not found:
-        raise BadInput(
-            "session-missing", "the map of pairs holds no value that can be used: measure it again."
-        )
+        raise BadInput("session-missing", "the map of pairs has no usable value: measure it again.")
     kinds = sorted(found, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
     return (
         [_observations(pair_map.nodes, rows, *kind) for kind in kinds],
@@ -305,12 +301,12 @@ def _missing(pair_map: PairMap, rows: pl.LazyFrame) -> list[str]:
 
     lost = pairs(pl.col("value").is_null())
     if others := ["-".join(pair) for pair in lost if not silent & set(pair)]:
-        found.append(f"{len(others)} pairs were to be measured and were not: {listed(others, 5)}")
+        found.append(f"{len(others)} planned pairs were not measured: {listed(others, 5)}")
     if uncounted := pairs(~pl.col("counted")):
         shown = listed(["-".join(pair) for pair in uncounted], 5)
         found.append(
-            f"of {len(uncounted)} pairs the nodes did not count the bytes that were sent on the "
-            f"fabric, so these are not used: {shown}"
+            f"of {len(uncounted)} pairs the nodes counted no bytes on the fabric; these are not "
+            f"used: {shown}"
         )
     measured = rows.filter(pl.col("value").is_not_null())
     seen = {
@@ -342,7 +338,7 @@ def _notes(pair_map: PairMap, rows: pl.LazyFrame, kinds: Sequence[tuple[str, int
     found = [f"{what} of {len(pair_map.nodes)} {kind_of(pair_map.nodes)}, {rounds}: {sizes}"]
     if unknown:
         found.append(
-            "of some values it is not known whether the nodes counted their bytes on the fabric"
+            "for some values it is unknown whether the nodes counted their bytes on the fabric"
         )
     return [*found, *(pair_map.tree.notes if pair_map.tree else ())]
 
@@ -358,8 +354,8 @@ def places_of(tree: SwitchTree | None, nodes: Sequence[str]) -> tuple[Places, li
     if not described:
         others = ", ".join(sorted(tree.leaf_of)[:3])
         return Places({}), [
-            f"the switches ({tree.origin}) have none of the nodes that were measured, but "
-            f"{others}, ...: its names contradict the host names, and it is not used"
+            f"the switches ({tree.origin}) have none of the measured nodes, but {others}, ...: the "
+            "names do not match the host names, so they are not used"
         ]
     said = [f"the switches ({tree.origin}) lack {listed(unknown, 10)}"] if unknown else []
     return Places(described, tree.origin, tree.origin == GUESSED), said

@@ -1,8 +1,8 @@
-"""The stored maps of several nights: suspects beside curves that miss, new
-ones after an upgrade, each node over the nights.
+"""The stored maps of several nights: suspects next to curves that miss a reference, new ones after
+an upgrade, and each node over time.
 
-A map is used where its case is proven. It is not said that the suspect is the cause: a curve was
-measured on some nodes, a map on others, and both are named.
+A map is used if its case is proven. A suspect is not claimed to be the cause: the curve was
+measured on some nodes and the map on others, and both are named.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _condition(answer: MapJudgement) -> tuple[str, str]:
 def _nobody(answer: MapJudgement) -> str:
     """What is said where it flags nothing, which is not always that all are healthy."""
     unclear = (
-        f", and not all could be decided (mpibench locate --session {answer.session[:8]})"
+        f"; some could not be decided (mpibench locate --session {answer.session[:8]})"
         if answer.inconclusive
         else ""
     )
@@ -161,15 +161,15 @@ def newly_flagged(
             notes.append(f"{where} {_nobody(mine)}")
         for thing, text in flagged.items():
             if not earlier:
-                notes.append(f"{where} flags, and the baseline has no map to compare with: {text}")
+                notes.append(f"{where} flags (the baseline has none to compare with): {text}")
             elif any(thing in earlier_things for earlier_things in earlier):
-                notes.append(f"{where} flags, and the baseline's flags too: {text}")
+                notes.append(f"{where}, like the baseline's, flags: {text}")
             elif thing[0] in (NODE, PAIR) and not any(
                 nodes.issuperset(thing[1:]) for nodes in there
             ):
-                notes.append(f"{where} flags, and the baseline's did not measure it: {text}")
+                notes.append(f"{where} flags what the baseline's did not measure: {text}")
             else:
-                new.append(f"{where} flags what the baseline's does not: {text}")
+                new.append(f"{where} flags, unlike the baseline's: {text}")
     return new, notes
 
 

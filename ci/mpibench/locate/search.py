@@ -1,63 +1,62 @@
-"""Detections with a stated error rate: where slow observations
-gather that would otherwise be anywhere.
+"""Detections with a stated error rate: where slow observations concentrate that should be anywhere.
 
 What healthy pairs reach
 ------------------------
 slowness of an observation
     = level of its class + drift of its moment + node that sends + node that receives + links
-    between switches + pair + noise, additive on the log scale, where all but the first two and the
-    noise are 0 unless something is wrong.
+    between switches + pair + noise, additive on the log scale, where only the first two and the
+    noise differ from 0 unless something is wrong.
 
 A class holds the pairs that should be alike: the same distance in the tree of switches, the same
 kinds of nodes and, where that matters, as many others on the same uplink at the same time (links
-between switches may be oversubscribed). Its level is that of its fastest quarter at least, so that
-it holds while less than three quarters of a small map are slow: of four nodes one slow one is in
-half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. It is
-taken out only where observations that no flagged thing explains show it (:func:`drifts`), because
-rounds in which most pairs cross slow uplinks look like drift. The error rates rest on neither: they
-count ranks only.
+between switches may be oversubscribed). Its level is at least that of its fastest quarter, so it is
+valid as long as less than three quarters of a small map are slow: one slow node of four is in half
+of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. It is
+removed only if observations show it that nothing flagged explains (:func:`drifts`), because rounds
+in which most pairs cross slow uplinks look like drift. The error rates depend on neither: they only
+count ranks.
 
 What is flagged
 ---------------
 An observation is slow if it exceeds its class by a threshold. If nothing is wrong with a suspect,
-its observations are as often slow as those of all others of the same classes, whatever the noise
-is: their number has a hypergeometric distribution in each class (Fisher 1935), which needs no
-estimate and no assumption on tails. Where healthy nodes differ in how noisy they are, the number
-has longer tails; for ``some`` a beta-binomial distribution with the overdispersion of all others of
-the kind covers that, and the larger of both probabilities counts.
+its observations are slow as often as all others of the same classes, whatever the noise: their
+number has a hypergeometric distribution in each class (Fisher 1935), which needs no estimate and no
+assumption on tails. Where healthy nodes differ in how noisy they are, the number has longer tails;
+for ``some`` a beta-binomial distribution with the overdispersion of all others of the kind covers
+that, and the larger of both probabilities counts.
 
 error rate
-    The probability of each suspect at each threshold is compared with a part of the rate, and the
-    parts of all tests add up to the rate (both extents below count the same slow observations, so
-    they are one test). So the expected number of false positives in a run is at most
-    the rate, however the tests depend on each other (Bonferroni; Lehmann and Romano 2005,
-    "per-family error rate"). Nodes, what is between switches, and pairs have a share of the rate
-    each, as a small map has few nodes and many pairs.
+    The probability of each suspect at each threshold is compared with a share of the rate, and the
+    shares of all tests add up to the rate (both extents below count the same slow observations, so
+    they are one test). So the expected number of false positives in a run is at most the rate,
+    however the tests depend on each other (Bonferroni; Lehmann and Romano 2005, "per-family error
+    rate"). Nodes, links between switches, and pairs each have a share of the rate, because a small
+    map has few nodes and many pairs.
 which one
     A slow uplink makes pairs of each node below it slow, and a slow node a part of its switch's. Of
-    all that pass, the one is flagged which explains most: the largest likelihood ratio of its
-    number of slow observations to that of the others, whoever is slow in ``all`` before ``some``
-    (two slow nodes are not a part of their switch), and a pair after all others (that which a slow
-    uplink hits most explains none of the rest). What it shows in is then taken out, and the search
-    goes on with the rest, so that no observation flags two.
+    all that pass, the one that explains most is flagged: the largest likelihood ratio of its number
+    of slow observations to that of the others; slow in ``all`` before slow in ``some`` (two slow
+    nodes are not part of their switch), and pairs last (the pair that a slow uplink hits most
+    explains none of the rest). Its observations are then removed and the search continues, so that
+    no observation flags two suspects.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or
-    more: an intermittent fault, or one of several parallel cables. By twice the margin, and of a
-    node at least a sixth, as some are noisier than others; of a switch or link they must not be one
-    node's for the most part.
+    more: an intermittent fault, or one of several parallel cables. They must exceed twice the
+    margin and, for a node, be at least a sixth, because some nodes are noisier than others; for a
+    switch or link, most of them must not belong to one node.
 several nodes
-    What joins nodes is slow for all of them: a switch or link is flagged only where nearly each
-    node at it is as slow as it is, and a switch only where that holds of what stays below it as
-    well, or it would be its uplink. Without that, three slow nodes below one switch, or a slow node
-    below a slow uplink, flag the switch.
+    What joins nodes is slow for all of them: a switch or link is flagged only if nearly every node
+    at it is equally slow, and a switch only if this includes traffic below it (otherwise it is the
+    uplink). Without this rule, three slow nodes below one switch, or a slow node below a slow
+    uplink, would flag the switch.
 a pair
-    A route is flagged for itself alone. Several pairs of one node that are left, or one of a node
-    that is flagged, say that more is wrong than the map can tell apart: they flag nothing and are
-    named as unexplained.
+    A route is flagged only by itself. Several remaining pairs of one node, or one of a flagged
+    node, show more faults than the map can separate: they flag nothing and are reported as
+    unexplained.
 where it can be seen
-    Of a bandwidth the narrowest part of the way counts: a slow node does not show behind an uplink
-    that is as slow. So nodes are sought among all observations, and again among those alone whose
-    class is as fast as the fastest.
+    A bandwidth is limited by the narrowest part of its path, so a slow node is invisible behind an
+    equally slow uplink. Nodes are therefore searched among all observations, and again only among
+    those of the fastest classes.
 """
 
 from __future__ import annotations
@@ -240,7 +239,7 @@ def residuals(
     left = seen.slowness
     if drifting:
         # Drift is what a moment has beyond its loads: rounds differ in how many of their pairs
-        # cross an uplink, and a slow one must not be taken for what came and went.
+        # cross an uplink, and a slow one must not be mistaken for what came and went.
         _, stratum, own = classes(left)
         left = left - drift(left - own[stratum], seen.moment)
     load, stratum, healthy = classes(left)
@@ -275,11 +274,11 @@ def residuals(
 
 
 def loads(seen: Observations, leaf: Integers) -> Integers:
-    """Observations on the busier of the two uplinks of each at the same time, in its busier
-    direction; 0 below one switch.
+    """For each observation: how many others use the busier of its two uplinks at the same time, in
+    the busier direction; 0 below one switch.
 
-    What goes the other way counts as well: acknowledgements wait in its queue, and one message
-    against three that share a slow uplink was as slow as these (TCP on the mini-cluster).
+    Traffic in the other direction also counts: acknowledgements wait in its queue, and one message
+    opposite three that share a slow uplink was as slow as these (TCP on the mini-cluster).
     """
     across = leaf[seen.source] != leaf[seen.target]
     load = np.zeros(len(seen), dtype=INDEX)
@@ -330,10 +329,10 @@ def level_of(slowness: Floats) -> float:
 
 
 def drift(excess: Floats, moment: Integers) -> Floats:
-    """For each observation how much slower the fastest quarter of its moment
-    is than that of all: what came and went for all.
+    """For each observation: how much slower the fastest quarter of its moment is than that of all,
+    i.e. what affected all.
 
-    Of a moment in which up to three quarters cross a slow uplink nothing of that is drift.
+    A slow uplink that up to three quarters of a moment cross does not count as drift.
     """
     which, starts, counts, ordered = grouped(moment, excess)
     shift = np.zeros(int(moment.max(initial=0)) + 1)
@@ -389,7 +388,7 @@ class SuspectGroup(NamedTuple):
 
     :param many: labels; ``named``: the suspect of one.
     :param labels: of observations at some places (``None``: of all), one array for each suspect
-        that may show in one of them: -1 where there is none, and no label twice.
+        that may show in one of them: -1 if there is none, and no label twice.
     """
 
     kind: str
@@ -415,9 +414,9 @@ class SuspectGroup(NamedTuple):
 
 
 class Suspects:
-    """All suspects of a map that were observed at several moments, a row each. Of a directed
-    quantity each direction is a suspect of its own: observations of both directions of one moment
-    share its disturbances, and counted together they would prove too much.
+    """All suspects of a map that were observed at several moments, a row each. For a directed
+    quantity each direction is a separate suspect: both directions of one moment share its
+    disturbances, and together they would prove too much.
 
     :param never: whether the search never flags one.
     """
@@ -475,10 +474,10 @@ class Suspects:
 
 
 def of_map(seen: Observations, places: Places) -> Suspects:
-    """Nodes, and at each level the ways from switch to switch, those of one switch to all others,
-    and the switch with all below it; pairs that were measured at several moments.
+    """Nodes; at each level the paths between two switches, those of one switch to all others, and
+    the switch with all below it; and pairs that were measured at several moments.
     """
-    # Where switches are joined with one another, it is not known which others a message crosses.
+    # Where switches are joined with one another, it is unknown which others a message crosses.
     paths = [path for path in places.switches.values() if path[-1] == JOINED]
     within = {name for path in paths for name in path}
     highest = {path[-2] for path in paths}

@@ -1,1 +1,1 @@
-"""What a night is made of: the options it takes, and the programs it runs and ends."""
+"""The parts of a night: its options, and the programs that it runs and ends."""

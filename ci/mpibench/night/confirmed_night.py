@@ -1,9 +1,8 @@
-"""A night, measured again where it missed a reference or is slower than
-the nights before it that measured the same.
+"""A night, measured again where it missed a reference or is slower than earlier nights.
 
-What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights
-has lasted three of them. What measuring again says of a reference follows the rule of
-:mod:`mpibench.store.confirmations`, which states its error rates.
+Unproven cases are not confirmed, since they are not measurements; nor is drift, which has lasted
+three nights. How a confirmation run decides about a reference is defined in
+:mod:`mpibench.store.confirmations`, with its error rates.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from reframe_tests.harness.printable import clause, first_line
+from reframe_tests.harness.printable import clause, first_line, plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge import nights
@@ -86,8 +85,8 @@ class NightAnswer:
     :param all_excused: all cases that ReFrame counts as failed missed references
         alone, and did not miss them again or were busy.
     :param stopped: the signal that ended it.
-    :param slower: cases that are slower than the nights before, but for those that were not when
-        they were measured again; ``None`` where that is not known of all systems, or nothing was
+    :param slower: cases that are slower than earlier nights, but for those that were not when
+        they were measured again; ``None`` if that is unknown of all systems, or nothing was
         measured often enough to be compared with them.
     """
 
@@ -126,8 +125,7 @@ def confirm(
             missed += of_checks(system, confirmations.missed_references(rows, rows.clear()))
     except BadInput as error:
         answer.problems.append(
-            "which references were missed is not known, and nothing of it was measured again: "
-            f"{error}"
+            f"missed references are unknown and were not measured again: {error}"
         )
     missed = worst_first(missed)
     cases = worst_first([*missed, *(case for judged in slower for case in _cases_of(judged))])
@@ -136,15 +134,15 @@ def confirm(
     try:
         late = confirmations.lateness(datetime.now(timezone.utc) - session.started)
         if late:
-            raise BadInput("too-large", f"{late}: measure the night in fewer hours, or in parts")
+            raise BadInput("too-large", f"{late}: shorten the night, or split it")
         again = remeasuring.measure_again(cases, place, minutes, say, show)
     except BadInput as error:
         what = (
-            f"{len(missed)} cases missed a reference"
+            f"{plural(len(missed), 'case')} missed a reference"
             if missed
-            else f"{len(cases)} cases are slower than in the nights before"
+            else f"{plural(len(cases), 'case')} slower than in earlier nights"
         )
-        sentence = f"{what}, and were not measured again: {clause(error)}"
+        sentence = f"{what}; not measured again: {clause(error)}"
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
     place.store.reread()
@@ -184,7 +182,7 @@ def all_excused(session: Session, references: Sequence[ReferenceAnswer]) -> bool
 
 
 def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJudgement]:
-    """Where the session is slower than the nights before it; a
+    """Where the session is slower than earlier nights; a
     judgement for each of its systems.
     """
     called = []
@@ -194,7 +192,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
             night = StoredNight(store, system, session.uuid)
             judged = nights.judge(night, verdict_policy.load(system))
         except BadInput as error:
-            answer.notes.append(f"not compared with the nights before: {clause(error)}")
+            answer.notes.append(f"not compared with earlier nights: {clause(error)}")
             complete = False
             continue
         if judged is None:
@@ -209,7 +207,7 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
 
 def _cases_of(judged: NightJudgement) -> list[CalledCase]:
     """The cases of a night that measured what is slower than in
-    the nights before it, the worst first.
+    earlier nights, the worst first.
 
     Not those whose curves were not slower when they were measured again.
     """
@@ -249,8 +247,8 @@ def stored_answers(
         for missed in confirmations.missed_references(own, again, earlier):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [
-            f"session {unread.session[:8]} cannot be read and may have measured this one again; "
-            f"what follows it confirms nothing: {unread.why}"
+            f"session {unread.session[:8]} cannot be read. It may have been the confirmation run "
+            f"of this one, so later ones do not count: {unread.why}"
             for unread in (lost if by_case else ())
         ]
         for several in by_case.values():
@@ -275,7 +273,7 @@ def _answer(
         reasons = (
             left.get(called),
             *(miss.why for miss in missed),
-            "no session measured it again as it was, with proof",
+            "no later session measured it again under the same, proven condition",
         )
         busy = "machine busy, " if outcome == BUSY else ""
         return ReferenceAnswer(

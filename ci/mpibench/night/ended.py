@@ -1,4 +1,4 @@
-"""What tools get of a night that has ended."""
+"""What tools receive about a night that has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class EndedNight:
 
     :param label: of the night.
     :param system: as ReFrame names it; empty where no session was ever stored.
-    :param session: id; ``None`` where tonight's was not stored.
+    :param session: id; ``None`` if tonight's was not stored.
     :param cases: number of cases by ReFrame's result.
     :param unjudged: something was slow on a busy machine alone, so that the night is not green.
     :param problems: why it is not green, a sentence each; ``notes``: what its answer says besides.

@@ -1,5 +1,5 @@
-"""Before a night: is each node set as it should be? A session of its own,
-label ``run=preflight``, of the nodes' test only.
+"""Before a night: is each node configured as it should be? A separate session (label
+``run=preflight``) that runs only the node test.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REPORT = "preflight.json"
 #: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``; and that
 #: this holds for all of them.
 _LEFT_OUT = re.compile(rf"([^\s@]+: {re.escape(NO_LAUNCHER)} \w+)")
-_NONE_LEFT = "nothing is measured, because no test case fits all options together"
+_NONE_LEFT = "nothing is measured: no test case fits all options together"
 
 
 #: An option of Slurm's that leaves nodes out, in a partition's
@@ -121,7 +121,7 @@ def look(
         f"run={RUN}",
         f"--report-file={folder / REPORT}",
     ]
-    say(f"looking at the nodes first (session label run={RUN}); log: {folder / LOG}")
+    say(f"checking the nodes first (session label run={RUN}); log: {folder / LOG}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)
     try:
@@ -132,8 +132,8 @@ def look(
     except supervision.OutOfTime:
         return PreflightAnswer(
             [
-                f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: "
-                f"see {folder / LOG}"
+                f"preflight: not finished after {LIMIT_MINUTES:g} min, including queue time: see "
+                f"{folder / LOG}"
             ]
         )
     except BadInput:
@@ -141,11 +141,11 @@ def look(
         if _NONE_LEFT not in text or not reasons:
             return PreflightAnswer(
                 [
-                    f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; "
+                    f"preflight: ReFrame ended before it checked any node: see {folder / LOG}; "
                     f"{WITHOUT}"
                 ]
             )
-        sentence = f"preflight: no node was looked at: {'; '.join(reasons)}"
+        sentence = f"preflight: no node was checked: {'; '.join(reasons)}"
         return (
             PreflightAnswer(notes=[sentence])
             if wanted == DEFAULT
@@ -161,7 +161,7 @@ def look(
     answer.kept_out = [
         found[1] for word in (*chain(*access), *own) if (found := _EXCLUDE_OPTION.fullmatch(word))
     ]
-    answer.notes += [f"preflight: not looked at: {reason}" for reason in _left_out(folder / LOG)[1]]
+    answer.notes += [f"preflight: not checked: {reason}" for reason in _left_out(folder / LOG)[1]]
     return answer
 
 
@@ -180,10 +180,10 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
     for case in session.cases:
         where = f"preflight of {case.partition}"
         if case.result == "skip":
-            answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
+            answer.notes.append(f"{where}: not checked: {first_line(case.reason)}")
         elif case.entry.get("never_started"):
             answer.notes.append(
-                f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}"
+                f"{where}: not checked: {first_line(case.reason).removeprefix('sanity error: ')}"
             )
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
@@ -199,7 +199,7 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         answer.problems += [sentence for sentence in missed if sentence not in answer.problems]
     if all(case.result == "skip" or case.entry.get("never_started") for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"
-        answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")
+        answer.problems.append(f"preflight: no node was checked: {why}; {WITHOUT}")
     answer.excluded = list(dict.fromkeys(answer.excluded))
     return answer
 
@@ -229,7 +229,7 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
         answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
     elif exclude and odd:
         answer.notes.append(
-            f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer"
+            f"{where}: no node is left out: {len(odd)} of {asked} differ or did not answer"
         )
 
 
@@ -239,8 +239,7 @@ WITHIN = timedelta(minutes=LIMIT_MINUTES + 5)
 
 
 def find(session: Session, store: Store) -> Session | None:
-    """The session in which the nodes of a session were looked at before; ``None`` where it had
-    none that can be read.
+    """The preflight session of a session; ``None`` if it has none that can be read.
 
     One that other sessions followed, or another system's, is not its own.
     """

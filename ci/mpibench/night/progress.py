@@ -1,5 +1,5 @@
-"""How far a night is, and how long it will still take: ReFrame prints what
-is done, plan or last night what the rest costs.
+"""How far a night is and how long it will still take: ReFrame prints what is done; the plan or the
+last night gives the cost of the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Progress:
     others will. Skipped cases take nothing.
 
     :param seconds_of: seconds that each case of a system is expected
-        to take; empty where nothing is known.
+        to take; empty if nothing is known.
     :param say: takes a sentence.
     :param clock: seconds since any moment.
     """
@@ -87,7 +87,7 @@ class Progress:
         new = left - len(known)
         each = usual * (self._new_ran / self._new if self._new else 1.0)
         # Below none: some of the earlier night's are not measured
-        # tonight, and which these are is not known.
+        # tonight, and which these are is unknown.
         ahead = sum(known) + new * each if new >= 0 else statistics.fmean(known) * left
         self._at = (
             done,
@@ -107,13 +107,13 @@ class Progress:
             self._say("no case has begun yet" if self._began is None else "no case has ended yet")
             return
         done, total, ended, left_s = at
-        basis = "" if self._costs else " (no earlier night says what they cost)"
+        basis = "" if self._costs else " (no earlier night shows their cost)"
         if left_s is None:
-            rest = "an unknown time left"
+            rest = "time left unknown"
         elif (still := left_s - (now - ended)) >= 0:
             rest = f"about {duration(still)} left"
         else:
-            rest = "what runs now takes longer than expected"
+            rest = "running cases take longer than expected"
         self._say(f"{done} of {total} cases; {rest}{basis}")
 
 
@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[ListedCase, float]]:
     """What each case of the newest night of a label took, by system;
-    nothing where there is none, or it cannot be read.
+    nothing if there is none, or it cannot be read.
 
     :param folder: of the dataset.
     """

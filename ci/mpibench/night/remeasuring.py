@@ -1,28 +1,28 @@
-"""Measuring again, in fresh jobs, just what was called slower: which cases,
-ReFrame's command line, and what became of each.
+"""Measures again, in fresh jobs, exactly what looked slower: which cases, ReFrame's command line,
+and the result of each.
 
-Nothing here decides anything. What did not fit, did not run, was interrupted or did not prove its
-condition has a reason in :attr:`Remeasured.left`, and confirms nothing.
+Nothing is decided here. What did not fit, did not run, was interrupted or did not prove its
+condition gets a reason in :attr:`Remeasured.left`, and confirms nothing.
 
-Why a session of its own with ``-n``, and none of ReFrame's facilities for repeating (manual of
-4.10, "Options controlling ReFrame execution", "Test filtering"; ``frontend/cli.py``,
+Why a separate session with ``-n`` instead of ReFrame's facilities for repeating (manual of 4.10,
+"Options controlling ReFrame execution", "Test filtering"; ``frontend/cli.py``,
 ``frontend/executors/__init__.py``):
 
 ``--max-retries N``
-    repeats at once what failed, also without evidence, and forgets the first
-    run; what a verdict calls later it cannot know.
+    repeats failures at once, even without evidence, and forgets the first run;
+    it cannot know what a later verdict reports.
 ``--restore-session REPORT --failed``
-    selects what failed, also without evidence, and nothing that passed
-    in ReFrame and was called by a verdict.
+    selects what failed, even without evidence, but nothing that passed
+    in ReFrame and was reported by a verdict.
 ``--reruns N``, ``--duration T``
     repeat a whole session.
 ``-n /HASH``
-    as exact as a name, but a hash is in no dataset, and one that is gone says nothing to a reader.
+    as exact as a name, but no dataset has hashes, and a missing one tells a reader nothing.
 
-The names are anchored and stand in one alternation: a case that does not exist any more is not
-selected, and the others are. ReFrame selects the product of names, environments (``-p``) and one
-partition (``--system``), so cases are grouped until each product holds nothing that was not called.
-Whatever else the first session's command line has stays: levels, repeats, parameters, job options.
+The names are anchored and joined as alternatives, so a case that no longer exists is simply not
+selected. ReFrame selects the product of names, environments (``-p``) and one partition
+(``--system``); cases are therefore grouped until each product contains only reported cases.
+Everything else on the first session's command line stays: levels, repeats, parameters, job options.
 """
 
 from __future__ import annotations
@@ -290,8 +290,8 @@ def kept_options(command_line: str) -> list[str]:
     except (ValueError, argparse.ArgumentError) as error:
         raise BadInput(
             "output-unknown",
-            "how the session was measured cannot be read from its command line "
-            f"{command_line!r}: {error}.",
+            f"cannot tell how the session was measured from its command line {command_line!r}: "
+            f"{error}.",
         ) from None
     return [*kept, *(["-R"] if known.recursive else [])]
 
@@ -304,7 +304,7 @@ def words(
     :param command_line: of the session that is confirmed.
     :param report: where the run report goes, from which the new session's id is read.
     :param scheduler: of its jobs, as ReFrame calls it; the nodes are
-        asked for where that takes their names.
+        requested where that takes their names.
     :raises BadInput: as :func:`kept_options`.
     """
     first = cases[0]
@@ -356,8 +356,7 @@ class Workspace:
 
 
 def check_database(database: Path) -> None:
-    """Make sure that ReFrame will be able to store a session; it only
-    warns if it was not, after it has measured.
+    """Make sure that ReFrame can store a session; otherwise it would only warn after measuring.
 
     :raises BadInput: it will not.
     """
@@ -381,14 +380,14 @@ def check_database(database: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         raise BadInput(
             "cannot-write",
-            f"{database} cannot be written ({error}), so the session would be lost: "
-            "correct its rights or its file system, or move it away.",
+            f"{database} cannot be written ({error}), so the session would be lost: correct its "
+            "permissions or file system, or move it.",
         ) from None
 
 
 @dataclass
 class Remeasured:
-    """What was called and what became of it.
+    """What was called and the outcome of it.
 
     :param cases: all called cases.
     :param sessions: the new sessions, in order.
@@ -430,8 +429,8 @@ def measure_again(
         if not session.command_line:
             raise BadInput(
                 "unknown-name",
-                f"session {uuid} does not say how ReFrame was started, so nothing can be "
-                "measured again as it was.",
+                f"session {uuid} does not record its ReFrame command line, so nothing can be "
+                "measured again in the same way.",
             )
         seconds = session.job_seconds
         took |= {
@@ -444,7 +443,7 @@ def measure_again(
     known_s = dict(zip(cases, took_s, strict=True))
     for case in late:
         lasted = f": it took {known_s[case]:.0f} s before" if known_s[case] is not None else ""
-        found.left[case] = f"no room in the budget of {minutes:g} min{lasted}"
+        found.left[case] = f"no time in the budget of {minutes:g} min{lasted}"
     commands = []
     for number, held in enumerate(group(chosen), 1):
         source = known[held[0].session]
@@ -469,7 +468,7 @@ def measure_again(
     except OSError as error:
         raise BadInput(
             "cannot-write",
-            f"cannot write {place.folder} ({error.strerror}): correct its rights or its file "
+            f"cannot write {place.folder} ({error.strerror}): correct its permissions or file "
             "system.",
         ) from None
     deadline = time.monotonic() + 60 * minutes
@@ -485,7 +484,7 @@ def measure_again(
     ended = (
         f"interrupted by {found.stopped.name}"
         if found.stopped
-        else f"the budget of {minutes:g} min was used up before"
+        else f"the budget of {minutes:g} min was already used up"
     )
     found.left.update(
         (case, ended) for case in chosen if case not in found.measured and case not in found.left
@@ -513,7 +512,7 @@ def _run(
         f", {confirmations.named(first.on.job)}" if first.on.job else ""
     )
     count = f"{len(cases)} case{'s' if len(cases) > 1 else ''} of {stacks} on {where}"
-    say(f"measuring again what was called slower: {count}; log: {log}")
+    say(f"measuring again what looked slower: {count}; log: {log}")
     # With a run report, folders of its own and the settings of the first
     # session, whose JUnit file stays its own.
     environ = {
@@ -541,8 +540,8 @@ def _run(
         supervision.run(command, log, show, environ, place.lock, start, limit_s)
     except supervision.OutOfTime:
         end = (
-            f"not done on {where} when the budget of {found.minutes:g} min was used up, the "
-            "queue's time included"
+            f"not finished on {where} within the budget of {found.minutes:g} min, including queue "
+            "time"
         )
     except supervision.Interrupted as signal:
         found.stopped = signal
@@ -551,10 +550,10 @@ def _run(
         return f"ReFrame could not be started ({error.strerror})"
     try:
         if not (folder / REPORT).exists():
-            raise BadInput("file-missing", "ReFrame ended before it could write its run report")
+            raise BadInput("file-missing", "ReFrame ended before it wrote its run report")
         session = read_report(folder / REPORT)
         if session.uuid in before:
-            raise BadInput("name-taken", f"session {session.uuid} was there before and is not new")
+            raise BadInput("name-taken", f"session {session.uuid} is an earlier one, not a new one")
         if session.labels.get(CONFIRMS) != source.uuid:
             raise BadInput(
                 "not-comparable",
@@ -574,8 +573,8 @@ def _run(
         again = _last_run(rows, session.uuid, case)
         if again is None:
             found.left[case] = (
-                "no longer among the tests here, or left out when they were loaded: see the log "
-                f"of session {session.uuid}"
+                "its test is gone or was left out while loading: see the log of session "
+                f"{session.uuid}"
             )
         elif why := why_not(_last_run(rows, source.uuid, case), again, end):
             found.left[case] = why

@@ -1,6 +1,4 @@
-"""What a night is asked for: ReFrame's options as it takes them, its
-variables, and the plan of one that has a budget.
-"""
+"""The settings of a night: ReFrame's options, its variables, and its plan if it has a budget."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import command_line
-from reframe_tests.harness.printable import few
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.sites import planned_cases, site, systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput, meant
@@ -45,12 +43,12 @@ _NEUTRAL = (
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
-    "--disable-hook": "a night proves its conditions and is compared with its references",
+    "--disable-hook": "a night proves its conditions and checks its references",
     "--mode": "set MODE=",
-    "--skip-performance-check": "a night is compared with its references",
+    "--skip-performance-check": "a night checks its references",
     "--skip-sanity-check": "a night proves its conditions",
     "--timestamp": "each session has folders of its own",
-    "--report-file": "results/tonight/run-report.json is the run report",
+    "--report-file": "the run report is always results/tonight/run-report.json",
 }
 #: Variables of ``ci/nightly``: the budget, and jobs at once.
 BUDGET = "BUDGET"
@@ -92,8 +90,8 @@ def confirm_minutes(text: str) -> float:
             return float(text)
     raise BadInput(
         "bad-option",
-        f"CONFIRM_MINUTES={text} is not a number of minutes: give one of 0 (nothing is measured "
-        "again) or more.",
+        f"CONFIRM_MINUTES={text} is not a number of minutes: give 0 (measure nothing again) or "
+        "more.",
     )
 
 
@@ -120,8 +118,8 @@ def check(options: Sequence[str]) -> None:
     if record.LABEL in [name for name, *_ in session_folder.labels(options)]:
         raise BadInput(
             "name-taken",
-            f"the label '{record.LABEL}' is not for anybody to give: with it a session would be "
-            "excused by a plan that it was not measured by; set BUDGET= for a planned night.",
+            f"the label '{record.LABEL}' is reserved: it would excuse a session by a plan that it "
+            "did not follow; set BUDGET= for a planned night.",
         )
     command_line.check_settings(options)
 
@@ -183,7 +181,7 @@ def request(
     max_jobs: str = "",
     root: Path = ROOT,
 ) -> PlanRequest:
-    """What a plan is asked for, from texts.
+    """The request for a plan, from strings.
 
     :param options: for ReFrame, besides those of the mode.
     :param day: default: today (UTC).
@@ -205,7 +203,7 @@ def request(
 def budget_of(
     environ: Mapping[str, str], mode: str, options: Sequence[str], root: Path = ROOT
 ) -> str:
-    """The budget of a night; empty where it has none: it measures everything.
+    """The budget of a night; empty if it has none: it measures everything.
 
     Without :data:`BUDGET` that is the mode's own for a whole night whose jobs a batch system runs.
 
@@ -224,7 +222,7 @@ def budget_of(
 def not_set(plan: PlanRecord) -> str:
     """What a night says of a budget that nobody gave."""
     return (
-        f"{BUDGET} is not set, and {plan.budget} is taken; {BUDGET}={UNBOUNDED} measures "
+        f"{BUDGET} is not set: using {plan.budget}; {BUDGET}={UNBOUNDED} measures "
         f"everything of mode {plan.mode}"
     )
 
@@ -258,13 +256,12 @@ class PlannedNight:
         if not beyond:
             return []
         return [
-            f"{len(beyond)} cases ran that were not planned ({few(beyond)}): tests that "
-            "are not made of the harness's base classes cannot be left out; measure them by "
-            "themselves"
+            f"{plural(len(beyond), 'case')} ran without being planned ({few(beyond)}): tests "
+            "without the harness's base classes cannot be left out; measure them separately"
         ]
 
     def took(self, session: Session) -> str:
-        """The plan against what became of it."""
+        """The plan against the outcome of it."""
         seconds = session.job_seconds
         nodes = {case.uuid: case.nodes or 1 for case in session.cases}
         node_seconds = sum(took * nodes[uuid] for uuid, took in seconds.items())
@@ -277,7 +274,7 @@ class PlannedNight:
 def plan_night(
     environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path
 ) -> PlannedNight | None:
-    """Plan the night, and write its plan; ``None`` where it has no budget.
+    """Plan the night, and write its plan; ``None`` if it has no budget.
 
     :raises BadInput: the budget is no budget, or too small for what is
         measured every night; nothing can be planned.
@@ -287,7 +284,7 @@ def plan_night(
         if given := environ.get(MAX_JOBS):
             raise BadInput(
                 "bad-option",
-                f"{MAX_JOBS}={given} is of a planned night: set {BUDGET}, too, as in {BUDGET}=30m.",
+                f"{MAX_JOBS}={given} needs a planned night: also set {BUDGET}, as in {BUDGET}=30m.",
             )
         return None
     asked = request(budget, mode, label, options, dataset, max_jobs=environ.get(MAX_JOBS, ""))

@@ -1,6 +1,4 @@
-"""Runs a long program so that its output is kept and none of its
-processes outlives us, however it or we end.
-"""
+"""Runs a long program, keeps its output, and makes sure that none of its processes outlives us."""
 
 from __future__ import annotations
 
@@ -114,7 +112,7 @@ def run(
             _bury(program.pid)
             with contextlib.suppress(OSError, ValueError):
                 tell()
-        raise OutOfTime(f"not done after {limit_s:.0f} s")
+        raise OutOfTime(f"not finished after {limit_s:.0f} s")
     except (Interrupted, OutOfTime):
         # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which
         # logging swallows if it comes while a line is written (logging/__init__.py, Handler.emit),

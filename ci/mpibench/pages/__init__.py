@@ -1,3 +1,3 @@
-"""What all pages are made with: templates, their base page with
-its policy, style, tables and colours.
+"""What all pages are made with: templates, a base page with its security policy, style, tables and
+colours.
 """

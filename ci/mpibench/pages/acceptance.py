@@ -1,9 +1,9 @@
 """The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs
 (:class:`..answers.Accept`), ``accept.xml`` (JUnit) for CI.
 
-The JSON carries the SHA-256 of all values judged, so that a record can be checked against the
-dataset later. A record is written whole or not at all, and one that is there is moved aside and
-kept: it may be signed.
+The JSON has the SHA-256 of all judged values, so a record can later be checked against the dataset.
+A record is written completely or not at all; an earlier one is moved aside and kept, because it may
+be signed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _decided(
     return [
         *reversed(named),
         ("decided", f"{record['decided'][:16].replace('T', ' ')} UTC by {by}"),
-        ("signed by", "the last section has a line to sign"),
+        ("signed by", "sign in the last section"),
     ]
 
 
@@ -117,7 +117,7 @@ def _worst(record: Mapping[str, Any]) -> list[Table | str]:
         for row in lost[:3]
     ]
     if not rows:
-        return ["No band of sizes is worse than before."]
+        return ["No band of sizes is worse."]
     return [Table((*_WHAT, "band", "change", "verdict", "why"), rows, (), 5)]
 
 
@@ -212,7 +212,7 @@ def _signing(record: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) 
             "decided",
             f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}",
         ),
-        ("asked for", asked or "everything both sides have"),
+        ("asked for", asked or "everything that both sides have"),
         ("policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"),
         *(
             (

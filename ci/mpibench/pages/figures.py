@@ -1,4 +1,4 @@
-"""Every drawing of every page, by plotly."""
+"""All drawings of all pages, made with plotly."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
 
 
 def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
-    """Map of which one is best for which call and size: one map per
-    remaining condition; colour says who, text by how much.
+    """Which one is best for which call and size: one map per remaining condition; colour shows
+    which, text by how much.
     """
     table = best_of_all(values, subject)
     names = sorted({str(value) for value in table[subject]})
@@ -288,8 +288,9 @@ def _titled(title: str, note: str) -> str:
 
 
 def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure]:
-    """How many times faster over the message size, a figure for each condition: each curve thin,
-    and thick the geometric mean of all with the geometric means of both ends of their intervals.
+    """How many times faster, over the message size, a figure for each condition: each curve as a
+    thin line, and their geometric mean as a thick one with the geometric means of both ends of
+    their intervals.
 
     That interval is the widest, as in :func:`.comparison.mean_text`.
 
@@ -603,7 +604,7 @@ def _details(part: QuantityFindings) -> Iterator[go.Figure]:
         row = np.full(len(seen.nodes), -1)
         row[own] = np.arange(len(own))
         title = (
-            f"{QUANTITIES[seen.quantity].title}: what the nodes below {switch} send, % of what "
+            f"{QUANTITIES[seen.quantity].title}: sent by the nodes below {switch}, % of what "
             "others reach"
         )
         yield _aggregated(part, row, [seen.nodes[node] for node in own], leaf, names, title)
@@ -650,7 +651,7 @@ def _aggregated(
 
 def _tree(answer: MapJudgement) -> go.Figure | None:
     """Switches and, of few, nodes below them; flagged links are drawn
-    thick. ``None`` where no switch is known.
+    thick. ``None`` if no switch is known.
     """
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
     if not any(paths.values()):

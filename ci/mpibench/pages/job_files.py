@@ -1,4 +1,4 @@
-"""Where the files of a case are, seen from the folder of a page."""
+"""Where the files of a case are, relative to the folder of a page."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def place_of(session: Session, case: Case, base: Path) -> CaseFiles:
 def _look(session: Session, case: Case, directory: Path, base: Path) -> CaseFiles:
     if not directory.is_dir():
         return CaseFiles(
-            str(directory), note="This directory is not on the machine the report was written on."
+            str(directory), note="This directory is not on the machine that wrote the report."
         )
     found = sorted(islice(_sizes(directory), MAX_SEEN))
     files = tuple(
@@ -79,9 +79,7 @@ def _look(session: Session, case: Case, directory: Path, base: Path) -> CaseFile
     if not output.exists():
         note = "The job's output is no longer in this directory."
     elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
-        note = (
-            "A later run has overwritten this directory: its files are not those of this session."
-        )
+        note = "A later run overwrote this directory: its files belong to another session."
     elif len(found) > MAX_FILES:
         note = f"{MAX_FILES} of its files are listed; there are more."
     return CaseFiles(str(directory), f"{link(directory, base)}/", files, note)

@@ -1,6 +1,4 @@
-"""The page of ``mpibench locate``: its sentences and tables,
-with the maps that :mod:`figures` draws.
-"""
+"""The page of ``mpibench locate``: sentences, tables, and the maps drawn by :mod:`figures`."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ HEAD = (
 def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ()) -> str:
     """The answers as one HTML file.
 
-    :param trends: of the nodes over the nights before.
+    :param trends: of the nodes over earlier nights.
     """
     content: list[Section] = []
     for answer in maps:

@@ -1,9 +1,9 @@
-"""Curves over the number of nodes: what is measured at several node counts.
+"""Curves over the number of nodes, for what is measured at several node counts.
 
-The node count is in the variant of such a sample (``nodes=4``): of collectives that grow inside one
-job, and of the time to start, which each job measures on all of its nodes. One chart per benchmark
-and condition, one line per stack. A job that grows is a line of its own; jobs that measured one
-node count each are joined.
+Such a sample has the node count in its variant (``nodes=4``): collectives that grow inside one job,
+and the time to start, which each job measures on all of its nodes. One chart per benchmark and
+condition, one line per stack. A job that grows is a separate line; jobs with one node count each
+are joined.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What became of each case of a session, in words and counts: the
-part of its page that fits on a terminal.
+"""The outcome of each case of a session, in words and counts: the part of its page that fits on a
+terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..store.sessions import UNJUDGED, Case, Session, label_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case or a night, for a reader.
+    """The outcome of a case or a night, for a reader.
 
     :param mark: a sign that needs no colour.
     :param word: short form for tables.
@@ -53,20 +53,20 @@ OUTCOMES = {
     outcome.name: outcome
     for outcome in (
         Outcome(
-            "failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"
+            "failed", "✕", "failed", "condition not proven, reference missed, or no usable output"
         ),
         Outcome(
             "interrupted",
             "■",
             "interrupted",
-            "did not run, or not to its end: the session was interrupted",
+            "did not run or finish: the session was interrupted",
         ),
-        Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
+        Outcome("passed", "✓", "passed", "condition proven, and every reference met"),
         Outcome(
             "recorded",
             "○",
             "recorded",
-            "condition proven, numbers recorded; there is no reference to judge them by",
+            "condition proven and numbers recorded, but there is no reference to judge them",
         ),
         Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
         Outcome(
@@ -81,7 +81,7 @@ OUTCOMES = {
             "retried",
             "↻",
             "retried",
-            "failed, and was run again in the same session; the last run counts",
+            "failed and ran again in the same session; the last run counts",
         ),
         Outcome("dry", "·", "dry run", "prepared only; nothing was measured"),
     )
@@ -112,7 +112,7 @@ def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
 
 def title_of(case: Case) -> str:
     """Short name of a case: group and condition, with options of the suite
-    where some were asked for, and shared cores.
+    where some were requested, and shared cores.
     """
     if not case.is_measurement:
         return case.name
@@ -216,9 +216,7 @@ def why(
     :param reason: ReFrame's.
     """
     if result == eligibility.INTERRUPTED:
-        return [
-            f"did not run to its end: the session was interrupted ({eligibility.cause_of(reason)})."
-        ]
+        return [f"did not finish: the session was interrupted ({eligibility.cause_of(reason)})."]
     said = list(proof) if evidence != PROVEN else []
     said += [gate_sentence(check) for check in missed]
     if said or (plain := plain_reason(reason)):
@@ -227,8 +225,8 @@ def why(
         unproven = owes and evidence not in (PROVEN, DRY_RUN)
         return (
             [
-                "ReFrame passed it, but no proof of its condition was stored: its numbers are "
-                "not used."
+                "passed in ReFrame, but without stored proof of its condition: its numbers are not "
+                "used."
             ]
             if unproven
             else []
@@ -236,7 +234,7 @@ def why(
     if result == "fail_deps":
         return ["a test it depends on failed."]
     return (
-        [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and gave no reason."]
+        [f"ended with '{result}' in phase '{fail_phase or 'unknown'}' and no reason."]
         if result != "skip"
         else []
     )
@@ -329,18 +327,18 @@ def verdict_line(session: Session) -> str:
 
 
 def next_step(session: Session) -> str:
-    """What to do about the session, with a command to paste; empty where nothing is to be done."""
+    """What to do about the session, with a command to paste; empty if nothing is to be done."""
     failed = failures(session)
     maps = any(case.pair_map is not None for case in session.cases)
     find = f"mpibench locate --session {session.uuid[:8]}" if maps else "mpibench drift"
     if any(case.evidence not in (PROVEN, DRY_RUN) for case in failed):
         slow = f" Which node is slow: {find}" if maps else ""
         return (
-            "Correct what the first failure names and measure again: values without proof are not "
+            "Correct the cause of the first failure and measure again: unproven values are not "
             f"used.{slow}"
         )
     if failed:
-        return f"See which part is slow, and since when: {find}"
+        return f"To see which part is slow, and since when: {find}"
     number = counts(session)
     if number["recorded"] and not number["passed"]:
         return "To have later nights judged: mpibench rebaseline --sessions now-30d:now"
@@ -375,19 +373,19 @@ def _verdict(session: Session) -> str:
         return failed
     if number["passed"]:
         rest = (
-            f"; {number['recorded']} more have no reference and were only recorded"
+            f"; {number['recorded']} more without reference were only recorded"
             if number["recorded"]
             else ""
         )
-        return f"No case failed: {_cases(number['passed'])} reached every reference{rest}."
+        return f"No case failed: {_cases(number['passed'])} met every reference{rest}."
     if not number["recorded"] and number["proven"]:
         return (
-            f"No case failed: the condition of {_cases(number['proven'])} was proven; nothing "
-            "was timed."
+            f"No case failed: the condition of {_cases(number['proven'])} is proven; nothing was "
+            "timed."
         )
     if cases := number["recorded"]:
         return (
-            "No case failed, and nothing was judged: "
+            "No case failed, but nothing was judged: "
             f"{f'all {cases} cases are' if cases > 1 else 'the only case is'} without reference."
         )
     return "Nothing was measured."

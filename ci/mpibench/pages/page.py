@@ -1,11 +1,10 @@
 """HTML pages from Jinja2 templates that need neither network nor server. A page with drawings needs
-plotly.js beside it, one file for all pages of a folder (:func:`write`); without it everything but
-the drawings is there, and the page says what is missing.
+plotly.js beside it, one file for all pages of a folder (:func:`write`); without it only the
+drawings are missing, and the page says so.
 
-Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` are for all pages,
-``sections.html`` shows what :func:`sections` gets. Whatever is inserted is escaped, unless it is
-markup a template wrote or one of the program's own files; a name that a template uses and nobody
-gave it is an error.
+Templates are in ``templates``; ``base.html``, ``parts.html`` and ``page.css`` serve all pages, and
+``sections.html`` shows what :func:`sections` gets. All inserted text is escaped, except markup from
+templates or from the program's own files. An undefined name in a template is an error.
 """
 
 from __future__ import annotations
@@ -138,8 +137,8 @@ def render(name: str, script: bool = False, **content: Any) -> str:
 
 
 class Cell(NamedTuple):
-    """A cell that is more than a text: a ``link`` to ``of``, ``code``, a ``stack`` in the sign and
-    colour ``of``, or a control that opens the panel of the ``case`` number ``of``.
+    """A cell that is more than text: a ``link`` to ``of``, ``code``, a ``stack`` with symbol and
+    colour ``of``, or a control that opens the panel of ``case`` number ``of``.
     """
 
     kind: str
@@ -267,5 +266,5 @@ def _code(text: str) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table cell; nothing where there is none."""
+    """A number for a table cell; nothing if there is none."""
     return "" if value is None else f"{value:.{digits}f}"

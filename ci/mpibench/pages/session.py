@@ -1,8 +1,8 @@
 """The page of a session, which needs neither network nor server.
 
-Curves are kept whole (every size, every repeat) and split into one chunk per benchmark, so that a
-page with hundreds of them opens at once and decodes only what is looked at. From each number a
-reader gets to its case: job, files, proof, references.
+Curves are stored completely (every size, every repeat), in one chunk per benchmark, so that a page
+with hundreds of them opens at once and decodes only what is viewed. Each number leads to its case:
+job, files, proof, references.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.gpu import DEVICE, HOST
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import (
     FAIL,
     NO_REFERENCE,
@@ -528,8 +529,8 @@ def _failures(view: View) -> Content:
 
 
 def _again(view: View) -> Content:
-    """Both measurements of each case that missed a reference;
-    nothing where no session did, or may have.
+    """Both measurements of each case that missed a reference; empty if no later session measured
+    again, or may have.
     """
     if view.again == NOT_AGAIN:
         return None
@@ -559,8 +560,8 @@ def _figures(view: View) -> Content:
         ]
         rows.append((view.stack(stack), f"{fabric}, {nodes_text(nodes)}", *bests))
     note = _text(
-        "The best of the proven conditions, each at one message size, median of the repeats. A "
-        "figure opens its case."
+        "The best proven conditions, each at one message size, median of the repeats. Click a "
+        "figure to open its case."
     )
     nothing = "None of these benchmarks has a proven measurement."
     return [
@@ -586,7 +587,7 @@ def _over_nodes(view: View) -> Content:
 
 def _cascade(view: View) -> Content:
     """A sentence for each question and its drawing for each fabric;
-    nothing where nothing was measured below MPI.
+    nothing if nothing was measured below MPI.
     """
     blocks: list[Part] = []
     for level_answer in cascade.find(view.session):
@@ -611,9 +612,9 @@ def _cascade(view: View) -> Content:
         if drawn:
             blocks.append(_text("Dashed: what packets leave of the line rate for payload."))
     note = (
-        "What the wire carries without any library, what the transport library makes of it, and "
-        "what the MPI leaves: medians of proven cases of this session, of each program or stack "
-        "its best. A step counts where the repeats of two levels do not overlap."
+        "Bandwidth and latency of the wire alone, of the transport library and of the MPI: medians "
+        "of this session's proven cases, the best of each program or stack. A step counts only if "
+        "the repeats of its two levels do not overlap."
     )
     return [_text(note), *blocks] if blocks else None
 
@@ -779,7 +780,7 @@ def panel(case: Case, said: Sequence[str]) -> tuple[Block, list[Part]]:
             *map(_text, proof.notes),
             Block("pre", proof.library_version),
             *([Table(titles, ranks, (0, 3, 4))] if ranks else []),
-            *([f"{more} more ranks are in the job's files."] if more > 0 else []),
+            *([f"{plural(more, 'more rank')} in the job's files."] if more > 0 else []),
             *(
                 [
                     Table(
@@ -994,7 +995,7 @@ def write(
         again = stored_answers(store, session.uuid)
     except BadInput as error:
         again = StoredAnswers(
-            unreadable=(f"what measured this session again is not known: {error}",)
+            unreadable=(f"cannot tell what measured this session again: {error}",)
         )
     session = replace(session, excused=_excused(store, session))
     gone = store.withdrawn.get(session.uuid)

@@ -1,3 +1,3 @@
-"""Stacks made here: from wheels, from what the system has, from
-Spack; and the probes that find what they are.
+"""Makes stacks: from wheels, from what the system has, from Spack; with the probes that identify
+them.
 """

@@ -1,5 +1,5 @@
-"""What an MPI library was compiled with, as it says itself: one without
-optimisation is slow whoever it is compared with.
+"""How an MPI library was compiled, as it reports itself: one without optimisation is slow whatever
+it is compared with.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def read(says: CompilerReport, text: str, injected: str = "") -> dict[str, str]:
 
 
 def find_fault(compiled: Mapping[str, str]) -> str:
-    """Why no number of a library is worth comparing, as the end of a
-    sentence; empty where nothing is known against it.
+    """Why numbers of a library are not worth comparing, as the end of a sentence; empty if no
+    reason is known.
     """
     level = compiled.get("optimisation", UNKNOWN)
     if level in _SLOW:
@@ -105,7 +105,7 @@ def describe(compiled: Mapping[str, str]) -> str:
     """How it was compiled, as the end of a sentence."""
     level = compiled.get("optimisation", UNKNOWN)
     if level == UNKNOWN:
-        return "its flags are not known"
+        return "its flags are unknown"
     checks = {"yes": ", checks arguments", "no": ", checks no arguments"}.get(
         compiled.get("checks", ""), ""
     )
@@ -115,21 +115,18 @@ def describe(compiled: Mapping[str, str]) -> str:
 def sentence(stack: Stack) -> str:
     """What is said of a stack when it is registered, without its end."""
     compiled = stack.build.get("compiled", {})
-    wrong = (
-        "; its numbers are those of its flags and not of the MPI" if find_fault(compiled) else ""
-    )
+    wrong = "; its numbers reflect these flags, not the MPI" if find_fault(compiled) else ""
     alone = (
         ""
         if "linked" in stack.build
-        else "; what comes with it is not known, as it loads only in jobs, so that nobody sees "
-        "whether that is exchanged"
+        else "; it loads only in jobs, so replaced files beside it go unnoticed"
     )
     return f"its MPI library: {describe(compiled)}{wrong}{alone}"
 
 
 def aspects(mpi: str, compiled: Mapping[str, str]) -> dict[str, str]:
-    """What stacks are compared in (:func:`.spack.lock.table`), of what is known; which ``-O`` it is
-    only between builds of one MPI, as each MPI has a default of its own.
+    """The known aspects in which stacks are compared (:func:`.spack.lock.table`). The ``-O`` level
+    is compared only between builds of one MPI, because each MPI has its own default.
     """
     level = compiled.get("optimisation", UNKNOWN)
     if level == UNKNOWN:

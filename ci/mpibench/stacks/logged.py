@@ -1,6 +1,4 @@
-"""Runs programs: what answers at once, and what takes long, whose output
-goes to a log while the user sees signs of life.
-"""
+"""Runs programs: short ones for their output, long ones with a log while the user sees progress."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ def run(
     end: Callable[[subprocess.Popen[bytes]], object] = subprocess.Popen.terminate,
     **further: Any,
 ) -> tuple[int, str]:
-    """Run a command to its end; its exit status and what it wrote to both streams, which is
-    appended to the log as it comes.
+    """Run a command to its end. Returns its exit status and its output on both streams, which is
+    also appended to the log.
 
     :param what: what it is doing, for signs of life (``openmpi: concretizing``).
     :param shown: a line for the user for a line of its output, or nothing.
@@ -63,7 +61,7 @@ def run(
                 reader.seek(-len(line), os.SEEK_CUR)
                 if not ended and time.monotonic() - said >= HEARTBEAT_S:
                     said = time.monotonic()
-                    echo(f"{what}: still at it after {said - began:.0f} s")
+                    echo(f"{what}: still running after {said - began:.0f} s")
         except BaseException:
             end(process)
             process.wait()
@@ -75,8 +73,8 @@ def run(
 def ask(
     words: Sequence[str | Path], environ: Mapping[str, str], limit_s: float, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run what answers at once, ``given`` on its standard input; whoever asks says what an
-    ``OSError`` or a timeout means.
+    """Run a short command with ``given`` on its standard input; the caller handles an ``OSError``
+    or a timeout.
     """
     return subprocess.run(
         words,

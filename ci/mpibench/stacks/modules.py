@@ -1,5 +1,5 @@
-"""Environment modules of a site: loads them in a shell of its own, as
-jobs do, and says what they bring and change.
+"""Environment modules of a site: loads them in a separate shell, as jobs do, and reports what they
+bring and change.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(
             "module-unusable",
-            f"ReFrame does not say which module system is configured ({error}); see 'mpibench "
+            f"cannot ask ReFrame which module system is configured ({error}); see 'mpibench "
             "doctor'.",
         ) from error
     kind = next(
@@ -115,20 +115,19 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     if kind == NONE:
         raise BadInput(
             "tool-missing",
-            "the site's configuration names no module system, so ReFrame would load nothing: "
-            "add 'modules_system': 'lmod' ('envmod' for Environment Modules) to the system, or "
-            "name the MPI with --mpirun.",
+            "the site's configuration names no module system, so no modules can be loaded: add "
+            "'modules_system': 'lmod' ('envmod' for Environment Modules) to the system, or name "
+            "the MPI with --mpirun.",
         )
     return kind
 
 
 def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.environ) -> Brought:
-    """Load modules in a bash as jobs do, in the environment of a fresh login,
-    in their order, and find out what they change.
+    """Load modules in order, in a bash as jobs do, in the environment of a fresh login, and find
+    out what they change.
 
-    They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which
-    shows what was put in front of it and what replaces it; and a value that is not the same both
-    times is not recorded.
+    They are loaded twice. The second time each changed variable starts as :data:`MARK`, which shows
+    what is prepended and what is replaced; values that differ between both times are not recorded.
 
     :param environ: the caller's environment, for how the module system is
         set up; modules loaded in it do not count.
@@ -138,13 +137,13 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
         if not _NAME.fullmatch(module.name):
             raise BadInput(
                 "module-unusable",
-                f"{module.name!r} is no name of a module: give one as 'module avail' lists it.",
+                f"{module.name!r} is not a module name: give one that 'module avail' lists.",
             )
         if module.path and not _FOLDER.fullmatch(module.path):
             raise BadInput(
                 "module-unusable",
-                f"the folder of modulefiles {module.path!r} has characters that a job's script "
-                "cannot hold; name another.",
+                f"the folder of modulefiles {module.path!r} has characters that a job script "
+                "cannot contain; use another folder.",
             )
     homes = [Path(environ[name], "init", "bash") for name in HOMES if environ.get(name)]
     init = next((str(file) for file in homes if os.access(file, os.R_OK)), "")
@@ -190,7 +189,7 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     if not loaded:
         raise BadInput(
             "module-unusable",
-            f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.",
+            f"{list_names(modules)}: {kind} shows no loaded module afterwards; name others.",
         )
     said = _shell(init, ["module --version 2>&1"], clean, modules, kind)[-1].printed
     version = re.search(r"\d+(?:\.\d+)+", said)
@@ -248,8 +247,7 @@ def _shell(
         last = (done.stderr.replace("\1", "").strip().splitlines() or ["it printed nothing"])[-1]
         raise BadInput(
             "module-unusable",
-            f"{list_names(modules)}: {kind} cannot be asked ({last}); try 'module load' in a "
-            "shell.",
+            f"{list_names(modules)}: {kind} failed ({last}); try 'module load' in a shell.",
         )
     return [
         ShellStep(
@@ -284,9 +282,8 @@ def _load(
         if text := " ".join(step.printed.split()) or (f"{unknown[1]} ..." if unknown else ""):
             raise BadInput(
                 "module-unusable",
-                f"module {name} prints {text!r} on standard output, which the module system "
-                "hands to the shell as commands; let it print on standard error (puts stderr, "
-                "LmodMessage).",
+                f"module {name} prints {text!r} on standard output, which the shell would execute; "
+                "print on standard error instead (puts stderr, LmodMessage).",
             )
         if step.status or not (
             module.collection or any(module.names(module_name) for module_name in loaded)
@@ -296,16 +293,16 @@ def _load(
             reason = clause(" ".join(said.split()))
             raise BadInput(
                 "module-unusable",
-                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); "
-                "'module avail' lists what there is: name those it needs first, and a folder "
-                "that is not in MODULEPATH with --module-path.",
+                f"module {name} cannot be loaded by {kind} ({reason or 'without a word'}); see "
+                "'module avail'; name the modules it needs first, and folders outside MODULEPATH "
+                "with --module-path.",
             )
         lost = [module_name for module_name in held if module_name not in loaded]
         if lost and not module.collection:
             raise BadInput(
                 "module-unusable",
-                f"module {name} conflicts with {' and '.join(lost)}, which is loaded before it "
-                "and is not any more; name one of them only.",
+                f"module {name} conflicts with {' and '.join(lost)}, which it unloads; name only "
+                "one of them.",
             )
         held = loaded
     return [step.environ for step in (first, *steps)]
@@ -349,14 +346,14 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
         listed = ", ".join(map(str, brought.path)) or "nothing"
         raise BadInput(
             "module-unusable",
-            f"{bring} no mpirun (on PATH: {listed}); name the module of an MPI, too, or its "
+            f"{bring} no mpirun (on PATH: {listed}); add the module of an MPI, or name its "
             "launcher with --mpirun.",
         )
     if len(found) > 1:
         raise BadInput(
             "module-unusable",
-            f"{bring} two MPIs ({found[0]} and {found[1]}); name one of them only, or the one "
-            "meant with --mpirun.",
+            f"{bring} two MPIs ({found[0]} and {found[1]}); name only one of them, or choose with "
+            "--mpirun.",
         )
     return found[0]
 
@@ -375,8 +372,8 @@ def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[st
         return False
     raise BadInput(
         "changed-since",
-        f"with {list_names(modules)} programs load {found} and not {library}, the library of the "
-        "launcher: two MPIs are loaded; name the modules of one only.",
+        f"with {list_names(modules)} programs load {found} and not {library}, the launcher's "
+        "library: two MPIs are loaded; name the modules of one.",
     )
 
 

@@ -1,8 +1,8 @@
-"""Asks an MPI on this machine who it is, and programs whether they run on it.
+"""Asks an MPI on this machine what it is, and whether programs run on it.
 
-Nothing is concluded from names of files or packages: launcher and library say what they are, the
-loader says which library a program gets, the kernel says which file is mapped, and what is kept has
-been started.
+Names of files or packages prove nothing here: launcher and library identify themselves, the loader
+says which library a program gets, the kernel says which file is mapped, and every accepted program
+was started.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def identify(answer: str, who: str) -> MpiIdentity:
         known = ", ".join(mpi.name for mpi, _ in banners)
         raise BadInput(
             "unknown-name",
-            f"{who} says it is {first!r}, an MPI not known here ({known}); {mpis.remedy()}.",
+            f"{who} says it is {first!r}, an unknown MPI ({known}); {mpis.remedy()}.",
         )
     match, mpi, banner = min(fitting, key=lambda row: row[0].start())
     device = re.search(banner.device, answer, re.M) if banner.device else None
@@ -192,8 +192,8 @@ def examine(
     if not candidates:
         raise BadInput(
             "tool-missing",
-            f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library "
-            "with --library.",
+            f"no libmpi below {prefix}/lib, the prefix of {launcher}; name the library with "
+            "--library.",
         )
     fitting: list[tuple[Path, MpiIdentity, str]] = []
     refusals = []
@@ -216,7 +216,7 @@ def examine(
     if not fitting:
         raise BadInput(
             "stack-unusable",
-            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; "
+            f"{launcher} is {family}, but no library of that MPI responds: {'; '.join(refusals)}; "
             "name the right library with --library, or what it needs with --env and "
             "--prepend-path.",
         )
@@ -224,7 +224,7 @@ def examine(
         listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
         raise BadInput(
             "ambiguous-name",
-            f"{launcher} may belong to any of {listed}; name the one meant with --library.",
+            f"{launcher} may belong to any of {listed}; choose one with --library.",
         )
     chosen, identity, answer = fitting[0]
     bare = {name: value for name, value in clean.items() if name != "LD_LIBRARY_PATH"}
@@ -284,7 +284,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise BadInput(
                     "stack-unusable",
-                    f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI.",
+                    f"{launcher} {row.option} cannot run ({error}); name the mpirun of an MPI.",
                 ) from error
             printed[row.option] = done.stdout + done.stderr
         if re.search(row.pattern, printed[row.option]):
@@ -295,8 +295,8 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     )
     raise BadInput(
         "unknown-name",
-        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); "
-        "name the mpirun of the installation itself, not a script or a batch system's launcher.",
+        f"{launcher} says {said!r} , so it is not the mpirun of a known MPI ({', '.join(rows)}); "
+        "name the mpirun of the MPI itself, not a script or a batch system's launcher.",
     )
 
 
@@ -309,7 +309,7 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
         why = clause(last_line(done.stderr).removeprefix("OSError: "))
     except subprocess.TimeoutExpired:
         why = f"no answer in {ANSWER_S:.0f} s"
-    raise BadInput("stack-unusable", f"{library} does not answer ({why})")
+    raise BadInput("stack-unusable", f"{library} does not respond ({why})")
 
 
 def is_library_name(name: str) -> bool:
@@ -338,7 +338,7 @@ def find_libraries(prefix: Path) -> list[Path]:
 
 def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
     """The file that processes get when they ask for a library by
-    its name; ``None`` where they find none.
+    its name; ``None`` if they find none.
     """
     done = logged.ask([sys.executable, "-I", "-c", _LOADED, library.name], environ, ANSWER_S)
     stem = library.name.partition(".so")[0]
@@ -354,8 +354,8 @@ def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def find_linked(stack: Stack, environ: Mapping[str, str] = os.environ) -> list[str] | None:
-    """Libraries that come with the stack's own: what a process that loads it maps beside it and the
-    system's. Without Open MPI's libopen-pal or a libfabric of its own it would be another MPI.
+    """Libraries that belong to the stack's MPI: what a process that loads it maps besides it and
+    the system's. With another libopen-pal or libfabric it would be another MPI.
 
     :returns: ``None`` for a library that does not load here, but only where jobs run.
     """
@@ -463,8 +463,8 @@ def find_launch_fault(
     world = mpis.world_of(stack.mpi, stack.abi)
     if not world:
         return (
-            f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add "
-            "'world' to its record."
+            f"cannot test {stack.mpi}, because its MPI_COMM_WORLD is unknown: add 'world' to its "
+            "record."
         )
     report = [sys.executable, "-c", WORLD_REPORT, stack.library, world]
     status, output = run_inside(
@@ -477,12 +477,12 @@ def find_launch_fault(
     if worlds == [1, 1]:
         return (
             f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and "
-            "library do not belong together; name the launcher of that library, or the library "
-            "of that launcher with --library."
+            "library do not match; name the library's launcher, or the launcher's library with "
+            "--library."
         )
     reason = clause(last_line(output))
     return (
-        f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): "
+        f"{stack.mpirun[0]} cannot start two ranks of {stack.library} (exit status {status}): "
         f"{reason}."
     )
 
@@ -506,8 +506,8 @@ def find_mpi4py_fault(
     rank = json.loads(report[1])
     if not re.search(stack.library_version_pattern, rank["version"]):
         return (
-            f"{stack.name} says it is {rank['version']!r}, which "
-            f"{stack.library_version_pattern!r} does not fit."
+            f"{stack.name} says it is {rank['version']!r}, which does not match "
+            f"{stack.library_version_pattern!r}."
         )
     expected = os.path.realpath(stack.library)
     if expected not in map(os.path.realpath, rank["libraries"]):
@@ -605,8 +605,7 @@ def search(folders: Iterable[Path], *, needed: bool = True) -> dict[str, Path]:
         if needed and not here:
             raise BadInput(
                 "file-missing",
-                f"{folder} holds no {list_globs()} program; name a folder that does with "
-                "--binaries.",
+                f"{folder} has no {list_globs()} program; name a folder that has with --binaries.",
             )
         found = {**here, **found}
     return dict(sorted(found.items()))
@@ -639,8 +638,8 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
 
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
-    """A folder with parts of an MPI that is written into one of the programs (RPATH, RUNPATH), as
-    the end of a sentence; empty where there is none. A compiler's own folder is none.
+    """A folder with parts of an MPI that is built into one of the programs (RPATH, RUNPATH), as the
+    end of a sentence; empty if there is none. A compiler's own folder is none.
     """
     try:
         done = logged.ask(["readelf", "-dW", *programs], environ, ANSWER_S)
@@ -649,7 +648,7 @@ def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> 
             "tool-missing", f"readelf cannot be run ({error}); install binutils."
         ) from error
     if done.returncode:
-        return f"readelf does not say which ({clause(last_line(done.stderr))})"
+        return f"readelf does not say ({clause(last_line(done.stderr))})"
     for kind, folders in re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]$", done.stdout, re.M):
         for folder in folders.split(":"):
             if any(_MPI_PART.match(path.name) for path in Path(folder).glob("lib*")):
@@ -660,9 +659,9 @@ def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> 
 def plan_links(
     programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]
 ) -> dict[str, Path]:
-    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi
-    under another name (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that
-    lie beside the programs.
+    """Libraries that programs need under names that the stack lacks: the stack's own libmpi under
+    another name (Debian's MPICH calls it ``libmpich.so.12``), and run-time libraries beside the
+    programs.
     """
     links: dict[str, Path] = {}
     for path in programs.values():
@@ -714,8 +713,7 @@ def prove(
     suites.update({suite: SUITES[suite].unsaid for suite in silent if SUITES[suite].unsaid})
     for name in [name for name in binaries if suite_of(name) not in suites]:
         left_out[name] = (
-            f"it does not say its version on one node, and no other program of {suite_of(name)} "
-            "does"
+            f"it prints no version on one node, nor does any other program of {suite_of(name)}"
         )
         del binaries[name]
     if needed and programs and not binaries:
@@ -765,7 +763,7 @@ def _find_suite_gpu(
 
 def find_gpu(mpi: Installation, environ: Mapping[str, str], programs: Iterable[str] = ()) -> str:
     """Platform of GPUs whose memory an MPI was built to send, as it says
-    itself; empty where it names none, or several.
+    itself; empty if it names none, or several.
 
     :param programs: paths of programs that are linked with it.
     """
@@ -795,13 +793,13 @@ def _try(
     if absent:
         return f"it needs {few(absent)}, which is not found", ""
     if missing:
-        return f"it needs {few(missing)}, which {stack.library} does not have", ""
+        return f"it needs {few(missing)}, which {stack.library} lacks", ""
     loaded = [resolved for soname, resolved in libraries.items() if mpis.abi_of(soname)]
     other = [soname for soname in libraries if mpis.abi_of(soname) not in ("", stack.abi)]
     if other:
         return f"it was built for {other[0]}, and {stack.name} has the {stack.abi} ABI", ""
     if not loaded:
-        return "it is linked with no MPI library known here", ""
+        return "it is linked with no known MPI library", ""
     if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in loaded):
         return f"it loads {loaded[0]} and not {stack.library} (a path built into it)", ""
     suite = suite_of(name)
@@ -820,8 +818,8 @@ def _try(
 
 
 def first_error(output: str) -> str:
-    """Why a program did not start, as the end of a sentence: what a launcher says afterwards is
-    longer and says less.
+    """Why a program did not start, as the end of a sentence: the launcher's later output is longer
+    and less useful.
     """
     errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
     return clause(errors[0] if errors else last_line(output))

@@ -1,5 +1,5 @@
-"""Builds OSU and IMB from a release tarball with an MPI's own compiler
-wrappers, as ``stacks add --build`` asks for.
+"""Builds OSU and IMB from a release tarball with an MPI's own compiler wrappers, for ``stacks add
+--build``.
 
 Addresses and checksums of the releases are those of Spack's recipes (builtin v2026.06.0 for OSU,
 ``repo/`` here for IMB); those of IMB 2018 are GitHub's archives of the tags.
@@ -113,7 +113,7 @@ _DAMAGED = (
     LookupError,
     OverflowError,
 )
-#: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
+#: Flags that IMB's Makefiles append to whatever is requested: no optimisation, warnings as errors.
 _APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
 #: What the system says where it does not let a program write
 #: (``strerror(3)``), and what compilers and make call an error.
@@ -187,8 +187,8 @@ def find(
             known = ", ".join(CHECKSUMS[suite])
             raise BadInput(
                 "other-release",
-                f"no checksum of {suite} {source} is known here ({known}); name its tarball, "
-                f"--build {suite}=PATH.",
+                f"no known checksum of {suite} {source} ({known}); name its tarball with --build "
+                f"{suite}=PATH.",
             )
         return _fetch(suite, url_of(suite, source), wanted, environ, say)
     if "://" in source:
@@ -200,13 +200,12 @@ def find(
         if not re.fullmatch(r"https?://[^\s#]+", url) or not re.fullmatch("[0-9a-f]{64}", wanted):
             raise BadInput(
                 "checksum-differs",
-                f"{source}: what is fetched is checked; write the address of a tarball as "
-                "https://...#sha256=<64 digits>.",
+                f"{source}: a download needs a checksum; write https://...#sha256=<64 digits>.",
             )
         return _fetch(suite, url, wanted, environ, say)
     path = optional_file.named(source).absolute()
     if not path.is_file() or not os.access(path, os.R_OK):
-        reason = "a folder" if path.is_dir() else "not there, or cannot be read"
+        reason = "a folder" if path.is_dir() else "missing or unreadable"
         raise BadInput(
             "configuration-unusable",
             f"{path} is {reason}; name the tarball of a release of {suite}.",
@@ -220,7 +219,7 @@ def _fetch(
     """A tarball from the sources folder, where it is put first if it is not there."""
     path = sources_folder(environ) / url.rpartition("/")[2]
     if not path.is_file():
-        say(f"{path} is not there: fetching {url}")
+        say(f"{path} is missing: fetching {url}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with (
@@ -233,21 +232,21 @@ def _fetch(
                 if (digest := digest_of(partial)) != wanted:
                     raise BadInput(
                         "checksum-differs",
-                        f"{url} has the SHA-256 {digest} and not {wanted}; it is not kept: ask "
-                        "who serves it.",
+                        f"{url} has the SHA-256 {digest} and not {wanted}; it was deleted: ask "
+                        "whoever serves it.",
                     )
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise BadInput(
                 "tool-failed",
-                f"{url} cannot be fetched into {path.parent} ({reason}); put the file there by "
-                f"hand, or name one with --build {suite}=PATH.",
+                f"{url} cannot be fetched into {path.parent} ({reason}); copy the file there, or "
+                f"name one with --build {suite}=PATH.",
             ) from None
     elif (digest := digest_of(path)) != wanted:
         raise BadInput(
             "checksum-differs",
-            f"{path} has the SHA-256 {digest} and the release {wanted}; remove it, or name it as "
-            f"what it is with --build {suite}={path}.",
+            f"{path} has the SHA-256 {digest} and the release {wanted}; remove it, or use it as it "
+            f"is with --build {suite}={path}.",
         )
     return Tarball(suite, path, url, wanted)
 
@@ -296,9 +295,9 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
     if not found:
         raise BadInput(
             "tool-missing",
-            f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install what this "
-            "MPI's programs are compiled with (Debian: libopenmpi-dev, libmpich-dev), or name "
-            "programs that are built with --binaries.",
+            f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install this MPI's "
+            "compiler wrappers (Debian: libopenmpi-dev, libmpich-dev), or name existing programs "
+            "with --binaries.",
         )
     first_lines = []
     for wrapper in found:
@@ -306,7 +305,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
             done = logged.ask([wrapper, "--version"], environ, LIMIT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BadInput(
-                "build-failed", f"{wrapper} cannot be run ({error}); see that it works in a shell."
+                "build-failed", f"{wrapper} cannot run ({error}); make it work in a shell first."
             ) from None
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         if done.returncode or not lines:
@@ -314,7 +313,7 @@ def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Co
             raise BadInput(
                 "build-failed",
                 f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, "
-                "g++), or name its module, too.",
+                "g++), or also name its module.",
             )
         first_lines.append(lines[0])
     return Compilers(*found, first_lines[0], environ)
@@ -354,7 +353,7 @@ def build(
         if odd := _UNSAFE.search(str(path)):
             raise BadInput(
                 "not-ours",
-                f"{path} has {odd[0]!r} in it, with which neither configure nor make works; "
+                f"{path} has {odd[0]!r} in it, which breaks configure and make; "
                 + (
                     "name another folder with --into."
                     if path == prefix
@@ -379,8 +378,8 @@ def build(
                 kept = {}
             if kept.get("of") == built_of:
                 say(
-                    f"{kept['facts']['release']} was built before the last 'stacks add' was "
-                    "killed, and is kept"
+                    f"{kept['facts']['release']} was built by a 'stacks add' that was killed "
+                    "later; it is reused"
                 )
                 return Built(prefix, kept["facts"])
             shutil.rmtree(prefix)
@@ -410,7 +409,7 @@ def build(
     if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
         raise BadInput(
             "file-missing",
-            f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.",
+            f"{top.name} was built, but without any program of {tarball.suite}; its log is {log}.",
         )
     about = {"release": top.name, "source": tarball.origin, "sha256": tarball.sha256}
     facts = {**about, "compiler": compilers.says, "configure": configured}
@@ -451,7 +450,7 @@ def _check_size(tarball: Tarball, archive: tarfile.TarFile) -> None:
             raise BadInput(
                 "too-large",
                 f"{tarball.path} would unpack to more than {MOST_BYTES >> 20} MiB or "
-                f"{MOST_MEMBERS} files, more than any suite has; name a release of the suite.",
+                f"{MOST_MEMBERS} files, more than any suite; name a release of the suite.",
             )
 
 
@@ -482,7 +481,8 @@ def unpack(tarball: Tarball, work: Path) -> Path:
     except _DAMAGED as error:
         said = str(error).partition("\n")[0].rstrip(":")
         raise BadInput(
-            "checksum-differs", f"{tarball.path} cannot be unpacked ({said}); name a whole tarball."
+            "checksum-differs",
+            f"{tarball.path} cannot be unpacked ({said}); name a complete tarball.",
         ) from None
     tops = list(work.iterdir())
     top = tops[0] if len(tops) == 1 else work
@@ -497,8 +497,8 @@ def unpack(tarball: Tarball, work: Path) -> Path:
     if len(tops) != 1 or not re.fullmatch(r"[\w.+-]+", top.name) or not known:
         raise BadInput(
             "configuration-unusable",
-            f"{tarball.path} is no release tarball of {tarball.suite}: its one folder has no "
-            f"{' or '.join(marks)}; name upstream's.",
+            f"{tarball.path} is not a release tarball of {tarball.suite}: its folder has no "
+            f"{' or '.join(marks)}; use upstream's.",
         )
     return top
 
@@ -691,5 +691,5 @@ def _header(compilers: Compilers) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         said = str(error)
     raise BadInput(
-        "build-failed", f"{compilers.cc} -E does not show what mpi.h declares ({said}); correct it."
+        "build-failed", f"{compilers.cc} -E cannot preprocess mpi.h ({said}); correct it."
     )

@@ -1,8 +1,8 @@
-"""Stacks of origin ``system``: an MPI that the distribution or modules
-bring, registered after it has shown that it works.
+"""Stacks of origin ``system``: an MPI from the distribution or from modules, registered once it has
+proven to work.
 
-``environments/system/<name>/`` holds the metadata, suites that were built for it and, where
-binaries ask for a library by another name, a ``lib`` folder of links; the MPI itself is left alone.
+``environments/system/<name>/`` has the metadata, suites that were built for it and, if binaries
+need a library under another name, a ``lib`` folder of links. The MPI itself is not touched.
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def add(
     if name:
         writer.check_word(name)
     if gpu not in ("", *KINDS):
-        raise BadInput(
-            "unknown-name", f"--gpu {gpu} is none of the platforms known here: {', '.join(KINDS)}."
-        )
+        raise BadInput("unknown-name", f"--gpu {gpu} is not a known platform: {', '.join(KINDS)}.")
     clean = probe.clean_environment()
     paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
     brought = modules.load(entered, modules_system) if entered else modules.Brought()
@@ -98,8 +96,8 @@ def add(
         if tarball.suite in tarballs:
             raise BadInput(
                 "name-taken",
-                f"--build {tarball.suite}=... is given twice, and a stack has a suite once; "
-                "register the other under another --name.",
+                f"--build {tarball.suite}=... is given twice, but a stack has each suite once; "
+                "register the other one under another --name.",
             )
         tarballs[tarball.suite] = tarball
     programs = {
@@ -118,8 +116,8 @@ def add(
     )
     for variable in brought.left_out:
         say(
-            f"{variable} is not compared later: its value is another one for each user, or each "
-            "time the modules are loaded."
+            f"{variable} is not compared later: its value differs by user, or each time the "
+            "modules are loaded."
         )
     # Two of one name would each take away what the other makes.
     with only_one(
@@ -134,9 +132,8 @@ def add(
         ):
             raise BadInput(
                 "name-taken",
-                f"{into} is there already and not an empty folder: --into is the folder of one "
-                f"stack, as {into / title}; {metadata.EXTRA_STACKS}={into} finds all that lie in "
-                "it.",
+                f"{into} exists and is not empty: --into is the folder of one stack, e.g. "
+                f"{into / title}; {metadata.EXTRA_STACKS}={into} finds all that lie in it.",
             )
         mark = _make_folder(folder, tarballs)
         try:
@@ -169,7 +166,7 @@ def add(
                 if probe.suite_of(program) in built:
                     raise BadInput(
                         "stack-unusable",
-                        f"{programs[program]} was built and does not run: {reason}.",
+                        f"{programs[program]} was built but does not run: {reason}.",
                     )
                 say(f"{program} is left out: {reason}.")
             try_mpi4py(document, path, clean, say)
@@ -254,12 +251,12 @@ def _make_folder(folder: Path, suites: Collection[str]) -> IO[str]:
         fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BadInput(
-            "busy", f"another 'mpibench stacks add' is at work in {folder}: wait for it, or end it."
+            "busy", f"another 'mpibench stacks add' is running in {folder}: wait for it, or end it."
         ) from None
     except OSError as error:
         raise BadInput(
             "cannot-write",
-            f"{folder} cannot be made ({error.strerror}); make it possible, or name another with "
+            f"{folder} cannot be created ({error.strerror}); correct that, or name another with "
             "--into.",
         ) from None
     return made
@@ -411,9 +408,7 @@ def _complete(
                 rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", first.read_bytes()
             )
             compiler = (
-                compilers[-1].decode(errors="replace")
-                if compilers
-                else "a compiler that left no name"
+                compilers[-1].decode(errors="replace") if compilers else "an unknown compiler"
             )
             built_with = f"{compiler}; found in {first.parent}"
         kind = {"gpu": found.gpus[suite]} if suite in found.gpus else {}
@@ -439,14 +434,13 @@ def remove(name: str, root: Path = metadata.ROOT) -> Path:
         there = [path.parent.name for path in folder.parent.glob(f"*/{writer.METADATA}")]
         raise BadInput(
             "unknown-name",
-            f"no stack '{name}'{meant(name, there)} was registered in {folder.parent}; 'mpibench "
-            "stacks' lists what there is.",
+            f"no stack '{name}'{meant(name, there)} is registered in {folder.parent}; see "
+            "'mpibench stacks'.",
         )
     if folder.is_symlink():
         raise BadInput(
             "not-ours",
-            f"{folder} is a link, and what it leads to is not this command's to remove; remove "
-            "the link.",
+            f"{folder} is a link, whose target this command does not remove; remove the link.",
         )
     (folder / writer.METADATA).unlink()
     shutil.rmtree(folder)

@@ -1,9 +1,9 @@
-"""Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into a prefix of its own.
+"""Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into its own prefix.
 
-``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears
-under its name only when it is complete, gets its ``stack.json`` only when its programs have been
-seen to start, and is left alone while the stamp in that file (hash of everything that went in)
-still fits. Exit status 3 when a stack could not be installed, 2 for a bad table or name.
+``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix gets its
+name only when it is complete, and its ``stack.json`` only after its programs have started. It is
+left alone as long as the stamp in that file (hash of all inputs) matches. Exit status 3 if a stack
+could not be installed, 2 for a bad table or name.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def describe(
     if not {recipe.wheel, PYTHON_PART} <= set(versions):
         raise InstallError(
             "checksum-differs",
-            f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; "
+            f"the requirement files of {recipe.name} do not pin {recipe.wheel} or {PYTHON_PART}; "
             "add it.",
         )
     version = versions[recipe.wheel]
@@ -318,7 +318,7 @@ def build(
     for stale in partial.glob(f"{recipe.folder}-*"):
         if stale != work:
             shutil.rmtree(stale)
-    echo(f"{recipe.name}: downloading about {recipe.download_mb} MB, unless pip has it already")
+    echo(f"{recipe.name}: downloading about {recipe.download_mb} MB, unless pip has it cached")
     # Files of an interrupted earlier attempt are checked and used again.
     (destination := work / "wheels").mkdir(parents=True, exist_ok=True)
     options = [
@@ -422,8 +422,8 @@ def install(
             if recipe.donor != recipe.folder and not donor:
                 title = catalogue.SUITES[recipe.suite].title
                 echo(
-                    f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships "
-                    "it, is not installed"
+                    f"{recipe.name}: {title} is missing, because {recipe.donor}-wheels, which "
+                    "ships it, is not installed"
                 )
             began = time.monotonic()
             try:

@@ -1,8 +1,8 @@
-"""Writes ``stack.json``: the one way a stack gets registered, whoever built it.
+"""Writes ``stack.json``: the only way to register a stack, whoever built it.
 
-A stack is registered only when its metadata fit the schema, its name is free, everything the
-metadata name is on disk, and its programs have been seen to start on the library they claim. Until
-then there is no ``stack.json``.
+A stack is registered only if its metadata match the schema, its name is free, all named files
+exist, and its programs have started on the library they claim. Until then there is no
+``stack.json``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_word(name: str) -> None:
     ):
         raise StackError(
             "bad-option",
-            f"--name {name!r} is no name of a stack: use letters, digits, _ and -, beginning "
+            f"--name {name!r} is not a valid stack name: use letters, digits, _ and -, starting "
             "with a letter or _.",
         )
 
@@ -57,8 +57,8 @@ def check_name(
         if taken:
             raise StackError(
                 "name-taken",
-                f"{other} already describes a stack '{name}'; choose another name or remove that "
-                "one.",
+                f"{other} already describes a stack '{name}'; choose another name, or remove that "
+                "stack.",
             )
 
 

@@ -1,22 +1,22 @@
-"""What sessions that measured again (label
-:data:`.sessions.CONFIRMS`) say of the references a session missed.
+"""Confirmation runs: what sessions that measured again (label :data:`.sessions.CONFIRMS`) say about
+the references that a session missed.
 
-A reference counts as missed where two jobs missed it: the session's own, and the first one after it
-that measured the same case again, on the same nodes, and proved its condition. Later ones change
-nothing, or measuring until it passes would pass; so do they where the first was withdrawn, whose
-good value is none any more. The second value is compared with the first one's bounds, so that
-references which were changed in between confirm nothing. Whatever was not measured again, or on
-other nodes (a slow port of one is none of another), or without proof, stays missed.
+A reference counts as missed if two jobs missed it: the session's own, and the first later one that
+measured the same case on the same nodes and proved its condition. Later ones change nothing;
+otherwise one could measure until it passes. The same holds if the first was withdrawn: its good
+value no longer counts. The second value is compared with the first one's bounds, so a change of
+references in between confirms nothing. Whatever was not measured again, or on other nodes (a slow
+port belongs to one node), or without proof, stays missed.
 
-On a busy machine (ranks often lost their core to other programs) a miss says little of the fabric:
-it counts where it is missed again by a job whose ranks kept their cores. Else it is not judged,
-which is neither red nor green. Only a loss is excused so: what is faster than its reference allows,
-no number, or nothing at all is no work of other programs, and stays missed.
+On a busy machine (ranks often lost their core to other programs) a miss says little about the
+fabric. It counts only if a job whose ranks kept their cores misses it, too; otherwise it is not
+judged, which is neither red nor green. This excuses only losses: a value that is too good, not a
+number, or absent is not caused by other programs, and stays missed.
 
-Error rates: if the jobs were independent, a case without fault that misses a reference with
-probability f is called with f², and a fault that is found with probability p with p² (the
-probability of two independent events; 1 and 25 % become 0.01 and 6.25 %, 99 and 90 % become 98 and
-81 %). What disturbs both jobs, such as somebody else's traffic for an hour, is no product.
+Error rates: for independent jobs, a faultless case that misses a reference with probability f is
+reported with f², and a fault that is found with probability p with p² (two independent events; 1
+and 25 % become 0.01 and 6.25 %, 99 and 90 % become 98 and 81 %). A disturbance of both jobs, such
+as an hour of other traffic, is not covered.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class MeasuredOn:
 
     def unlike(self, again: MeasuredOn, session: str) -> str:
         """Why what a session measured again says nothing of these
-        nodes; empty where it was on the same ones.
+        nodes; empty if it was on the same ones.
         """
         mine, other = (
             (self.hosts or self.job, again.hosts or again.job)
@@ -138,7 +138,7 @@ class MeasuredOn:
 def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
     """Some nodes; of many those first that the others are not."""
     ordered = sorted(nodes, key=lambda name: (len(nodes) > FEW_NODES and name in others, name))
-    return few(ordered, FEW_NODES) or "nodes that nothing names"
+    return few(ordered, FEW_NODES) or "unknown nodes"
 
 
 def withdrawn_first(session: str) -> str:
@@ -146,8 +146,7 @@ def withdrawn_first(session: str) -> str:
     withdrawn was the first to measure again.
     """
     return (
-        f"session {session[:8]} measured it again first and was withdrawn, and what others say "
-        "later confirms nothing"
+        f"session {session[:8]} measured it again first, but was withdrawn; later ones do not count"
     )
 
 
@@ -261,7 +260,7 @@ def certainly_first(
     labelled = _labelled(cases, session, withdrawn)
     late = labelled.filter(pl.col("after") > WITHIN, ~pl.col("withdrawn"))
     sentences = [
-        f"session {name[:8]} measured this one again and confirms nothing: {lateness(after)}"
+        f"session {name[:8]} measured this one again but does not count: {lateness(after)}"
         for name, after in late.select("session", "after").unique(maintain_order=True).iter_rows()
     ]
     again = _in_time(labelled)
@@ -271,14 +270,14 @@ def certainly_first(
     kept = again.filter(pl.col("started").dt.date() < first.started.date())
     if kept.height < again.height:
         sentences.append(
-            f"session {first.session[:8]} cannot be read and may have measured this one again "
-            "before others did, which therefore confirm nothing: export it again"
+            f"session {first.session[:8]} cannot be read. It may have been the first to measure "
+            "this one again, so later ones do not count: export it again"
         )
     return kept, sentences
 
 
 def lateness(after: timedelta) -> str:
-    """Why what starts so long after a session confirms nothing of it; empty where it may.
+    """Why what starts so long after a session confirms nothing of it; empty if it may.
 
     The window begins with the session's start: the dataset does not hold its end.
     """
@@ -286,8 +285,7 @@ def lateness(after: timedelta) -> str:
         return ""
     hours = timedelta(hours=1)
     return (
-        f"it starts {after / hours:.0f} h after its start, and later than {WITHIN / hours:g} h "
-        "after that is another night"
+        f"it starts {after / hours:.0f} h after it; more than {WITHIN / hours:g} h is another night"
     )
 
 

@@ -1,17 +1,17 @@
-"""Sessions as a Parquet dataset, so that results outlive the
-machine's database and any tool can read them.
+"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can
+read them.
 
-Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC
-day>/<session>.parquet``; the partition columns are in the path, not in the files):
+Tables, each with Hive partitions (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+partition columns are in the path, not in the files):
 
 ``samples``
     one row per repeat x metric x message size, of every case that
-    measured anything, whatever its evidence says;
+    measured anything, whatever its evidence;
 ``cases``
-    one row per test case, also of those that were skipped or failed before they measured, so that
-    what is missing can be judged later;
+    one row per test case, including those that were skipped or failed before they measured, so that
+    missing cases can be judged later;
 ``pair_maps``
-    of sessions with maps of pairs: one row per map, with the switches;
+    one row per map of pairs, with the switches;
     its values are a file of the folder ``maps``, named by its digest;
 ``reports``
     ReFrame's run report, for pages and diagnoses that show what has no column
@@ -33,6 +33,7 @@ import polars as pl
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import CONTENTION_PER_S
 from reframe_tests.harness.instruments.pairs.pair_values import MAPS, MapFile, read_pair_map
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
@@ -67,10 +68,10 @@ class Summary:
     refused: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
+        unproven = f", {self.unproven_rows} of them unproven" if self.unproven_rows else ""
         return (
-            f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} "
-            f"values{unproven}"
+            f"{self.out_dir}: {plural(self.sessions, 'session')}, {plural(self.cases, 'case')}, "
+            f"{plural(self.rows, 'value')}{unproven}"
         )
 
 
@@ -142,8 +143,8 @@ def _beside_condition(case: Case) -> dict[str, Any]:
 
 
 def _machine(case: Case) -> dict[str, Any]:
-    """What the nodes' operating systems said of themselves, each saying
-    once: what an upgrade changes beside the stack.
+    """What the nodes' operating systems reported about themselves, each value once: what an upgrade
+    changes besides the stack.
     """
     said: dict[str, set[str]] = {}
     for node in case.proof.kernel if case.proof else ():
@@ -288,7 +289,7 @@ def _folder_name(name: str, what: str) -> str:
 
 
 def export_session(session: Session, out_dir: str | Path) -> Summary:
-    """Write all files of one session or none, in the place of its earlier ones.
+    """Write all files of one session or none, instead of its earlier ones.
 
     Readers only see ``*.parquet``, and what is renamed at the end needs no more room.
 
@@ -298,7 +299,9 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
     out_dir = Path(out_dir)
     name = f"{_folder_name(session.uuid, 'session')}.parquet"
     if not session.systems:
-        raise BadInput("session-missing", f"session {session.uuid} holds no case: it is no night.")
+        raise BadInput(
+            "session-missing", f"session {session.uuid} has no cases, so it is not a night."
+        )
     try:
         session = _with_map_files(session, out_dir / MAPS)
     except OSError as error:
@@ -334,7 +337,7 @@ class CannotWrite(BadInput):
 
 
 def _cannot_write(out_dir: Path, error: OSError) -> CannotWrite:
-    said = f"cannot write the dataset in {out_dir}: {error.strerror}; then export again."
+    said = f"cannot write the dataset in {out_dir}: {error.strerror}; export again."
     return CannotWrite("cannot-write", said)
 
 

@@ -1,7 +1,7 @@
 """Columns of the dataset's tables, and the version of that layout.
 
-A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
-takes its own layout and those of :data:`READ`: a session of another layout is exported again.
+Each file has the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader
+accepts its own layout and those in :data:`READ`; sessions in other layouts must be exported again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CASE_COLUMNS: dict[str, Any] = {
     "fabric": pl.String,
     "nodes": pl.Int32,  # 0: all that were idle; how many, says ``nodes`` of the condition
     "ppn": pl.Int32,  # processes per node as resolved
-    "ppn_symbol": pl.String,  # as asked for
+    "ppn_symbol": pl.String,  # as requested
     "pinning": pl.String,
     "group": pl.String,
     "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
@@ -192,14 +192,14 @@ def read_labels(text: str | None) -> dict[str, str]:
     if not all(isinstance(value, str) for value in found.values()):
         raise BadInput(
             "file-damaged",
-            f"the labels {one_line(text or '')[:60]!r} are not all texts: export that session "
+            f"the labels {one_line(text or '')[:60]!r} are not all strings: export that session "
             "again.",
         )
     return {one_line(name): one_line(value) for name, value in found.items()}
 
 
 def read_condition(text: str | None) -> dict[str, Any]:
-    """What a case stored of its condition, as ``cases`` has it; nothing where that is null."""
+    """What a case stored of its condition, as ``cases`` has it; nothing if that is null."""
     return _object(text, "condition of a case")
 
 

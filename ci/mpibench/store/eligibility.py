@@ -1,13 +1,13 @@
-"""Which cases are eligible, and what became of each: the one place where
-that is decided, for every verdict, page and report.
+"""Which cases are eligible, and the outcome of each: decided here once for every verdict, page and
+report.
 
-A case is eligible if it measured, on a machine, under a condition it proved. A case that missed a
-reference is a proven measurement and is compared like any other - dropping it would hide what a
-comparison is for - but nothing is learned from it (:data:`LEARNING`). A case that proved its
-condition and times nothing (placement) is proven and holds no measurement.
+A case is eligible if it measured, on a machine, under a condition that it proved. A case that
+missed a reference is a proven measurement and is compared like any other (dropping it would hide
+what a comparison is for), but nothing is learned from it (:data:`LEARNING`). A case that proved its
+condition and times nothing (placement) is proven but has no measurement.
 
-All of it are expressions over the columns of the table ``cases``, in
-the dataset or of a session that is not in it.
+All rules are expressions over the columns of the table ``cases``, in the dataset or for a session
+outside it.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ _MEASURED = (pl.col("samples") > 0).fill_null(False)
 _OWES = pl.col("measurement").fill_null(pl.col("group").is_not_null())
 
 NO_MEASUREMENT = "holds no measurement"
-NO_PROOF = "has no proof of its condition"
+NO_PROOF = "has no proven condition"
 SKIPPED = "was skipped"
 FAILED = "failed"
 #: Why a case is not eligible; the first that applies, in this order.
 REASONS: dict[str, pl.Expr] = {
     SKIPPED: _RESULT == "skip",
-    "was run again later in its session": _SUPERSEDED,
+    "ran again later in its session": _SUPERSEDED,
     NO_PROOF: _EVIDENCE != PROVEN,
     FAILED: ~_RESULT.is_in(["pass", "xfail", "xpass"])
     & ~((_RESULT == "fail") & (_PHASE == "performance")),
@@ -104,7 +104,7 @@ def checks(outcome: str) -> pl.Expr:
     )
 
 
-#: What became of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
+#: The outcome of a case, for a reader (:data:`mpibench.pages.outcomes.OUTCOMES`).
 OUTCOME = pl.coalesce(
     _first(
         {

@@ -1,5 +1,5 @@
-"""Message sizes, numbers of nodes, units and changes as readers see
-them, on terminals, pages and in answers alike.
+"""Message sizes, node counts, units and changes as text, the same on terminals, on pages and in
+answers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _OF_METRIC = {row.short: row.title for row in QUANTITIES.values()} | {
 
 
 def metric_text(name: str) -> str:
-    """A metric (``benchmark.metric_name``) in words: ``PingPong latency at 8 B``; another name,
-    such as a site's own test has, as it is.
+    """A metric (``benchmark.metric_name``) in words: ``PingPong latency at 8 B``; other names, such
+    as those of a site's own tests, unchanged.
     """
     words = name.split(".")
     size = int(words.pop()) if words[-1].isdecimal() else None
@@ -141,5 +141,5 @@ def changes_by_kind(rows: pl.DataFrame) -> list[tuple[float, str]]:
 
 
 def changes_text(rows: pl.DataFrame) -> str:
-    """Changes of metrics by kind in words."""
+    """Changes of metrics by kind as text."""
     return " and ".join(text for _, text in changes_by_kind(rows))

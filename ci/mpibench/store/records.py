@@ -1,9 +1,9 @@
-"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``:
-withdrawals, refusals of an export, answers, plans.
+"""Records beside the tables of a dataset, ``<dataset>/<kind>/<name>.json``: withdrawals, refused
+exports, answers, plans.
 
-A file each, and neither a database nor one file for all: taking the place of a file is atomic on
-every file system, NFS without locks among them; two writers, on whichever nodes, never share a
-file; and what can only be read needs no journal.
+Each is a separate file instead of a database or one file for all. Replacing a file is atomic on
+every file system, including NFS without locks; two writers, on whichever nodes, never share a file;
+and read-only data need no journal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def path_of(folder: Path, kind: str, name: str) -> Path:
 
 
 def write(folder: Path, kind: str, name: str, text: str) -> Path:
-    """Write a file, whole or not at all, in the place of an earlier one; its path."""
+    """Write a file, whole or not at all, instead of an earlier one; its path."""
     path = path_of(folder, kind, name)
     try:
         whole_file.write_text(path, text)
@@ -52,7 +52,7 @@ def write(folder: Path, kind: str, name: str, text: str) -> Path:
 
 def inside(folder: Path, pattern: str) -> list[Path]:
     """What a folder of a dataset holds under names that fit;
-    nothing where there is no such folder.
+    nothing if there is no such folder.
     """
     try:
         with os.scandir(folder) as entries:
@@ -64,8 +64,8 @@ def inside(folder: Path, pattern: str) -> list[Path]:
             return []
         raise BadInput(
             "file-unreadable",
-            f"{folder} cannot be read ({error.strerror}), so what it says of sessions is not "
-            "known: it must be a folder that you can read.",
+            f"{folder} cannot be read ({error.strerror}), so records of sessions are missing: make "
+            "it a readable folder.",
         ) from None
 
 
@@ -122,7 +122,7 @@ class StoreRecord(Struct, frozen=True):
             except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
                 raise BadInput(
                     "file-damaged",
-                    f"{path} is not a readable record: restore it from a copy, or remove it.",
+                    f"{path} is damaged: restore it from a copy, or remove it.",
                 ) from None
             if record.name != path.stem:
                 raise BadInput(
@@ -172,7 +172,7 @@ class UnreadableSession(StoreRecord, frozen=True):
     It is kept until it is exported or no longer in the database, so that no
     verdict takes an older session for the newest.
 
-    :param systems: systems it ran on; empty if that is not known.
+    :param systems: systems it ran on; empty if that is unknown.
     :param database: full name of that database: a dataset may have sessions of several.
     """
 
@@ -231,15 +231,15 @@ class StoredAnswer(StoreRecord, frozen=True):
     :param passed: whether there was no problem; what was not judged is none.
     :param unjudged: whether a part was slow on a busy machine alone, or
         nights differ too much: the night is not green.
-    :param finding: the worst problem in one line; empty where it passed.
-    :param judged: how many metrics were compared with the nights before;
+    :param finding: the worst problem in one line; empty if it passed.
+    :param judged: how many metrics were compared with earlier nights;
         references are counted in the cases.
     :param kinds: the gate's question of each problem; empty of a night,
         and of answers of before this was stored.
     :param slower: partition, environment and name of each case that was slower than the nights
-        before, but for those that were not when they were measured again; ``None`` where nothing
+        before, but for those that were not when they were measured again; ``None`` if nothing
         was compared with these.
-    :param seen: the least loss that the gate would have called, in words; empty of a night.
+    :param seen: the least loss that the gate would have called, as text; empty of a night.
     """
 
     kind = "answers"
@@ -287,7 +287,7 @@ def answer(
     seen: str = "",
     now: datetime | None = None,
 ) -> StoredAnswer:
-    """Keep an answer in the dataset, in the place of an earlier
+    """Keep an answer in the dataset, instead of an earlier
     one of the same session and source.
     """
     moment = (now or datetime.now(timezone.utc)).replace(microsecond=0)

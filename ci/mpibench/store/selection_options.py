@@ -1,8 +1,8 @@
-"""Which options of ReFrame's command line make a session smaller than
-a whole one of its mode, or judge less of it.
+"""Which options on ReFrame's command line make a session smaller than a whole one of its mode, or
+judge less of it.
 
 The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting
-checks" and the others named below). Long options may be cut short, as ``argparse`` allows.
+checks" and the others named below). Long options may be abbreviated, as ``argparse`` allows.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def narrowing(command_line: str) -> tuple[str, ...]:
     try:
         words = shlex.split(command_line)[1:]
     except ValueError:
-        return (command_line,)  # no shell would take it: nobody knows what was asked for
+        return (command_line,)  # no shell would take it: nobody knows what was requested
     given = list(_options(words))
     counting = [
         (long, value)
@@ -92,7 +92,7 @@ def mode_of(command_line: str) -> str | None:
     try:
         words = shlex.split(command_line)[1:]
     except ValueError:
-        return None  # and its options are not known either
+        return None  # and its options are unknown either
     given = [word.partition("=")[2] for word in words if word.startswith("--mode=")]
     given += [value for word, value in itertools.pairwise(words) if word == "--mode"]
     return given[-1] if given else None
@@ -107,7 +107,7 @@ def asks_for(
     As ReFrame 4.10 does: ``core/systems.py`` (``valid_env_names``),
     ``frontend/filters.py`` (``have_any_name``).
 
-    :param partition: of the case, without its system; a parameter that is ``None`` is not known.
+    :param partition: of the case, without its system; a parameter that is ``None`` is unknown.
     """
     given: dict[str, list[str]] = {}
     for option in options:

@@ -1,4 +1,4 @@
-"""The one small language in which every command says which sessions and cases it means.
+"""The small language in which every command selects sessions and cases.
 
 Sessions (ReFrame's session selectors, manual "Querying past results", where ReFrame has them)::
 
@@ -7,19 +7,18 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
     latest, latest~2        the newest session, the third newest (ours)
     night, night~1          the last night, the one before (ours): sessions
     with a label ``run``, as ``ci/nightly`` gives one,
-                            that are whole; where there is none, those with a label, else any
+                            that are whole; if there is none, those with a label, else any
     20261101:20261115       sessions started in a period, end excluded;
     YYYYmmdd[THHMM[SS[+ZZZZ]]] or now, each with
                             an offset such as now-7d, in m, h, d or w
     ?'run == "nightly"'     sessions whose labels (--session-extras) fulfil an expression
     now-7d:now?run=="nightly"   both
 
-A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is
-no night and no sample of the machine: only its id means it, or an expression that asks for that
-label.
+A confirmation run (label :data:`.sessions.CONFIRMS`) is neither a night nor a sample of the
+machine: only its id selects it, or an expression on that label.
 
-Several are joined with commas: ``4f2a,77b0``. The expression is SQL's, as Polars reads it: names,
-texts, numbers, ``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same
+Join several with commas: ``4f2a,77b0``. Expressions are SQL as Polars reads it: names, strings,
+numbers, ``and or not in == != < <= > >=`` and parentheses. Cases are filtered with the same
 expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
 """
 
@@ -79,8 +78,8 @@ def matching(rows: pl.DataFrame, text: str, what: str) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         raise BadInput(
             "bad-option",
-            f"{text!r} cannot be asked ({one_line(str(error))[:120]}): quote texts, and nothing "
-            "else.",
+            f"{text!r} cannot be evaluated ({one_line(str(error))[:120]}): quote strings, and only "
+            "strings.",
         ) from None
 
 
@@ -95,8 +94,8 @@ def _period(text: str) -> tuple[datetime, datetime]:
     except (ValueError, OverflowError, OSError):
         raise BadInput(
             "bad-option",
-            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM, now, or "
-            "one with an offset as now-7d.",
+            f"{text!r} is not a period: write START:END, each YYYYmmdd, YYYYmmddTHHMM or now, with "
+            "or without an offset as in now-7d.",
         ) from None
     if first >= last:
         raise BadInput("bad-option", f"period {text!r} ends before it begins.")
@@ -185,7 +184,7 @@ class _Kind(NamedTuple):
 
 
 def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
-    """Label ``run`` of each session, in the table's order; ``None`` where it has none.
+    """Label ``run`` of each session, in the table's order; ``None`` if it has none.
 
     :param sessions: :func:`sessions_table` of one system.
     """
@@ -284,7 +283,7 @@ def _refuse_unreadable(
     ]
     everything = sorted([*rows, *stand_ins], key=lambda row: (row["started"], row["session"]))
     period, mark, _ = part.partition("?")
-    # What labels an unreadable session has is not known: it may be meant.
+    # What labels an unreadable session has is unknown: it may be meant.
     asked = _select_one(period, everything) if period else {row["session"] for row in everything}
     if back := _COUNTED.fullmatch(part):
         # Counted back over those that cannot be read, too: behind one

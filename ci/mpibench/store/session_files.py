@@ -1,8 +1,8 @@
-"""Files of sessions on disk: how much there is, and which of old sessions may go.
+"""Files of sessions on disk: how much space they use, and which old ones may be removed.
 
-What decides and what is signed stays for good: the results database, the dataset, references and
-acceptance records. Stage and output folders, logs and reports of a session are what fills a disk;
-nothing removes them but ``mpibench sessions prune``.
+The results database, the dataset, references and acceptance records are kept forever. Stage and
+output folders, logs and reports of a session fill a disk; only ``mpibench sessions prune`` removes
+them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def prefixes(results: Path) -> set[Path]:
     """Folders that hold ``stage`` and ``output``: the results, and
     those the sites' ``prefix`` put sessions in.
 
-    :raises BadInput: a dataset that cannot be read, so that where its sessions are is not known.
+    :raises BadInput: a dataset that cannot be read, so that where its sessions are is unknown.
     """
     store = Store(results / "dataset")
     if not store.session_systems:
@@ -162,12 +162,12 @@ def find(results: Path, days: int | None) -> list[Item]:
 def lines(old: Sequence[Item]) -> list[str]:
     listed = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
     total = (
-        f"{len(old)} files and folders of sessions, "
+        f"files and folders of sessions: {len(old)}, "
         f"{format_bytes(sum(item.size_bytes for item in old))}"
     )
     return [
         *listed,
-        f"{total}; --remove removes them" if old else "no file of a session is to be removed",
+        f"{total}; --remove removes them" if old else "no files of sessions to remove",
     ]
 
 
@@ -181,9 +181,10 @@ def remove(old: Sequence[Item]) -> list[str]:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(
-                "not-ours", f"cannot remove {item.path} ({error.strerror}): correct its rights."
+                "not-ours",
+                f"cannot remove {item.path} ({error.strerror}): correct its permissions.",
             ) from None
     return [
-        f"removed {len(old)} files and folders of sessions, "
+        f"removed files and folders of sessions: {len(old)}, "
         f"{format_bytes(sum(item.size_bytes for item in old))}"
     ]

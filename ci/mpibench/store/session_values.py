@@ -1,9 +1,9 @@
-"""From sessions in the dataset to two sides of the same metrics;
-what has no counterpart is kept and named.
+"""From sessions in the dataset to two sides of the same metrics; metrics without a counterpart are
+kept and named.
 
 A **curve** is one quantity of one benchmark under one condition over its message sizes; a
 **metric** is one point of it. A **unit** is one repeat of one job. Nothing is dropped silently:
-each case, value or metric that is not used ends in :attr:`Selection.notes` or in a verdict.
+each case, value or metric that is not used appears in :attr:`Selection.notes` or in a verdict.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Selection:
     """Eligible values of some sessions on one system.
 
     :param values: columns :data:`VALUES`; only judged quantities and positive, finite values.
-    :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
+    :param planned: rows of ``cases`` of these sessions that should be measured, used or not.
     :param notes: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing,
         which have no ratio and are no loss either.

@@ -1,10 +1,10 @@
-"""ReFrame sessions as checked data: read from ReFrame's SQLite results
-database or from one of its JSON report files.
+"""ReFrame sessions as checked data, from ReFrame's SQLite results database or one of its JSON
+report files.
 
 Layout of both: ReFrame 4.10, ``reframe/frontend/reporting/{__init__,storage}.py`` and
-``schemas/runreport.json``. The database is opened read-only and without ReFrame's runtime, so that
-reading never changes or creates it, unless a killed writer left it half written: then SQLite takes
-that back first.
+``schemas/runreport.json``. The database is opened read-only and without ReFrame's runtime, so
+reading never changes or creates it, with one exception: SQLite first rolls back what a killed
+writer left half written.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _text(key: str) -> property:
 
 def _asked(name: str, parameter: str = "") -> property:
     """What a case says it ran under; where it ended before that,
-    the parameter that was asked for.
+    the parameter that was requested.
     """
 
     def value(case: Case) -> str:
@@ -167,7 +167,7 @@ class Case:
 
     @property
     def line_rate_gbit_per_s(self) -> float | None:
-        """What the links of its fabric carry; ``None`` where they
+        """What the links of its fabric carry; ``None`` if they
         have no rate, or no number is stored.
         """
         rate = self.condition.get("line_rate_gbit_per_s")
@@ -227,7 +227,7 @@ class Case:
         return (self.name, self.partition, one_line(self._paragraph("environ")))
 
 
-#: Columns that decide what became of a case, by its id.
+#: Columns that decide the outcome of a case, by its id.
 _JUDGED = pl.Schema(
     {
         **dict.fromkeys(("case", "result", "fail_phase", "evidence", "group"), pl.String()),
@@ -238,7 +238,7 @@ _JUDGED = pl.Schema(
     }
 )
 
-#: What became of a case whose miss of a reference is not judged.
+#: The outcome of a case whose miss of a reference is not judged.
 UNJUDGED = "unjudged"
 
 
@@ -294,7 +294,7 @@ class Session:
 
     @cached_property
     def _judged(self) -> dict[str, tuple[str, str | None]]:
-        """Of each case what became of it, and why it is not
+        """Of each case the outcome of it, and why it is not
         eligible, as the dataset's are judged.
         """
         rows = [
@@ -333,11 +333,10 @@ class Session:
         where nothing was submitted or run to its end.
 
         ReFrame 4.10 (``frontend/reporting/__init__.py``, ``update_run_stats``) stores the time from
-        submission to the end (``time_run``) and, where the scheduler knows it, the end itself. The
-        jobs of the tests have their nodes for themselves, so that none began before the one before
-        it on one of its nodes had ended. What it waited for others' jobs is before its script
-        began, where the session has that (``job_started``); the clock of its node is believed as
-        far as it fits.
+        submission to the end (``time_run``) and, where the scheduler knows it, the end itself. Test
+        jobs do not share nodes, so none began before the previous one on any of its nodes had
+        ended. Waiting for other jobs is excluded if the session has the start of the script
+        (``job_started``); its node's clock is trusted as far as it is consistent.
         """
 
         def number(value: Any) -> float | None:
@@ -419,7 +418,7 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
     except (AttributeError, TypeError, ValueError, RecursionError) as err:
         raise BadInput(
             "file-damaged",
-            f"{where} is cut off or damaged ({err}): remove that session or restore the file.",
+            f"{where} is truncated or damaged ({err}): remove that session or restore the file.",
         ) from None
     info = report.get("session_info") if isinstance(report, dict) else None
     if not isinstance(info, dict) or not isinstance(report.get("runs"), list):
@@ -441,13 +440,14 @@ def _decode(text: Any, where: str) -> Mapping[str, Any]:
         ):
             raise BadInput(
                 "file-damaged",
-                f"{where}: session_info.{key} is {value!r}, expected a number of seconds.",
+                f"{where}: session_info.{key} is {value!r} instead of a number of seconds: restore "
+                "the file.",
             )
     if str(info["data_version"]).split(".")[0] != DATA_MAJOR:
         raise BadInput(
             "other-release",
-            f"{where} has report data version {info['data_version']}, this program reads "
-            f"{DATA_MAJOR}.x: use the ReFrame release named in pyproject.toml.",
+            f"{where} has report data version {info['data_version']} instead of {DATA_MAJOR}.x: "
+            "use the ReFrame release of pyproject.toml.",
         )
     return report
 
@@ -575,8 +575,8 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
                 if version is None or version[0] != DATABASE_SCHEMA:
                     raise BadInput(
                         "not-comparable",
-                        f"results database {path} has schema {version and version[0]}, this "
-                        f"program reads {DATABASE_SCHEMA}.",
+                        f"results database {path} has schema {version and version[0]} instead of "
+                        f"{DATABASE_SCHEMA}: use the ReFrame release named in pyproject.toml.",
                     )
                 return connection.execute(query, tuple(arguments)).fetchall()
         except sqlite3.Error as err:
@@ -610,7 +610,7 @@ def session_starts(path: str | Path) -> dict[str, datetime]:
 
 def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:
     """Systems of a session as the database's index of test cases
-    has them; empty where it has none.
+    has them; empty if it has none.
     """
     rows = _rows(
         Path(path),
@@ -660,5 +660,5 @@ def read_session(path: str | Path, uuid: str | None = None) -> Session:
 
 
 def label_of(session: Session) -> str:
-    """Labels as ``k=v`` text, or the beginning of the session id where there are none."""
+    """Labels as ``k=v`` text, or the beginning of the session id if there are none."""
     return ", ".join(f"{key}={value}" for key, value in session.labels.items()) or session.uuid[:8]

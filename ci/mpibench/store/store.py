@@ -1,9 +1,9 @@
-"""A dataset, opened once by a command and passed on: which files it holds,
-and what they say of sessions, cases and values.
+"""A dataset, opened once by a command and passed on: its files, and the sessions, cases and values
+in them.
 
-Each file is looked at once. One that is cut off, of another layout, twice there, or gone beside its
-partner is named, and nothing is judged until it is exported again or removed: what it holds would
-be missing without a word.
+Each file is read once. A file that is truncated, has another layout, exists twice or lost its
+partner is named, and nothing is judged until it is exported again or removed; otherwise its
+contents would be missing silently.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Store:
                     continue
                 lost = lost if report.exists() else report
             found[own / gone] = (
-                f"{lost} is gone, and {partners / gone} is there: export that session again, or "
+                f"{lost} is gone, but {partners / gone} exists: export that session again, or "
                 "remove it."
             )
         first: dict[tuple[str, str], Path] = {}
@@ -230,8 +230,8 @@ class Store:
         if not _BEGINNING.fullmatch(session):
             raise BadInput(
                 "bad-option",
-                f"{session!r} is not a session: give its id, or four characters and more of its "
-                "beginning.",
+                f"{session!r} is not a session: give its id, or at least its first four "
+                "characters.",
             )
         known = {*self.session_systems, *self.withdrawn}
         chosen = (
@@ -258,20 +258,20 @@ class Store:
         if not reason:
             raise BadInput(
                 "bad-option",
-                "--why is empty: say why the session is withdrawn, for whoever asks a year later.",
+                "--why is empty: say why the session is withdrawn.",
             )
         if len(reason) > records.LONGEST_WHY:
             raise BadInput(
                 "bad-option",
-                f"--why has {len(reason)} characters, at most {records.LONGEST_WHY} are kept: "
-                "say it in fewer words.",
+                f"--why has {len(reason)} characters; at most {records.LONGEST_WHY} are allowed: "
+                "shorten it.",
             )
         uuid = self._whole_id(session)
         if before := self.withdrawn.get(uuid):
             raise BadInput(
                 "name-taken",
                 f"{before}; it is withdrawn already. `mpibench sessions withdraw --undo {uuid}` "
-                "takes that back.",
+                "undoes that.",
             )
         try:
             who = one_line(getpass.getuser())
@@ -302,8 +302,8 @@ class Store:
         if len(meant) == 1:
             raise BadInput(
                 "session-missing",
-                f"{self.withdrawn[meant[0]]}; it takes part in no verdict. "
-                f"`mpibench sessions withdraw --undo {meant[0]}` takes that back.",
+                f"{self.withdrawn[meant[0]]}; it takes part in no verdict; `mpibench sessions "
+                f"withdraw --undo {meant[0]}` undoes that.",
             )
 
     # Sessions and cases
@@ -328,8 +328,8 @@ class Store:
             if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
                 raise BadInput(
                     "bad-option",
-                    f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which "
-                    "is to come: correct the clock of this machine, or, where that is right, "
+                    f"session {path.stem} says it started on {path.parent.name[5:]} UTC, which is "
+                    "in the future: correct the clock of this machine, or, if that is right, "
                     f"`mpibench sessions withdraw {path.stem} --why ...`.",
                 )
         return self.scan("cases", system)
@@ -397,17 +397,16 @@ class Store:
             newest = max(self.withdrawn.values(), key=lambda withdrawal: withdrawal.when)
             raise BadInput(
                 "session-missing",
-                f"all {len(self.withdrawn)} sessions that could be meant were withdrawn; the "
-                f"newest: {newest}: measure, or take one back with `mpibench sessions withdraw "
-                "--undo ID`.",
+                f"all {len(self.withdrawn)} matching sessions are withdrawn; the newest: {newest}: "
+                "measure, or restore one with `mpibench sessions withdraw --undo ID`.",
             )
         meant = sessions.filter(pl.col("session").is_in(among)) if among else sessions
         chosen = selectors.select(selector, meant, unreadable=lost)
         if len(chosen) > 1:
             raise BadInput(
                 "ambiguous-name",
-                f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give "
-                "its id.",
+                f"{selector!r} means {len(chosen)} sessions, but only one can be judged: give its "
+                "id.",
             )
         on = sorted(set(sessions.filter(pl.col("session") == chosen[0])["system"]))
         if len(on) > 1:
@@ -469,7 +468,7 @@ class Store:
 
         :returns: of each session id, system, start (UTC, ISO 8601), label ``run``, cases that owe a
             proof and those that have one, what was answered of it by whom, and its withdrawal;
-            ``None`` where there is none.
+            ``None`` if there is none.
         """
         cases = self.scan("cases", system).filter(pl.col("measurement"), ~pl.col("superseded"))
         facts = {"cases": pl.len(), "proven": (pl.col("evidence") == PROVEN).sum()}
@@ -551,11 +550,7 @@ class Store:
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
-        unlearned = (
-            [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"]
-            if shared
-            else []
-        )
+        unlearned = [f"{shared} oversubscribed cases not used"] if shared else []
         notes = [
             *split.sentences(),
             *unlearned,
@@ -564,9 +559,7 @@ class Store:
         tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
         if not split.eligible.height and not (unproven_too and tried):
             why = "; ".join(notes) or "every case was skipped"
-            raise BadInput(
-                "bad-option", f"selector {selector!r} gives no case that may be used ({why})."
-            )
+            raise BadInput("bad-option", f"selector {selector!r} has no usable cases ({why}).")
         measured, more = self.values_of(system, split.eligible)
         unproven = not_among(eligibility.owed_proof(cases), split.proven, "case")
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
@@ -607,8 +600,8 @@ class Store:
                     other = next(name for name in systems if name != system)
                     raise BadInput(
                         "not-comparable",
-                        f"session {session} was measured on {other} and not on {system}: two "
-                        "machines are not compared; give sessions of one system.",
+                        f"session {session} was measured on {other} and not on {system}: give "
+                        "sessions of one system.",
                     )
 
     def values_of(self, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -640,9 +633,9 @@ class Store:
             row = impossible.row(0, named=True)
             raise BadInput(
                 "output-damaged",
-                f"{row['benchmark']} {row['quantity']} of case {row['case']} is "
-                f"{row['value']:g}, which nothing can take: its output was damaged; leave the "
-                f"case out with --where 'case != \"{row['case']}\"' and measure it again.",
+                f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']:g}, "
+                "which is impossible: its output was damaged; leave the case out with --where "
+                f"'case != \"{row['case']}\"' and measure it again.",
             )
         # A message of no bytes has no bandwidth; a larger one that has none is the worst there is.
         zero = (
@@ -654,17 +647,13 @@ class Store:
         judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
         left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
-        notes = (
-            [f"{left.height} values of zero not used: a ratio to nothing says nothing"]
-            if left.height
-            else []
-        )
+        notes = [f"{left.height} zero values not used: they have no ratio"] if left.height else []
         zeros = judged.filter(pl.col("value") == 0)
         if zeros.height:
             names = ", ".join(sorted(set(zeros["benchmark"])))
             notes.append(
-                f"{zeros.height} values are zero where bytes were sent ({names}): the worst "
-                "value there is"
+                f"{zeros.height} values are zero although bytes were sent ({names}): they count as "
+                "the worst possible"
             )
         return judged, notes
 
@@ -860,15 +849,13 @@ def _fault(path: Path, table: str) -> str:
     try:
         datetime.strptime(path.parent.name, "date=%Y-%m-%d")
     except ValueError:
-        return (
-            f"{path} lies in a folder that names no day: remove it and export that session again."
-        )
+        return f"{path} is in a folder without a date: remove it and export that session again."
     try:
         content = path.read_bytes()
         schema, said = pl.read_parquet_schema(path), pl.read_parquet_metadata(path)
     except (*_DAMAGED, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"{path} is cut off or no Parquet file ({first}): {_REPAIR}"
+        return f"{path} is truncated or not a Parquet file ({first}): {_REPAIR}"
     version = said.get(VERSION_KEY)
     place = said.get(PLACE_KEY)
     if dict(schema) != dict(READ.get(str(version), {}).get(table, {})):
@@ -877,11 +864,9 @@ def _fault(path: Path, table: str) -> str:
             f"({version or 'none is named'}): export that session again, or remove it."
         )
     if not is_as_written(content):
-        return (
-            f"{path} is cut off or damaged (its bytes are not those that were written): {_REPAIR}"
-        )
+        return f"{path} is truncated or damaged (its checksum is wrong): {_REPAIR}"
     if place != place_of(path):
-        return f"{path} was written as {place}: remove it, and export the sessions again."
+        return f"{path} was moved from {place}: remove it, and export the sessions again."
     return ""
 
 

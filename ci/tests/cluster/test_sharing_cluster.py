@@ -73,4 +73,4 @@ def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
     """
     [case] = run(cluster, visible, sandbox, "default", "--system=minicluster:shm", "-p", mpich.name)
     assert case.proof is not None
-    assert "of 2 ranks at most 1 can have a core of their own" in "\n".join(case.proof.notes)
+    assert "of 2 ranks, at most 1 can have their own core" in "\n".join(case.proof.notes)

@@ -85,7 +85,7 @@ def test_output_without_end_ends_the_case_with_a_sentence(
     metadata.write_text(json.dumps(sealed(described)))
     result = run_here("-r", *ONE_CASE, "-S", "limit_s=100")
     assert result.returncode == 1
-    sentence = "pair, repeat 1 of 3: printed more than 16 MiB and was ended for it"
+    sentence = "pair, repeat 1 of 3: printed more than 16 MiB and was therefore ended"
     assert sentence in result.stdout, result.stdout[-3000:]
     assert (
         "pair, repeats 2-3 of 3: not started, because pair.1 printed without end." in result.stdout

@@ -313,7 +313,7 @@ def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch
     assert status != 0
     sentences = checks.check_presence(ranks, nodes=1, ppn=2)
     assert len(sentences) == 1 and sentences[0].endswith(
-        " never called MPI_Finalize: killed, hung or ended early."
+        " never called MPI_Finalize: killed, hanging or ended early."
     )
     assert "1 on" in sentences[0]
 
@@ -351,5 +351,5 @@ def test_launcher_that_does_not_speak_to_the_library(
     assert {rank.environment["PMIX_RANK"] for rank in ranks} == {"0", "1"}
     (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)
     assert sentence.startswith(
-        "2 processes started as MPI worlds of one rank each, 2 ranks in one world were asked for:"
+        "2 processes started as MPI worlds of one rank each instead of 2 ranks in one world:"
     )

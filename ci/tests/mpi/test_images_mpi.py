@@ -124,7 +124,7 @@ def test_an_image_runs_its_own_mpi_and_the_hosts(
         program.write(b"\n")
     done = run_reframe(words=words, environ=there)
     assert done.returncode == 1, done.stdout
-    assert f"{PROGRAM} changed after it was registered" in done.stdout
+    assert f"{PROGRAM} changed after registration" in done.stdout
     image.file.write_text(f"{image.root}/")
     _, problems = metadata.discover(image.project)
     assert [problem for problem in problems if f"{image.file} changed after" in problem] == problems

@@ -114,7 +114,7 @@ def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
     assert case["proof"]["verdict"] == "proven", "what came of it is the result"
     [note] = [note for note in case["proof"]["notes"] if "unaware" in note]
     assert re.search(
-        r"of 2 ranks at most 1 can have a core of their own "
+        r"of 2 ranks, at most 1 can have their own core "
         r"\(core \d+ of \S+ is used by program 1 \(rank 0\) and program 2 \(rank 0\)",
         note,
     )

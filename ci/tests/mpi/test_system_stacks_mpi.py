@@ -74,7 +74,7 @@ def test_a_launcher_with_the_other_ones_library_is_refused(
     registered: dict[str, Stack], tmp_path: Path
 ) -> None:
     with pytest.raises(
-        BadInput, match=r"is orterun, and no library of that MPI answers: .* is mpich "
+        BadInput, match=r"is orterun, but no library of that MPI responds: .* is mpich "
     ):
         system.add(
             registered["openmpi"].mpirun[0],

@@ -72,7 +72,7 @@ def test_a_killed_tuning_goes_on_after_its_last_whole_round(
     assert status in (0, NOTHING_BETTER), said
     seconds = sum(each["seconds"] for each in kept)
     assert (
-        said.splitlines()[0] == f"going on after {len(kept)} rounds, which took {seconds:.0f} s"
+        said.splitlines()[0] == f"continuing after {len(kept)} rounds, which took {seconds:.0f} s"
     ), said
     assert not re.search(r"^round 1:", said, re.M), "it is not measured again"
     after = json.loads((folder / "state.json").read_text())["rounds"]

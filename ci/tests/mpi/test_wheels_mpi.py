@@ -20,7 +20,7 @@ def test_real_stacks_are_what_they_say(name: str, require_stack: RequireStack) -
     stack = require_stack(name)
     assert probe.find_contradiction(stack) == ""
     wrong = dataclasses.replace(stack, library_version_pattern=re.escape(stack.mpi_version) + "9")
-    assert "does not fit" in probe.find_contradiction(wrong)
+    assert "does not match" in probe.find_contradiction(wrong)
 
 
 @pytest.mark.parametrize("name", NAMES[:2])

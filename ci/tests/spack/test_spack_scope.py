@@ -102,7 +102,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     committed = {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")}
     [sentence] = newcomer.build("openmpi")
     assert sentence.startswith(
-        "Spack knows no gcc; install it, then run 'mpibench stacks build --find', which"
+        "Spack has no gcc; install it, then run 'mpibench stacks build --find', which"
     )
 
     path = newcomer.find()

@@ -1,3 +1,3 @@
-"""The test cases: base classes, conditions, the job that measures, and
-from its files to samples with their proof.
+"""The test cases: base classes, conditions, the measuring job, and the way from its files to
+samples with proof.
 """

@@ -1,8 +1,8 @@
-"""The base class of every test: one job measures one group of the
-catalogue under one condition, with proof.
+"""The base class of fabric tests: one job measures one group of the catalogue under one condition,
+with proof.
 
-A test file adds a leaf of a few lines that names its group.
-Everything else is parameters and tables.
+A test file adds a leaf of a few lines that names its group. Everything else is parameters and
+tables.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class FabricTest(MeasuredTest):
     #: Resolved processes per node; indexes the learned references.
     ranks_per_node = variable(int, value=0, loggable=True)
 
-    #: When the job script began, UTC, by the clock of its node; empty where it
+    #: When the job script began, UTC, by the clock of its node; empty if it
     #: left nothing. What it waited is before that.
     job_started = variable(str, value="", loggable=True)
 
@@ -97,7 +97,7 @@ class FabricTest(MeasuredTest):
     agreement = variable(list, value=[], loggable=True)
 
     #: Of a partition's node counts, in ascending order, those it is measured
-    #: on unless others are asked for (``-P nodes=``).
+    #: on unless others are requested (``-P nodes=``).
     choose_counts: parameters.ChooseCounts = staticmethod(lambda counts: counts)
 
     executable = "measure"
@@ -116,8 +116,8 @@ class FabricTest(MeasuredTest):
 
     @classmethod
     def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
-        """Beside others ``production``: what a night has time for; ``smoke``: one or two
-        placements; ``core``: what it has time for on a batch system.
+        """Among others ``production``: what fits into a night; ``smoke``: one or two placements;
+        ``core``: what fits on a batch system.
         """
         tags = super().tags_of(point) | {point["fabric"]}
         policies = parameters.policies_of_system()
@@ -163,7 +163,8 @@ class FabricTest(MeasuredTest):
         ]:
             raise BadInput(
                 "bad-option",
-                f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _",
+                f"env_vars: '{unusable[0]}' is not a valid variable name; use letters, digits and "
+                "_",
             )
         planned_cases.check(self.display_name, partition.name, self.current_environ.name)
         modules.require_system(self._stack, rt.runtime().modules_system.name)
@@ -202,7 +203,9 @@ class FabricTest(MeasuredTest):
         asked = Asked(fabric, self._nodes, self.ppn, self.pinning, orders, library)
         resolved = condition.resolve(stack, asked, Partition.of(partition), self._chosen)
         if self.tuned not in ("yes", "no"):
-            raise BadInput("bad-option", f"tuned={self.tuned} is neither yes nor no.")
+            raise BadInput(
+                "bad-option", f"tuned={self.tuned} is neither yes nor no; give one of them."
+            )
         return (
             condition.apply_tuned(self.current_system.name, resolved)
             if self.tuned == "yes"
@@ -456,7 +459,7 @@ def _usual_s(launch: catalogue.Launch | None, group: str, level: str, limit_s: i
     """Seconds of a launch: what its sizes may take on a link at its
     rate, else as long as a launch may take.
 
-    :param launch: ``None`` where nothing is known of it.
+    :param launch: ``None`` if nothing is known of it.
     :param limit_s: seconds after which it is ended.
     """
     if launch is None:

@@ -1,9 +1,9 @@
-"""The pipeline of every test: where it is measured, under which conditions, by which commands, what
-is read, and what is compared with references.
+"""The pipeline of every test: where it is measured, under which conditions, with which commands,
+what is read, and what is compared with references.
 
-A base class of tests says five things: ``places`` (of a point of its parameters), ``conditions``
-(on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. The rest
-is here once.
+A base class of tests defines five things: ``places`` (of a point of its parameters), ``conditions``
+(on one partition), ``commands`` (the job), ``read`` (what the job left) and ``metrics``. Everything
+else is here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LAUNCHERS = dict.fromkeys(batch_systems.SLURM.schedulers, "srun")
 class Value(NamedTuple):
     """One metric.
 
-    :param value: median of the repeats; ``None`` where nothing was measured.
+    :param value: median of the repeats; ``None`` if nothing was measured.
     :param gated: whether it may have a reference, and should.
     :param physics: what it must reach whatever was learned.
     """
@@ -80,7 +80,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
     #: ended. Default: ``0``: that of the level.
     limit_s = variable(int, value=0)
 
-    #: What was asked for and how it was translated, the evidence and its status, commit and
+    #: What was requested and how it was translated, the evidence and its status, commit and
     #: versions of what judges it, and why a case was not measured; all as stored with the session.
     condition = variable(dict, value={}, loggable=True)
     proof = variable(dict, value={}, loggable=True)
@@ -89,7 +89,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> GroupPlaces:
-        raise NotImplementedError(f"{cls.__name__} does not say where it can be measured")
+        raise NotImplementedError(f"{cls.__name__} does not define where it can be measured")
 
     @classmethod
     def tags_of(cls, point: Mapping[str, Any]) -> set[str]:
@@ -107,7 +107,7 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     def read(self) -> Reading:
         """Read and judge what the job left."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
+        raise NotImplementedError(f"{type(self).__name__} does not define what it measured")
 
     @run_after("init")
     def select_cases(self) -> None:
@@ -242,7 +242,7 @@ class MeasuredTest(ProvenTest):
 
     def metrics(self) -> Mapping[str, Value]:
         """Every metric of the case by name, in a dry run without values."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it measured")
+        raise NotImplementedError(f"{type(self).__name__} does not define what it measured")
 
     @run_after("setup")
     def resolve_condition(self) -> None:
@@ -282,7 +282,7 @@ class MeasuredTest(ProvenTest):
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's
-        references.yaml; empty where it knows none.
+        references.yaml; empty if it knows none.
 
         :raises ReframeError: for a file that cannot be read, or an entry for this case that could
             hold nothing. Other entries fail only the cases they are for; of what is for none,
@@ -321,7 +321,7 @@ class WithoutMpiTest(MeasuredTest):
 
 
 class RoundsPlugin(rfm.RegressionTestPlugin):
-    """What a map of pairs is asked for, and the map."""
+    """The request for a map of pairs, and the map."""
 
     #: Rounds of one pass. Default: ``0``: all pairs.
     rounds = variable(int, value=0, loggable=True)
@@ -351,5 +351,5 @@ class RoundsPlugin(rfm.RegressionTestPlugin):
         except OSError as error:
             raise SanityError(
                 f"cannot write the map of pairs to {Path(database).parent / MAPS}: "
-                f"{error.strerror}; make room there, and measure it again"
+                f"{error.strerror}; free space there and measure again"
             ) from None

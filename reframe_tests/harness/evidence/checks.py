@@ -1,9 +1,9 @@
-"""The checks on what the ranks recorded: each returns sentences, and none means proven.
+"""The checks on what the ranks recorded: each returns sentences; no sentence means proven.
 
-Are the records those of this launch (:func:`check_launch`), were all ranks there
-(:func:`check_presence`), was it the MPI asked for (:func:`check_library`), where did the ranks run
-(:func:`check_placement`), did all clocks go alike (:func:`check_clocks`), had each rank what was
-set (:func:`check_settings`)? Which network carried the bytes is asked in :mod:`.traffic`.
+Are the records from this launch (:func:`check_launch`), were all ranks there
+(:func:`check_presence`), was it the requested MPI (:func:`check_library`), where did the ranks run
+(:func:`check_placement`), do all clocks agree (:func:`check_clocks`), did each rank have the
+settings (:func:`check_settings`)? :mod:`.traffic` checks which network carried the bytes.
 Everything here is pure.
 """
 
@@ -102,18 +102,18 @@ def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[
     if not ranks:
         return [
             f"none of the {expected} ranks left evidence: the program did not start, it never "
-            "called MPI_Init, or LD_PRELOAD and MPIBENCH_EVIDENCE did not reach it."
+            "called MPI_Init, or it did not get LD_PRELOAD and MPIBENCH_EVIDENCE."
         ]
     if expected > 1 and all(rank.size == 1 for rank in ranks):
         return [
-            f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank "
-            f"each, {expected} ranks in one world were asked for: launcher and MPI library do "
-            "not speak the same process management interface (PMI)."
+            f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank each "
+            f"instead of {expected} ranks in one world: launcher and MPI library do not share a "
+            "process management interface (PMI)."
         ]
     sizes = Counter(rank.size for rank in ranks if rank.size is not None and rank.size != expected)
     sentences = [
-        f"{_count(number, 'rank is', 'ranks are')} in a world of {size}, {expected} ranks in one "
-        "world were asked for."
+        f"{_count(number, 'rank is', 'ranks are')} in a world of {size} instead of {expected} "
+        "ranks in one world."
         for size, number in sorted(sizes.items())
     ]
     numbers: dict[int, list[RankEvidence]] = {}
@@ -122,38 +122,38 @@ def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[
             numbers.setdefault(rank.rank, []).append(rank)
     sentences += [
         f"rank {number} left evidence {len(same)} times "
-        f"({', '.join(f'{r.host} pid {r.pid}' for r in same)}); each rank is one process."
+        f"({', '.join(f'{r.host} pid {r.pid}' for r in same)}), but must be one process."
         for number, same in sorted(numbers.items())
         if len(same) > 1
     ]
     unknown = [rank for rank in ranks if rank.rank is None]
     for rank in unknown:
         why = (
-            f"{rank.rank_source} of its launcher is no number"
+            f"{rank.rank_source} of its launcher is not a number"
             if rank.rank_source
             else "no launcher announced it"
         )
         sentences.append(f"process {rank.pid} on {rank.host} does not know its rank; {why}.")
     if strange := [number for number in numbers if number >= expected]:
         sentences.append(
-            f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for."
+            f"ranks {format_cpus(strange)} left evidence, but {expected} ranks were requested."
         )
     missing = sorted(set(range(expected)) - set(numbers))
     if missing and not unknown:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {format_cpus(missing)}"
         sentences.append(
-            f"{who} of {expected} left no evidence: not started, killed before MPI_Init "
-            "returned, or no room to write."
+            f"{who} of {expected} left no evidence: not started, killed before MPI_Init returned, "
+            "or unable to write."
         )
     if lost := [rank for rank in ranks if not rank.finalize]:
         sentences.append(
-            f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."
+            f"{name_ranks(lost)} never called MPI_Finalize: killed, hanging or ended early."
         )
     counts = {host: len(there) for host, there in by_host(ranks).items()}
     if len(ranks) == expected and (len(counts) != nodes or set(counts.values()) != {ppn}):
         listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
         sentences.append(
-            f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on "
+            f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, but the ranks ran on "
             f"{listed}."
         )
     if len(jobs := sorted({rank.job for rank in ranks})) > 1:
@@ -183,15 +183,12 @@ def check_launch(
     """Sentences unless each record was written in this launch, and in no other.
 
     :param nonce: what the launch was given, by the job's log; empty: that is not of this job.
-    :param boot_id: of the job's script; empty: when the launch ran is not known.
+    :param boot_id: of the job's script; empty: when the launch ran is unknown.
     :param between: begin and end of the launch, in s of that node's uptime.
     :param others: ranks of other launches of the job, by what sentences call them.
     """
     if ranks and not nonce:
-        return [
-            "the job's log has no nonce of this job for the launch, so nothing shows that its "
-            "evidence is its own."
-        ]
+        return ["the job's log has no nonce for this launch, so its evidence may be another's."]
     stray: dict[str | None, list[RankEvidence]] = {}
     late = list[RankEvidence]()
     twice = dict[str, list[RankEvidence]]()
@@ -217,8 +214,8 @@ def check_launch(
     if late:
         sentences.append(
             f"the evidence of {name_ranks(late)} is not of this launch: it is from "
-            f"{late[0].init.uptime_s:.2f} to {late[0].last.uptime_s:.2f} s after the node's "
-            f"start, the launch ran from {between[0]:.2f} to {between[1]:.2f} s."
+            f"{late[0].init.uptime_s:.2f} to {late[0].last.uptime_s:.2f} s after boot, but the "
+            f"launch ran from {between[0]:.2f} to {between[1]:.2f} s."
         )
     return sentences + [
         f"the evidence of {name_ranks(same)} is that of the same process in {name}: it was copied."
@@ -279,17 +276,17 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     ):
         sentences.append(
             f"{name_ranks(without)} ran a library whose MPI_Abi_get_version says "
-            f"{without[0].forum_abi}; asked for was {FORUM_MAJOR}, the MPI Forum's ABI."
+            f"{without[0].forum_abi} instead of {FORUM_MAJOR}, the MPI Forum's ABI."
         )
     of_modules = f" of {stack.modules_text}" if stack.modules else ""
     asked = f"{mpis.find(stack.mpi).title} {stack.mpi_version}{of_modules} at {library}"
     for (version, path), same in wrong.items():
         ran = next(
             (line.strip() for line in version.splitlines() if line.strip()),
-            "an MPI that does not say its version",
+            "an MPI of unknown version",
         )
         sentences.append(
-            f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}."
+            f"asked for {asked}, but {name_ranks(same)} ran {ran} from {path or 'an unknown file'}."
         )
     return sentences
 
@@ -305,7 +302,7 @@ def check_program(ranks: Sequence[RankEvidence], stack: Stack, program: str) -> 
     a_file = program in stack.inside or not _is_script(program)
     for rank in ranks if program in stack.files and a_file else ():
         if rank.executable != stack.resolve(program):
-            wrong.setdefault(f"ran {rank.executable}, asked for was {program}", []).append(rank)
+            wrong.setdefault(f"ran {rank.executable} instead of {program}", []).append(rank)
     for rank in ranks:
         files = [
             (program, rank.executable, rank.executable_bytes),
@@ -315,7 +312,7 @@ def check_program(ranks: Sequence[RankEvidence], stack: Stack, program: str) -> 
             known = stack.files.get(path)
             if known and ran == stack.resolve(path) and size != known["size_bytes"]:
                 had = (
-                    f"ran {path} with {size} bytes, it had {known['size_bytes']} when it was "
+                    f"ran {path} with {size} bytes, but it had {known['size_bytes']} when "
                     "registered"
                 )
                 wrong.setdefault(had, []).append(rank)
@@ -364,7 +361,7 @@ def check_placement(
     """Sentences unless the kernel let each rank run where the policy
     says, and no two ranks had to share a core.
 
-    :param pinning: policy asked for; with a ``placement`` it only names it.
+    :param pinning: policy requested; with a ``placement`` it only names it.
     :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none
         for the policies ``default`` and ``none``.
     :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
@@ -374,11 +371,11 @@ def check_placement(
     for host, there in by_host(ranks).items():
         if placement is not None and len(there) != len(placement):
             asked = _count(len(placement), "rank", "ranks")
-            sentences.append(f"the placement is for {asked} per node, {host} ran {len(there)}.")
+            sentences.append(f"the placement is for {asked} per node, but {host} ran {len(there)}.")
         elif placement is not None:
             sentences += [
-                f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run "
-                f"on {_cores(rank.init.cpus)}."
+                f"asked for {rank.name} on {_cores(wanted)} ({pinning}), but the kernel lets it "
+                f"run on {_cores(rank.init.cpus)}."
                 for rank, wanted in zip(there, placement, strict=True)
                 if rank.init.cpus != frozenset(wanted)
             ]
@@ -466,7 +463,7 @@ def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
         if row.finalize
     ]
     sentences = [
-        f"the clock of {host} jumped by {end - start - seconds:+.0f} s during the run; see its "
+        f"the clock of {host} jumped by {end - start - seconds:+.0f} s during the run; check its "
         "time service (NTP, chrony)."
         for host, start, end, seconds in rows
         if abs(end - start - seconds) > TOLERANCE_S
@@ -480,7 +477,7 @@ def check_clocks(ranks: Sequence[RankEvidence]) -> list[str]:
         return []
     return [
         f"the clocks of {ahead[0]} and {behind[0]} disagree by {apart:.0f} s ({ahead[0]} is "
-        "ahead); see their time service (NTP, chrony)."
+        "ahead); check their time service (NTP, chrony)."
     ]
 
 
@@ -495,7 +492,7 @@ def check_settings(
     asked: Mapping[str, str],
     by_launcher: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Sentences unless every rank had each variable with the value that was asked for.
+    """Sentences unless every rank had each variable with the value that was requested.
 
     What a launcher sets again (``SLURM_CPU_BIND``) is not compared:
     the ranks' CPU masks show what came of it.
@@ -555,8 +552,8 @@ def contention_per_s(rank: RankEvidence) -> float:
 
 
 def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
-    """Involuntary context switches per second of all launches, of the rank of each with most: the
-    few of a launch of some milliseconds are no load.
+    """Involuntary context switches per second over all launches, for the rank with most in each;
+    the few in a launch of some milliseconds do not show a load.
     """
     lost = taken_s = 0.0
     for ranks in launches:
@@ -568,8 +565,8 @@ def core_losses_per_s(launches: Iterable[Sequence[RankEvidence]]) -> float:
 
 
 def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
-    """Share of the time between the snapshots of all launches, 0 to 1, in which the rank of each
-    that waited longest was ready to run and had no core; ``None`` where no kernel counts it.
+    """Share of the time between the snapshots of all launches, 0 to 1, during which the
+    longest-waiting rank of each was ready to run but had no core; ``None`` if no kernel counts it.
     """
     waited_s = taken_s = 0.0
     for ranks in launches:
@@ -589,8 +586,8 @@ def longest_wait(launches: Iterable[Sequence[RankEvidence]]) -> float | None:
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Notes on ranks that MPI was not asked for, and those of :func:`disturbances`; they disprove
-    nothing.
+    """Notes on ranks whose rank and size are not MPI's own, and those of :func:`disturbances`; they
+    disprove nothing.
     """
     unknown: dict[str, list[RankEvidence]] = {}
     for rank in ranks:
@@ -625,7 +622,7 @@ def disturbances(ranks: Sequence[RankEvidence]) -> list[str]:
     if busy := [rank for rank in ranks if contention_per_s(rank) >= CONTENTION_PER_S]:
         worst = max(busy, key=contention_per_s)
         sentences.append(
-            f"{_count(len(busy), 'rank', 'ranks')} lost the core to others often, {worst.name} "
-            f"{contention_per_s(worst):.0f} times a second (noted from {CONTENTION_PER_S:.0f} on)"
+            f"{_count(len(busy), 'rank', 'ranks')} often lost the core to others, {worst.name} "
+            f"{contention_per_s(worst):.0f} times a second (noted from {CONTENTION_PER_S:.0f})"
         )
     return sentences

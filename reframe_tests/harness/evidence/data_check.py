@@ -1,11 +1,11 @@
-"""The check of received data: before anything is timed, a job's ranks
-exchange known patterns and compare what arrives.
+"""The check of received data: before anything is timed, a job's ranks exchange known patterns and
+compare what arrives.
 
-A network or an MPI library that delivers wrong bytes is timed as readily as one that delivers the
-right ones. So each job that times something starts ``exchange.py`` once, under the same launcher,
-settings and evidence as its benchmarks; a wrong byte contradicts everything the job measured. It
-needs the stack's mpi4py; a case of a stack without it says so. (IMB compares data only when built
-with -DCHECK, which no build is that is to be timed: IMB User Guide, "Checking Results".)
+A network or an MPI library that delivers wrong bytes is timed as readily as a correct one. So each
+job that times something starts ``exchange.py`` once, under the same launcher, settings and evidence
+as its benchmarks; a wrong byte contradicts everything the job measured. It needs the stack's
+mpi4py; a case of a stack without it says so. (IMB compares data only if built with -DCHECK, which
+no build for timing is: IMB User Guide, "Checking Results".)
 """
 
 from __future__ import annotations
@@ -58,19 +58,18 @@ def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:
     quoted = _WRONG.findall(text)
     contradicted = []
     if wrong or quoted:
-        listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks do not say which"
+        listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks did not say which"
         count = max(wrong, len(quoted))
         contradicted = [f"received data are wrong in {plural(count, 'exchange')} ({listed})."]
     missing = sorted(set(range(ranks)) - set(reported))
     if missing:
         return contradicted, [
-            f"{len(missing)} of {ranks} ranks did not say that their data are right; the check "
-            "is incomplete."
+            f"{len(missing)} of {ranks} ranks did not report correct data; the check is incomplete."
         ]
     if strange:
         return contradicted, [
-            "the ranks' statements do not fit together (printed twice, or by another run); run "
-            "it again."
+            "the ranks' reports contradict each other (printed twice, or by another run); run it "
+            "again."
         ]
     return contradicted, []
 

@@ -150,8 +150,8 @@ class Checker:
         self.compare(f"sums of {8 * count} bytes (MPI_Reduce_scatter_block)", got, numbers(total))
 
     def translated(self) -> None:
-        """What a library has to translate for programs of another ABI than its own: a reduction,
-        an attribute and an error handler that it calls back, handles of data types, a status.
+        """What a library must translate for programs of another ABI: a reduction, an attribute and
+        an error handler that it calls back, handles of data types, a status.
         """
         comm = self.comm
         rank = self.rank

@@ -1,8 +1,8 @@
-"""Which GPU each rank used, and what hangs next to it: judged by what
-drivers and kernel say, never by what was asked for.
+"""Which GPU each rank used, and what is next to it: judged by what drivers and kernel report, never
+by what was requested.
 
-CUDA's driver names the GPU of a context; the paths of sysfs say which
-adapter is nearest to it. Everything here is pure.
+CUDA's driver names the GPU of a context; paths in sysfs show which adapter is nearest to it.
+Everything here is pure.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def check_gpus(
     """Sentences unless each rank used the GPU that the site gives it,
     alone, and all that hangs where the site says.
 
-    Where memory of the host is measured, a note on ranks that used a GPU all the same.
+    Where host memory is measured, a note on ranks that used a GPU all the same.
 
-    :param pinning: policy asked for.
+    :param pinning: policy requested.
     :param platform: of GPUs, as the output says (:attr:`Facts.platform`).
     """
     finding = GpuFinding()
@@ -90,7 +90,7 @@ def check_gpus(
     if not fabric.memory.on_gpu:
         if using:
             finding.notes.append(
-                f"{name_ranks(using)} used a GPU too, and memory of the host was measured"
+                f"{name_ranks(using)} also used a GPU, although host memory was measured"
             )
         return finding
     none: dict[str, list[RankEvidence]] = {}
@@ -107,7 +107,7 @@ def check_gpus(
             if gpu is None:
                 library = rank.last.gpu_library
                 none.setdefault(
-                    f"{library} had none for it" if library else "it had loaded no library of GPUs",
+                    f"{library} had none for it" if library else "it loaded no GPU library",
                     [],
                 ).append(rank)
                 continue
@@ -121,26 +121,26 @@ def check_gpus(
                 other.setdefault((place, gpu.bus_id), []).append(rank)
         finding.sentences += _check_node(host, there, fabric, local=pinning == GPU_POLICIES[0])
     finding.sentences[:0] = [
-        f"{name_ranks(same)} used one GPU, {name}{_as_instances(same)}; each rank is to have one "
-        "of its own."
+        f"{name_ranks(same)} used one GPU, {name}{_as_instances(same)}; each rank needs its own."
         for (host, name), same in holders.items()
         if len(same if host else by_host(same)) > 1
     ]
     asked = fabric.memory.text
     if platform not in ("", fabric.memory.kind):
-        finding.sentences.append(f"asked for {asked}, but the output is of memory of {platform}.")
+        finding.sentences.append(f"asked for {asked}, but the output is for memory of {platform}.")
     finding.sentences[:0] = [
         *(
             f"asked for {asked}, but {name_ranks(same)} used no GPU: {why}."
             for why, same in none.items()
         ),
         *(
-            f"{name_ranks(same)} used GPU {bus_id}, and GPU {place} of the site is "
+            f"{name_ranks(same)} used GPU {bus_id}, but the site's GPU {place} is "
             f"{fabric.gpus[place].bus_id}."
             for (place, bus_id), same in other.items()
         ),
         *(
-            f"{name_ranks(same)} used an instance of a GPU ({name}); measure whole GPUs (MIG)."
+            f"{name_ranks(same)} used a GPU instance ({name}); switch MIG off and measure whole "
+            "GPUs."
             for name, same in instances.items()
         ),
     ]
@@ -150,7 +150,7 @@ def check_gpus(
 
 def rows_of(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
     """What is stored of the GPU of each rank, in the order of the
-    ranks: nothing where it used none.
+    ranks: nothing if it used none.
 
     Address, model, and as far as the kernel says: its NUMA node, its PCIe link now and at most, and
     its nearest adapters. An idle GPU may lower its link.
@@ -213,7 +213,7 @@ def _check_node(
             continue  # what the site says is about another one
         if None not in (said, gpu.numa_node) and said != gpu.numa_node:
             sentences.append(
-                f"{name} is on NUMA node {gpu.numa_node}, the site says {said}: correct "
+                f"{name} is on NUMA node {gpu.numa_node}, but the site says {said}: correct "
                 f"numa_node of 'gpus' in {SITE_FILES}."
             )
         elif (
@@ -271,7 +271,7 @@ def _notes(ranks: Sequence[RankEvidence], using: Sequence[RankEvidence]) -> list
         else []
     )
     used += [
-        f"{name_ranks(more)} had a context on further GPUs too"
+        f"{name_ranks(more)} also had contexts on other GPUs"
         for more in [[rank for rank in using if len(rank.last.gpus) > 1]]
         if more
     ]

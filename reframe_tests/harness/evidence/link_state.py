@@ -1,13 +1,13 @@
-"""The state of the links a benchmark used: settings and error counters of
-each rail and node, before and after a launch.
+"""The state of the links a benchmark used: settings and error counters of each rail and node,
+before and after a launch.
 
-What makes a run another than the one asked for contradicts it: a link that went down, changed or is
-not up, that came up at less than the site says, at half duplex, or otherwise than on the job's
-other nodes. Errors that a link survives are notes, with the number they stand beside: the
-InfiniBand and Ethernet specifications allow some, and what they cost is in the number.
+A run is contradicted by a link that went down, changed or is not up, that came up at less than the
+site says, at half duplex, or differently from the job's other nodes. Errors that a link survives
+are notes beside the number: the InfiniBand and Ethernet specifications allow some, and the number
+includes their cost.
 
-Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a speed that is
-nobody's: nothing is said of it, nor of their duplex.
+Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a meaningless
+speed; it is ignored, and so is their duplex.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SETTINGS: Mapping[str, str] = {
 #: and change, where a card saves power.
 MAY_DIFFER = ("pcie_speed", "pcie_width")
 MUST_STAY = tuple(key for key in SETTINGS if key not in MAY_DIFFER)
-#: Settings that mean nothing where there is no hardware below.
+#: Settings that mean nothing if there is no hardware below.
 PHYSICAL = ("speed_mbit_per_s", "duplex", "rate")
 
 #: By which a port is found among what is plugged into switches; not shown, as no two are alike.
@@ -179,8 +179,8 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         reader = next((rank for rank in there if rank.init.links is not None), None)
         if reader is None:
             finding.sentences.append(
-                f"no rank of {host} read the state of its links: the launcher numbers no rank of "
-                "the node 0 in the variable its record names ('local_rank' of its 'identity')."
+                f"no rank of {host} read the state of its links, because none had local rank 0: "
+                "correct 'local_rank' in 'identity' of the launcher's record."
             )
             continue
         names = list(dict.fromkeys([*rails, *_below(reader, rails), *same_port(reader, fabric)]))
@@ -278,7 +278,7 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
         if (new := state.new.get(counter, 0)) > 0:
             loss = f"{event} ({counter} +{new})"
             yield (
-                f"the link of {where} was interrupted during the run: {loss}; see cable, port "
+                f"the link of {where} was interrupted during the run: {loss}; check cable, port "
                 "and its log."
             )
     changed = [
@@ -287,7 +287,10 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
     if changed:
         yield f"the link of {where} changed during the run: {', '.join(changed)}."
     if rail and NOT_UP.fullmatch(str(state.settings.get("state", ""))):
-        yield f"the link of {where} is not up (state {state.settings['state']})."
+        yield (
+            f"the link of {where} is not up (state {state.settings['state']}); check cable and "
+            "port."
+        )
     if state.settings.get("duplex") == "half":
         yield (
             f"the link of {where} runs at half duplex; let both ends negotiate, or set both alike."
@@ -321,13 +324,13 @@ def _judge_rail(
     )
     if mtu is not None and settings.get("mtu_bytes", mtu) != mtu:
         finding.sentences.append(
-            f"{where} has an MTU of {settings['mtu_bytes']}, the site says {mtu} for {name}; set "
-            f"it, or correct {SITE_FILES}."
+            f"{where} has an MTU of {settings['mtu_bytes']}, but the site says {mtu} for {name}; "
+            f"set it, or correct {SITE_FILES}."
         )
     if gbit_per_s is not None and described is not None:
-        rates = f"{gbit_per_s:g} Gbit/s, the site says {described:g} for {name}"
+        rates = f"{gbit_per_s:g} Gbit/s, but the site says {described:g} for {name}"
         if gbit_per_s < SLOW_SHARE * described:
-            finding.sentences.append(f"{where} came up at {rates}; see cable and port.")
+            finding.sentences.append(f"{where} came up at {rates}; check cable and port.")
         elif gbit_per_s > FAST_SHARE * described:
             finding.notes.append(f"{where} reports {rates}")
     if (
@@ -336,8 +339,8 @@ def _judge_rail(
         and (state.link in rank.interfaces or state.link in rank.ports)
     ):
         finding.sentences.append(
-            f"the state of {where} could not be read, so it is not known to be up; see its "
-            "operstate (ports/*/state) in /sys/class on that node."
+            f"the state of {where} could not be read, so it may be down; check its operstate "
+            "(ports/*/state) in /sys/class on that node."
         )
     missing = {
         "state": not settings,
@@ -345,9 +348,7 @@ def _judge_rail(
         "rate": gbit_per_s is None and described is not None and is_physical(rank, state.link),
     }
     if words := ", ".join(word for word, gone in missing.items() if gone):
-        finding.notes.append(
-            f"{words} of {where} could not be read, so it was compared with nothing"
-        )
+        finding.notes.append(f"{words} of {where} could not be read, so it was not compared")
 
 
 def _judge_nodes(finding: LinkFinding, rails: Sequence[str], described: Set[str]) -> None:
@@ -367,9 +368,7 @@ def _judge_nodes(finding: LinkFinding, rails: Sequence[str], described: Set[str]
                 f"{value} on {few(hosts, 4)}" for value, hosts in sorted(values.items(), key=str)
             )
             if key in MUST_AGREE and link in rails:
-                finding.sentences.append(
-                    f"the nodes' links are not alike: {word} of {link} is {listed}."
-                )
+                finding.sentences.append(f"the nodes' links differ: {word} of {link} is {listed}.")
             elif key in MAY_DIFFER:
                 finding.notes.append(f"{word} of {link} differ: {listed}")
 

@@ -1,8 +1,7 @@
 """What each rank recorded: the recorder's files, read strictly into plain data.
 
-``recorder.c`` writes the files; ``checks`` and ``traffic`` judge what they say. A file that is
-damaged or of another layout is an error, never a default: evidence that had to be guessed at is
-none.
+``recorder.c`` writes the files; ``checks`` and ``traffic`` judge their contents. A file that is
+damaged or has another layout is an error, never a default: evidence that needs guessing is none.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class EvidenceError(BadInput):
 
 class Bytes(msgspec.Struct, frozen=True, rename="{}_bytes".format):
     """Counters of one network interface or RDMA port, in bytes since
-    it came up; ``None`` where it counts none.
+    it came up; ``None`` if it counts none.
     """
 
     rx: int | None = None
@@ -100,7 +99,7 @@ class NodeGpu:
 
     :param path: where it hangs, from the PCI host bridge on, a bridge a part
         (``pci0000:00/0000:00:01.0/0000:03:00.0``).
-    :param numa_node: ``None`` where the kernel knows none.
+    :param numa_node: ``None`` if the kernel knows none.
     """
 
     path: str = ""
@@ -154,9 +153,9 @@ class Snapshot:
     :param links: settings and counters of errors per interface and port, as recorder.c names them;
         one rank of a node is enough to read them, so ``None`` for the others.
     :param siblings: all CPUs of the cores that ``cpus`` are of: several of a core with SMT;
-        ``None`` where the kernel does not say.
+        ``None`` if the kernel does not say.
     :param waited_ns: how long the rank's main thread was ready to run and had no core
-        (``/proc/self/schedstat``, sched-stats.rst); ``None`` where the kernel does not count it.
+        (``/proc/self/schedstat``, sched-stats.rst); ``None`` if the kernel does not count it.
     :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
     :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).
     :param gpus: the GPUs that the process uses, the one it works on first.
@@ -218,8 +217,8 @@ class RankEvidence:
     :param rank: rank in MPI_COMM_WORLD, from MPI itself where
         ``world_known``, else from the launcher's variables.
     :param size: size of MPI_COMM_WORLD, likewise.
-    :param world_unknown: why MPI could not be asked for them; empty where it was.
-    :param rank_source: variable the launcher announced the rank in; empty where there is none.
+    :param world_unknown: why MPI could not be asked for them; empty if it was.
+    :param rank_source: variable the launcher announced the rank in; empty if there is none.
     :param job: batch job; empty outside of one.
     :param library_version: MPI_Get_library_version; ``None`` where
         the library has no such function.
@@ -230,18 +229,18 @@ class RankEvidence:
         MPI, as set once MPI was initialised.
     :param kernel: settings of the node that bear on measurements (release, zone_reclaim_mode, ...).
     :param parent_cpus: CPUs allowed to the process that started the rank; ``None`` if hidden.
-    :param cpuset: CPUs the cgroup leaves to the rank; ``None`` where there is no such controller.
+    :param cpuset: CPUs the cgroup leaves to the rank; ``None`` if there is no such controller.
     :param online: CPUs online on the node.
     :param finalize: snapshot before MPI_Finalize; ``None`` if the rank never got there.
     :param source: name of the file.
     :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one
-        machine; ``None`` where it is not said.
+        machine; ``None`` if it is not said.
     :param forum_abi: major version of the MPI Forum's ABI that the library says it has
         (``MPI_Abi_get_version``); -1: none.
     :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
         there is no number.
     :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock.
-    :param node_gpus: the node's GPUs by PCI address; ``None`` where no driver of GPUs is loaded,
+    :param node_gpus: the node's GPUs by PCI address; ``None`` if no driver of GPUs is loaded,
         and for all but one rank of a node.
     :param adapters: its network adapters by name (``mlx5_0``, ``hsn0``); likewise.
     """
@@ -289,7 +288,7 @@ class RankEvidence:
 
     @property
     def gpu(self) -> UsedGpu | None:
-        """The GPU it worked on to its end; ``None`` where it used none."""
+        """The GPU it worked on to its end; ``None`` if it used none."""
         return next(iter(self.last.gpus), None)
 
     @property
@@ -353,7 +352,7 @@ def spell_bus_id(text: str) -> str:
         r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-7]))?", text.strip().lower()
     )
     if not match:
-        raise ValueError(f"'{text}' is no PCI address")
+        raise ValueError(f"'{text}' is not a PCI address")
     domain, bus, device, function = (int(part or "0", 16) for part in match.groups())
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
 
@@ -414,13 +413,13 @@ def _document(line: str, source: str) -> dict[str, Any]:
     except ValueError as error:
         raise EvidenceError(
             "output-cut",
-            f"The evidence {source} is cut short or damaged ({error}); run the case again.",
+            f"The evidence {source} is truncated or damaged ({error}); run the case again.",
         ) from error
     layout = document.get("format") if isinstance(document, dict) else None
     if layout != FORMAT:
         raise EvidenceError(
             "other-release",
-            f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence "
+            f"The evidence {source} has layout {layout} instead of {FORMAT}; rebuild the evidence "
             "library.",
         )
     return dict(document)
@@ -532,7 +531,7 @@ def check_hosts(ranks: Iterable[RankEvidence], hosts: Mapping[int, str]) -> list
     """
     there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
     return [
-        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
+        f"rank {rank} was on {there[rank]}, but its output says {host}; run it again."
         for rank, host in hosts.items()
         if there.get(rank, host) != host
     ]

@@ -1,13 +1,13 @@
-"""What the counters around a run say: which network carried the bytes, and who used it.
+"""What the counters around a run show: which network carried the bytes, and who used it.
 
 There are two sources. The kernel's counters of each interface and RDMA port see every byte of a
-node, whoever sent it; the ranks' own TCP sockets (``TCP_INFO``) show whose bytes they were, but not
-which card they left through. A fabric is proven by both where both speak; traffic of others on a
-shared node is distinguished only with the second.
+node, whoever sent it. The ranks' own TCP sockets (``TCP_INFO``) show whose bytes they were, but not
+through which card they left. A fabric is proven by both if both are available; only the second can
+distinguish other traffic on a shared node.
 
 Did the fabric, and nothing else, carry the benchmark's bytes (:func:`check_traffic`), and each rail
-of a striped one its share (:func:`check_stripes`)? Which network did an MPI take that was not
-forced to any (:func:`find_choice`)? Did somebody else use the link (:func:`check_use`)?
+of a striped one its share (:func:`check_stripes`)? Which network did an MPI use that was not forced
+to any (:func:`find_choice`)? Did somebody else use the link (:func:`check_use`)?
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _node(
         for name in before:
             if name not in after:
                 problems.append(
-                    f"{name} on {host} vanished during the run; what it carried is unknown."
+                    f"{name} on {host} disappeared during the run, so what it carried is unknown."
                 )
         for name, end in after.items():
             start = before.get(name, Bytes(0, 0))  # it appeared during the run: all of it counts
@@ -205,8 +205,8 @@ def _node(
                 )
             elif name in last.ports and SATURATED_BYTES in (end.rx, end.tx):
                 problems.append(
-                    f"a byte counter of {name} on {host} stands at its 32-bit limit and no "
-                    "longer counts; reset it (perfquery -R) or update the driver."
+                    f"a byte counter of {name} on {host} stands at its 32-bit limit and stopped "
+                    "counting; reset it (perfquery -R) or update the driver."
                 )
             else:
                 counted[name] = Bytes(rx, tx)
@@ -290,8 +290,8 @@ def _reachable(name: str, links: Mapping[str, set[str]]) -> set[str]:
 
 
 def each_wire_once(total: Mapping[str, int], nodes: Sequence[NodeTraffic]) -> dict[str, int]:
-    """Bytes per device, most first; of a wire that is counted twice, the port of an RDMA device
-    says more than the interface above it. What only mirrors another is left out.
+    """Bytes per device, largest first. If a wire is counted twice, the port of the RDMA device is
+    used instead of the interface above it; devices that only mirror another are left out.
     """
     again: set[str] = set()
     kept: dict[str, int] = {}
@@ -322,7 +322,7 @@ def counter_names(fabric: Fabric) -> list[str]:
 
 
 def chosen_by(ranks: Sequence[RankEvidence]) -> str:
-    """The settings that chose a network, in brackets; empty where none is set."""
+    """The settings that chose a network, in brackets; empty if none is set."""
     environment = ranks[0].environment if ranks else {}
     words = [f"{name}={environment[name]}" for name in CHOOSERS if name in environment]
     return f" ({' '.join(words)})" if words else ""
@@ -368,7 +368,7 @@ def check_traffic(
     rails = counter_names(fabric)
     if not nodes:
         return TrafficCheck(
-            [f"no rank left counters, so nothing proves that {fabric.name} was used."]
+            [f"no rank recorded counters, so nothing proves that {fabric.name} was used."]
         )
     problems = [
         *(problem for node in nodes for problem in node.problems),
@@ -404,7 +404,7 @@ def check_traffic(
         (
             rails and others and carried > counted.limit,
             f"but {_carried(others)} of {format_bytes(carried + sum(others.values()))}: {count} "
-            "networks were used at once",
+            "networks were used at the same time",
         ),
         (
             rails and few and not late,
@@ -443,14 +443,11 @@ def _without_counters(
             if rail not in node.present:
                 there = ", ".join(sorted(node.present)) or "none"
                 names = f"fabric {fabric.name} names {rail}"
-                yield (
-                    f"{names}, which {node.host} does not have (it has {there}); correct "
-                    f"{SITE_FILES}."
-                )
+                yield (f"{names}, which {node.host} lacks (it has {there}); correct {SITE_FILES}.")
             elif rail in node.counted and node.counted[rail].tx is None:
                 yield (
-                    f"{rail} on {node.host} has no counter of sent bytes, so {fabric.name} "
-                    "cannot be proven."
+                    f"{rail} on {node.host} has no counter of sent bytes, so {fabric.name} cannot "
+                    "be proven."
                 )
 
 
@@ -490,7 +487,7 @@ def _others(
             others[name] = sent
     if not fabric.within_node and (local := others.pop(LOOPBACK, 0)):
         notes.append(
-            f"ranks of one node exchanged {format_bytes(local)} over {LOOPBACK}, not in shared "
+            f"ranks of one node exchanged {format_bytes(local)} over {LOOPBACK} instead of shared "
             "memory"
         )
     return others, notes
@@ -514,7 +511,7 @@ def check_stripes(
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at
         least :data:`STRIPED_FROM_BYTES`.
     :param alone_mb_per_s: bandwidth of such messages one at a time;
-        ``None`` where all were sent several at a time.
+        ``None`` if all were sent several at a time.
     """
     if not fabric.striped:
         return TrafficCheck()
@@ -522,8 +519,8 @@ def check_stripes(
     if striped_bytes <= OTHER_FLOOR_BYTES * len(nodes):
         size = format_bytes(STRIPED_FROM_BYTES)
         why = (
-            f"that {fabric.name} was striped is not shown: no pairs of ranks exchanged enough "
-            f"messages of {size} and more"
+            f"striping of {fabric.name} is not shown: no pairs of ranks exchanged enough messages "
+            f"of {size} or more"
         )
         return TrafficCheck(notes=[why])
     names = counter_names(fabric)
@@ -541,8 +538,8 @@ def check_stripes(
     asked = f"asked for {fabric.name} striped over {len(names)} rails"
     all_rails = {name: total[name] for name in names}
     sentences = [
-        f"{asked}, but {name} carried less than half of the {format_bytes(fair[name])} that are "
-        f"its share of large messages: {_carried(all_rails)}{settings}."
+        f"{asked}, but {name} carried less than half of the {format_bytes(fair[name])} that is its "
+        f"share of large messages: {_carried(all_rails)}{settings}."
         for name in names
         if total[name] < LEAST_FAIR_SHARE * fair[name]
     ]
@@ -572,13 +569,13 @@ def describe_splitting(fabric: Fabric, alone_mb_per_s: float | None) -> str:
     gbit_per_s = (alone_mb_per_s or 0.0) * 8 / 1000
     if fastest is not None and gbit_per_s > fastest:
         return (
-            f"each message was split over the rails of {fabric.name}: one at a time took "
-            f"{gbit_per_s:.3g} Gbit/s, and its fastest rail has {fastest:g}"
+            f"each message was split over the rails of {fabric.name}: single messages reached "
+            f"{gbit_per_s:.3g} Gbit/s, but its fastest rail has {fastest:g}"
         )
     return (
-        f"all rails of {fabric.name} carried their share; whether each message was split, or "
-        "whole messages took the rails in turn, no counter tells, and no message that was sent "
-        "alone was faster than one rail"
+        f"all rails of {fabric.name} carried their share, but counters do not show whether each "
+        "message was split or whole messages alternated: no message sent alone was faster than one "
+        "rail"
     )
 
 
@@ -627,8 +624,7 @@ def judge_case(fabric: Fabric, launches: Sequence[Choice]) -> list[str]:
         return []
     return [
         f"nothing was forced and the site expects {fabric.expect}, but no launch sent enough on "
-        f"{fabric.name} to show which network it took; measure larger messages (-S "
-        "level=nightly)."
+        f"{fabric.name} to show which network was used; measure larger messages (-S level=nightly)."
     ]
 
 
@@ -639,7 +635,7 @@ def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: fl
     """
     if not nodes:
         return Choice(
-            sentences=(f"no rank left counters, so nothing shows what {fabric.name} took.",)
+            sentences=(f"no rank recorded counters, so nothing shows what {fabric.name} used.",)
         )
     if problems := tuple(problem for node in nodes for problem in node.problems):
         return Choice(sentences=problems)
@@ -672,7 +668,7 @@ def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: fl
         taken = next(iter(memory), None)
         network = "shared memory"
     else:
-        shown = shares or "no device carried more than a node sends anyway"
+        shown = shares or "no device carried more than usual background traffic"
         why = (
             f"nothing shows which network carried {format_bytes(expected_bytes)} of "
             f"{fabric.name}: {shown}; describe the network in {SITE_FILES}, or measure where its "
@@ -687,27 +683,22 @@ def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: fl
             f"nothing was forced and the site expects {fabric.expect}, but the MPI took "
             f"{network}{listed}.",
         )
-    several = f"nothing was forced, and several networks were used at once: {shares}"
+    several = f"nothing was forced, and several networks were used at the same time: {shares}"
     return Choice(network, taken, sentences, (several,) if len(carried) > 1 and not taken else ())
 
 
 # ---- who used the link? ----
-# Bytes around a run beyond what its ranks can have sent are somebody else's. Two arguments, neither
-# of which models a benchmark or an MPI's algorithms:
-#
-# *sockets* (TCP): the kernel counts for each connection of the ranks the payload it sent, what it
-# sent again, and its packets in both directions (``TCP_INFO``, Linux 4.19). With the largest
-# headers a packet can have, that is the most the ranks can have put on the wire, retransmissions,
-# acknowledgements, warm-up and the MPI's own messages included.
-#
-# *balance* (where no sockets are counted): what messages between a pair of ranks, or between
-# neighbours, brings onto the link leaves one node of the job and arrives at another. More sent than
-# received, or the other way, came from or went to somebody outside the job. Traffic of others
-# between the very nodes of the job is not seen. Collectives are left out: a switch may add up or
-# multiply their packets (SHARP, multicast).
-#
-# A loopback is not a link: what others do there costs processor time
-# and shows in the ranks' context switches.
+# Bytes around a run beyond what its ranks could have sent are somebody else's. Two arguments,
+# neither of which models a benchmark or an MPI's algorithms:  *sockets* (TCP): the kernel counts
+# for each connection of the ranks the payload it sent, what it sent again, and its packets in both
+# directions (``TCP_INFO``, Linux 4.19). With the largest headers a packet can have, that is the
+# most the ranks can have put on the wire, retransmissions, acknowledgements, warm-up and the MPI's
+# own messages included.  *balance* (where no sockets are counted): what messages between a pair of
+# ranks, or between neighbours, brings onto the link leaves one node of the job and arrives at
+# another. More sent than received, or the other way, came from or went to somebody outside the job.
+# Traffic of others between the very nodes of the job is not seen. Collectives are left out: a
+# switch may add up or multiply their packets (SHARP, multicast).  A loopback is not a link: what
+# others do there costs processor time and shows in the ranks' context switches.
 
 
 class NodeUse(
@@ -715,8 +706,8 @@ class NodeUse(
     frozen=True,
     rename=lambda field: "node" if field == "host" else f"{field}_bytes",
 ):
-    """Bytes on the fabric's links of one node, and the most of them that
-    can be the ranks' own; ``None``: not known.
+    """Bytes on the fabric's links of one node, and how many of them the ranks could have sent;
+    ``None``: unknown.
 
     :param allowed: bytes of others that change no number.
     """
@@ -766,10 +757,7 @@ def check_use(
         judged = [_use(node, there[node.host], fabric, names[node.host], most) for node in traffic]
         nodes = [_use(node, there[node.host], fabric, rails, None) for node in traffic]
     if files:
-        why = (
-            f"who else used {fabric.name} is not judged: files may have gone over it, and are in "
-            "no rank's connection"
-        )
+        why = f"use of {fabric.name} by others was not judged: file traffic may have gone over it"
         return UseFinding(notes=[why], nodes=nodes)
     links = ", ".join(dict.fromkeys(name for row in names.values() for name in row))
     exceeded = [
@@ -780,8 +768,8 @@ def check_use(
         )
         for node in judged
         for way, own, sent, most in (
-            ("sent", "its ranks can have sent", node.sent, node.most_sent),
-            ("received", "its ranks can have been sent", node.received, node.most_received),
+            ("sent", "its ranks could have sent", node.sent, node.most_sent),
+            ("received", "its ranks could have received", node.received, node.most_received),
         )
         if most is not None and sent - most > node.allowed
     ]
@@ -792,8 +780,8 @@ def check_use(
         return UseFinding(nodes=nodes)
     rest = f" and so on ({len(reasons)} in all)" if len(reasons) > MOST_NAMED else ""
     sentence = (
-        f"somebody else used the link: {', '.join(reasons[:MOST_NAMED])}{rest}; this says "
-        f"nothing about {fabric.name}, measure again when nobody else uses it (exclusive nodes)."
+        f"somebody else used the link: {', '.join(reasons[:MOST_NAMED])}{rest}; this says nothing "
+        f"about {fabric.name}: measure again when nobody else uses it (exclusive nodes)."
     )
     return UseFinding([sentence], nodes=nodes)
 
@@ -802,7 +790,7 @@ def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
     """The most bytes, headers included, that the ranks' connections can have
     put on the wire, per way between two addresses.
 
-    ``None`` where some of their bytes are in no count. Each way is counted at both ends; what one
+    ``None`` if some of their bytes are in no count. Each way is counted at both ends; what one
     end lost, since it closed a connection, the other still knows.
     """
     ends = (Counter[Way](), Counter[Way]())

@@ -1,6 +1,4 @@
-"""Our own MPI programs, which a stack's Python runs and which share
-:mod:`common`, and the reader of what they print.
-"""
+"""Our MPI programs, run by a stack's Python with :mod:`common`, and a reader of their output."""
 
 from pathlib import Path
 

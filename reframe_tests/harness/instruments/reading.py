@@ -1,7 +1,7 @@
-"""The one reader of what the programs of this folder print (:mod:`common`).
+"""The one reader of the output of the programs in this folder (:mod:`common`).
 
-What they wrote is trusted once the number of rows and the checksum of
-the last line are those of the lines above it.
+The output is trusted once the number of rows and the checksum in the last line match the lines
+above it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read(
         can be used so far: lines of others are passed over then, and an output without an end is
         read up to there.
     :param pack: gives, of head and row, what is kept of a row, once a checksum covers it.
-    :raises BadInput: if it is damaged, mixed up, cut off or empty.
+    :raises BadInput: if it is damaged, mixed up, truncated or empty.
     """
 
     def wrong(number: int, sentence: str) -> BadInput:
@@ -67,7 +67,7 @@ def read(
         if not line.strip():
             continue
         if whole and (not notes or line.startswith("{")):
-            raise wrong(number, "something stands behind the last line; outputs are mixed up")
+            raise wrong(number, "something follows the last line; outputs are mixed up")
         try:
             content = json.loads(line)
         except (ValueError, RecursionError):
@@ -81,18 +81,18 @@ def read(
         if not isinstance(content, dict):
             raise wrong(
                 number,
-                f"'{one_line(line)[:60]}' is no line of JSON; the output is damaged, cut or "
-                "mixed up",
+                f"'{one_line(line)[:60]}' is not a line of JSON; the output is damaged, truncated "
+                "or mixed up",
             )
         if not head:
             if not begins:
-                raise wrong(number, f"this is not how an output of {instrument} begins")
+                raise wrong(number, f"an output of {instrument} does not begin like this")
             head = content
         elif "crc32" in content:
             kind = "so_far" if notes and "so_far" in content else "end"
             count = len(rows) + len(pending)
             if content != {kind: instrument, "rows": count, "crc32": checksum}:
-                raise wrong(number, "rows and checksum do not fit together; the output is damaged")
+                raise wrong(number, "rows and checksum do not match; the output is damaged")
             rows += [pack(head, row) for row in pending]
             pending.clear()
             used = len(others)
@@ -103,13 +103,14 @@ def read(
     if not head:
         raise BadInput(
             "output-cut",
-            f"{source}: the output of {instrument} has no beginning; it is cut off or of another "
-            "program, run it again.",
+            f"{source}: the output of {instrument} has no beginning; it is truncated or from "
+            "another program, run it again.",
         )
     if not notes and not whole:
         raise BadInput(
             "output-cut",
-            f"{source}: the output of {instrument} has no last line; it was cut off, run it again.",
+            f"{source}: the output of {instrument} has no last line; it is truncated, run it "
+            "again.",
         )
     if not notes and not rows:
         raise BadInput(

@@ -4,7 +4,7 @@ the instrument runs it under a stack's own Python.
 All pairs: the circle method (round-robin tournament; Kirkman 1847): N - 1 rounds of N / 2 pairs for
 an even number of nodes, N rounds for an odd one, in which each node has one round off. A sample:
 random perfect matchings; where the switches are known every third round keeps pairs below one
-switch as far as that goes, and the others part them as far as that goes.
+switch as far as possible, and the others part them as far as possible.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]
     """Random perfect matchings of ``len(leaves)`` nodes; with an odd
     number one node has a round off, each in its turn.
 
-    :param leaves: switch of each node; all alike where these are not known.
+    :param leaves: switch of each node; all alike where these are unknown.
     """
     draw = random.Random(seed)
     several = len(set(leaves)) > 1
@@ -203,8 +203,8 @@ def cost_s(
     values: int = 1,
     one_at_a_time: bool = False,
 ) -> float:
-    """About how many seconds the rounds take: each has a step for latency (for each pair, where
-    that is measured one at a time) and two for bandwidth.
+    """Estimated seconds for the rounds: each has one step for latency (or one per pair, if pairs
+    are measured one at a time) and two for bandwidth.
 
     :param rounds: of one pass; ``orders``: passes.
     :param transfer_s: seconds for the messages of one bandwidth at the line rate.

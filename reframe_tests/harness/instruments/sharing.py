@@ -70,8 +70,8 @@ def meet(comm: Any, folder: Path | None, program: int, programs: int, section: i
 def measure(
     comm: Any, run: Callable[[], Any], seconds: float, ready: Callable[[], None]
 ) -> tuple[int, int, int, float]:
-    """Repetitions, the first rank's begin and the last one's end in ns, and the slowest rank's time
-    of a repetition in seconds; of use on the first rank only.
+    """Repetitions, the earliest start and the latest end of a rank in ns, and the slowest rank's
+    time per repetition in seconds; valid only on the first rank.
     """
     clock = time.perf_counter
     now = time.monotonic_ns

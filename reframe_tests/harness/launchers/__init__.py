@@ -1,5 +1,5 @@
-"""Launchers: how each places ranks and reaches the other nodes;
-one file each, registered by being there.
+"""Launchers: how each places ranks and reaches other nodes; one file each, registered by its
+presence.
 """
 
 #: Modules that hold no record: what the others share.

@@ -1,5 +1,5 @@
-"""``flux run``: a job of its own inside the Flux instance around
-it, an allocation or the whole system.
+"""``flux run``: a separate job inside the surrounding Flux instance, an allocation or the whole
+system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hydra of Intel MPI, and the MPD of its version 4.0, which takes the same options."""
+"""Hydra of Intel MPI, and MPD of version 4.0, which takes the same options."""
 
 from __future__ import annotations
 

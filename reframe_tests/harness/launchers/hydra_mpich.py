@@ -1,4 +1,4 @@
-"""Hydra of MPICH, which MVAPICH2 has, too."""
+"""Hydra of MPICH, also used by MVAPICH2."""
 
 from __future__ import annotations
 

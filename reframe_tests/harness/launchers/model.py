@@ -1,12 +1,12 @@
-"""What a launcher is: one record, one file of this folder for each.
+"""What a launcher is: one record in one file of this folder.
 
-A launcher is given the number of ranks, of ranks per node, and their CPUs; under a batch system
-also how to reach the other nodes, and some need the names of the variables to export. The functions
-of a record write each of these in the syntax of the launcher's manual. CPU numbers are the
-operating system's unless a file says otherwise. None oversubscribes cores unless asked.
+A launcher gets the number of ranks, of ranks per node, and their CPUs; under a batch system also
+how to reach other nodes, and some need the names of the variables to export. The functions of a
+record write each of these in the syntax of the launcher's manual. CPU numbers are the operating
+system's unless a file says otherwise. None oversubscribes cores unless requested.
 
-What launchers print or fail to do is the test's evidence, not theirs:
-several print nothing when they did not bind as asked.
+What launchers print or fail to do is left to the test's evidence: several print nothing if they did
+not bind as requested.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class RankNames:
-    """Names of the variables in which ranks find who they are, for the
-    recorder; of several the first that is set counts.
+    """Names of the variables with a rank's identity, for the recorder; of several, the first that
+    is set counts.
 
     :param rank: rank among all ranks.
     :param size: number of all ranks.
@@ -162,7 +162,7 @@ class RankNames:
 
 
 def export_nothing(exports: Exports) -> tuple[str, ...]:
-    """For launchers that hand on the whole environment by themselves."""
+    """For launchers that pass on the whole environment by themselves."""
     return ()
 
 
@@ -199,11 +199,11 @@ class Launcher:
     :param bootstraps: ways to the other nodes, per batch system. Slurm needs none: every ``mpirun``
         here finds its allocation and starts through it by itself.
     :param private: beginnings of the names of variables that only the
-        launcher reads, and need not hand on.
+        launcher reads, and need not pass on.
     :param rewritten: likewise, of variables that it sets again for
         the ranks to what it made of them.
     :param identity: where its ranks find who they are; needed where an
-        MPI's world is not known (``Mpi.world``).
+        MPI's world is unknown (``Mpi.world``).
     :param settings: first letters of variables that say how it started
         the ranks, which each rank's record keeps.
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
@@ -262,7 +262,7 @@ class Launcher:
     def words(
         self, program: Sequence[str], options: Sequence[str], nodes: int, ranks: int, pmi: str = ""
     ) -> tuple[str, ...]:
-        """The command line, but for :attr:`exports` and what is to be started.
+        """The command line, but for :attr:`exports` and what should be started.
 
         :param pmi: process management interface of the ranks, where :attr:`needs_pmi`.
         """

@@ -1,4 +1,4 @@
-"""mpirun_rsh of MVAPICH2 and MVAPICH; where ranks go is said to the library, by its variables."""
+"""mpirun_rsh of MVAPICH2 and MVAPICH; the library places ranks by its own variables."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _explicit(request: Request) -> Binding:
     highest = max(cpu for cpus in request.ranks for cpu in cpus)
     if topology is not None and highest >= topology.online:
         raise NotMeasured(
-            f"MVAPICH2 refuses CPU {highest} on a node with {topology.online} CPUs online (their "
+            f"MVAPICH2 rejects CPU {highest} on a node with {topology.online} CPUs online (the "
             "numbers have gaps)"
         )
     if request.before(*EXPORTING) and not request.narrow:
         raise NotMeasured(
-            "MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer "
+            "MVAPICH2 before 1.7 maps a rank to only one core; use ranks of one core, or a newer "
             "version"
         )
     mapping = ":".join(",".join(map(str, cpus)) for cpus in request.ranks)
@@ -45,7 +45,7 @@ def _explicit(request: Request) -> Binding:
     ]
     if not prefixes:
         raise NotMeasured(
-            f"mpirun_rsh pins by variables of the MPI, and those of {request.mpi} are not known"
+            f"mpirun_rsh pins by variables of the MPI, but those of {request.mpi} are unknown"
         )
     # The mapping is read only where the library's own binding is on
     # (hwloc_bind.c, MPIDI_CH3I_set_affinity).

@@ -1,5 +1,5 @@
-"""The two mpirun of Open MPI: ORTE of 1 to 4, PRRTE of 5. They have
-rankfiles and the hand-over of variables in common.
+"""The two mpirun of Open MPI: ORTE of 1 to 4, PRRTE of 5. They share rank files and the export of
+variables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .model import Binding, Bootstrap, Exports, Introduction, Launcher, RankName
 
 #: Name of the rankfile, in the directory the launcher is started in.
 RANKFILE = "rankfile"
-#: Beginnings of the names of variables that mpirun hands on by itself.
+#: Beginnings of the names of variables that mpirun passes on by itself.
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 #: Variables that only mpirun reads (mpirun(1)).
 PRIVATE = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_plm", "OMPI_MCA_rmaps")
@@ -46,8 +46,8 @@ def rankfile(request: Request, slots: Sequence[Sequence[int]]) -> dict[str, str]
 
 
 def export_by_name(exports: Exports) -> tuple[str, ...]:
-    """``-x NAME`` of each variable: mpirun hands only its own to ranks on other nodes (mpirun(1) of
-    Open MPI 4 and 5, section "Exported Environment Variables").
+    """``-x NAME`` for each variable: mpirun passes only its own to ranks on other nodes (mpirun(1)
+    of Open MPI 4 and 5, section "Exported Environment Variables").
     """
     if exports.nodes == 1:
         return ()
@@ -75,10 +75,7 @@ def _orte_unbound(request: Request) -> Binding:
 
 def _orte_explicit(request: Request) -> Binding:
     if request.version[:2] == HWLOC:
-        raise NotMeasured(
-            "rankfiles of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the "
-            "operating system's"
-        )
+        raise NotMeasured("rank files of Open MPI 1.7 take only hwloc's numbers; use 1.6 or 1.8")
     # Physical numbers: since 1.7 the default is hwloc's order; before,
     # the operating system's was all there was.
     words = (
@@ -134,7 +131,7 @@ def _prrte_explicit(request: Request) -> Binding:
     topology = request.placement.topology
     if topology is None:
         raise NotMeasured(
-            "Open MPI 5 counts CPUs in hwloc's order, and the placement comes without its topology"
+            "Open MPI 5 counts CPUs in hwloc's order, but the placement has no topology"
         )
     slots = [sorted(topology.logical[cpu] for cpu in cpus) for cpus in request.ranks]
     over = ":oversubscribe" * request.oversubscribe

@@ -1,5 +1,5 @@
-"""mpiexec of HPE's PALS (Parallel Application Launch Service), on Cray
-EX under PBS: of the site, and Cray MPICH's own.
+"""mpiexec of HPE's PALS (Parallel Application Launch Service) on Cray EX under PBS: the site's, and
+Cray MPICH's own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How launchers that would use ssh start ranks through PBS
-instead, so that it accounts for every process.
+"""Lets launchers that would use ssh start ranks through PBS, so that PBS accounts for every
+process.
 """
 
 from __future__ import annotations

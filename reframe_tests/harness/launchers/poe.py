@@ -1,4 +1,4 @@
-"""POE of IBM's Parallel Environment. From its manuals: nobody here could run it."""
+"""POE of IBM's Parallel Environment, written from its manuals: it could not be run here."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _explicit(request: Request) -> Binding:
     wanted = [frozenset(cpus) for cpus in request.ranks]
     if not all(cpus in modules for cpus in wanted):
         raise NotMeasured(
-            "POE binds a task to a module (MP_TASK_AFFINITY names MCMs), and a rank's CPUs are "
-            "not one"
+            "POE binds a task to a whole module (MP_TASK_AFFINITY names MCMs), which a rank's CPUs "
+            "are not"
         )
     listed = ",".join(str(modules.index(cpus)) for cpus in wanted)
     return _count(request).adding(env={"MP_TASK_AFFINITY": listed})

@@ -1,5 +1,5 @@
-"""mpiexec of ParaStation's process management, whose daemon is
-psid. Under psslurm ranks are started by srun.
+"""mpiexec of ParaStation's process management, whose daemon is psid. Under psslurm, srun starts the
+ranks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _explicit(request: Request) -> Binding:
     widths = {len(cpus) for cpus in request.ranks}
     if len(widths) > 1:
         raise NotMeasured(
-            "ParaStation's mpiexec gives every rank as many CPUs as the others, and these have "
+            "ParaStation's mpiexec gives every rank the same number of CPUs, but these ranks need "
             "different numbers"
         )
     listed = ",".join(str(cpu) for cpus in request.ranks for cpu in cpus)
@@ -51,7 +51,7 @@ LAUNCHER = Launcher(
         local_rank=("MPI_LOCALRANKID", "SLURM_LOCALID"),
     ),
     settings=("PMI_RANK", "PMI_SIZE", "PMIX_RANK"),
-    untested="no psid could be had where the project is tested",
+    untested="no psid was available where the project is tested",
     note="The map is read only where the site's psid allows a user's (allowUserMap); else ranks "
     "are pinned as if nothing was asked, and their masks show it.",
 )

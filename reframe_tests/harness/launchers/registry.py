@@ -1,10 +1,10 @@
-"""All launchers: those of this folder, one file each, and those of
-``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""All launchers: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS``
+(:mod:`records`).
 
-:func:`bind` says a placement in the words of each: environment, options and files that put rank r
-of each node on its CPUs. The options also fix the processes per node, so that a command line is
-``mpirun -np N <options> program``. Policy ``default`` asks for nothing else; ``none`` asks for no
-binding at all, by launcher and library.
+:func:`bind` translates a placement for each: environment, options and files that put rank r of each
+node on its CPUs. The options also fix the processes per node, so that a command line is ``mpirun
+-np N <options> program``. Policy ``default`` adds nothing else; ``none`` turns binding off, in
+launcher and library.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def known() -> dict[str, Launcher]:
         for name in row.site:
             if taken.setdefault(name, row.name) != row.name:
                 both = (
-                    f"launchers {taken[name]} and {row.name} both are what a partition calls "
+                    f"launchers {taken[name]} and {row.name} both have the partition's name "
                     f"{name!r}"
                 )
-                raise BadInput("bad-option", f"{both}; take it out of 'site' of one.")
+                raise BadInput("bad-option", f"{both}; remove it from 'site' of one.")
     by_name = {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
     for mpi in mpis.known().values():
         for name in (*mpi.launchers, *(name for row in mpi.unbinding for name in row.launchers)):
@@ -53,7 +53,7 @@ def known() -> dict[str, Launcher]:
                 known = ", ".join(by_name)
                 raise BadInput(
                     "unknown-name",
-                    f"MPI {mpi.name}: {name!r} is no launcher; correct it, there are {known}.",
+                    f"MPI {mpi.name}: {name!r} is not a launcher; use one of {known}.",
                 )
     return by_name
 
@@ -87,7 +87,7 @@ def find(launcher: str, family: str) -> Launcher | None:
 
 def unknown(name: str) -> str:
     """Why nothing is measured under a launcher without a record."""
-    return f"nothing is known about pinning under launcher {name}; known are {', '.join(known())}"
+    return f"launcher {name} is not supported; supported are {', '.join(known())}"
 
 
 def register() -> None:
@@ -120,19 +120,19 @@ def _add(launcher: Launcher, name: str) -> None:
 
 def _find_fault(launcher: Launcher) -> str:
     if not _WORD.fullmatch(launcher.name):
-        return f"{launcher.name!r} is not a name of small letters, digits, - and _; give it another"
+        return f"{launcher.name!r} is not a name of lower-case letters, digits, - and _; rename it"
     taken = [name for name in launcher.site if name in STACKS_OWN]
     if taken:
         return (
-            f"launcher {taken[0]!r} of a partition stands for the stack's own mpirun; name "
-            "another one in 'site'"
+            f"launcher {taken[0]!r} of a partition means the stack's own mpirun; use another name "
+            "in 'site'"
         )
     for key, names in {"settings": launcher.settings, **vars(launcher.identity)}.items():
         if isinstance(names, str):
             return f"{key!r} is {names!r}, not a tuple of names; write ({names!r},)"
         for name in names:
             if not _VARIABLE.fullmatch(name):
-                return f"{name!r} in {key!r} is not the name of a variable; correct it"
+                return f"{name!r} in {key!r} is not a variable name; correct it"
     try:
         launcher.words((), (), 1, 1)
     except (KeyError, IndexError, ValueError) as error:
@@ -166,11 +166,11 @@ def bind(
     if placement.ppn != ppn or (placement.ranks is not None and len(placement.ranks) != ppn):
         raise BadInput(
             "not-comparable",
-            f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: "
+            f"the placement is for {placement.ppn} ranks per node, but {ppn} are requested: "
             "resolve it again.",
         )
     if nodes < 1:
-        raise BadInput("bad-option", f"{nodes} nodes are asked for: ask for at least 1.")
+        raise BadInput("bad-option", f"{nodes} nodes requested: request at least 1.")
     unbinding = _unbinding(row, mpi, tuple(version))
     request = Request(
         placement, nodes, ppn, mpi, tuple(version), oversubscribe, hostfile, unbinding

@@ -1,1 +1,1 @@
-"""Nodes: fabrics and their rails, processor topology, and which cores ranks may have."""
+"""Nodes: fabrics and their rails, processor topology, and the cores that ranks may use."""

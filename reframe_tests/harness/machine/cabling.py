@@ -1,12 +1,11 @@
-"""What is plugged in where, as the tools of InfiniBand and Omni-Path
-discover it; and which adapter of a host is the fabric's.
+"""What is plugged in where, as discovered by the tools of InfiniBand and Omni-Path; and which
+adapter of a host belongs to the fabric.
 
-A host with several adapters hangs on several switches, and a fabric uses one of them (or, striped,
-some). Which one is known from the GUID of the port, as the host's kernel has it; else from the
-adapter's description, ``HOST DEVICE``, which ``rdma-ndd(8)`` writes (its format ``%h %d``). ``HOST
-HCA-2`` of older scripts counts the devices in whatever order these list them, and ``MT4123
-ConnectX6 Mellanox Technologies`` stands there until somebody writes another one: neither names a
-device.
+A host with several adapters is on several switches, and a fabric uses one of them (or, if striped,
+some). The GUID of the port in the host's kernel tells which; failing that, the adapter's
+description, ``HOST DEVICE``, which ``rdma-ndd(8)`` writes (its format ``%h %d``). ``HOST HCA-2`` of
+older scripts counts the devices in arbitrary order, and ``MT4123 ConnectX6 Mellanox Technologies``
+is the factory default: neither names a device.
 """
 
 from __future__ import annotations
@@ -71,9 +70,8 @@ class Cabling:
     links: tuple[tuple[str, str], ...]
 
     def leaves(self, rails: Iterable[FabricPort], hosts: Collection[str]) -> list[dict[str, str]]:
-        """Host to the switch that its adapter of the fabric is plugged into: one table where that
-        is known, several where it may be one or the other (or, striped, is all of them), none where
-        it cannot be told.
+        """Host to the switch of its adapter on the fabric: one table if known, several if it may be
+        any of several switches (or, if striped, is on all of them), none if unknown.
 
         :param hosts: those that count; empty: all.
         """
@@ -110,7 +108,7 @@ class Cabling:
         number_of = self.parts()
         unset = Counter(number_of[plug.switch] for plug in self.plugs if not plug.host)
         if known:
-            # The others hang on the same network, and on it each has one adapter, if those that are
+            # The others are on the same network, and on it each has one adapter, if those that are
             # known have one there and none is there that may be anybody's.
             parts = {number_of[switch] for switch in known.values()}
             here = Counter(plug.host for plug in self.plugs if number_of[plug.switch] in parts)
@@ -201,7 +199,7 @@ def _alike(
 
 
 def _described(title: str) -> tuple[str, str]:
-    """Host and device of an adapter's description; empty where it is none of a host."""
+    """Host and device of an adapter's description; empty if it is none of a host."""
     words = _DESCRIPTION.fullmatch(title)
     return (name_of(words[1]), words[2] or "") if words else ("", "")
 
@@ -249,7 +247,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
     DEVICE"``; its lines are ``[1](GUID) "S-0002..."[5] # lid 5 lmc 0 "NAME" lid 9 4xEDR``: its own
     port, that port's GUID, the other end.
 
-    :raises BadInput: it is cut off.
+    :raises BadInput: it is truncated.
     """
     titles: dict[str, str] = {}
     ports: dict[str, list[tuple[int, str, str]]] = {}
@@ -265,7 +263,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
             if not block:
                 raise BadInput(
                     "file-damaged",
-                    f"{source} has a port before the first switch or adapter; it is cut off, "
+                    f"{source} has a port before the first switch or adapter; it is truncated, "
                     "record it again.",
                 )
             ports[block].append((int(match[1]), match[2] or "", match[3]))
@@ -277,7 +275,7 @@ def read_ibnetdiscover(text: str, source: str) -> Cabling:
     if unknown:
         raise BadInput(
             "file-damaged",
-            f"{source} names {min(unknown)} and does not describe it; it is cut off, record it "
+            f"{source} names {min(unknown)} without describing it; it is truncated, record it "
             "again.",
         )
     names = _Names()
@@ -305,7 +303,7 @@ def read_opa(text: str, source: str) -> Cabling:
     GUID, port, type (FI: host fabric interface, SW: switch) and node description (FastFabric CLI
     reference). An interface's GUID is that of its one port (``drivers/infiniband/hw/hfi1/chip.c``).
 
-    :raises BadInput: it is cut off.
+    :raises BadInput: it is truncated.
     """
     ends = [match for match in map(_OPA_END.fullmatch, text.splitlines()) if match]
     names = _Names()
@@ -316,8 +314,8 @@ def read_opa(text: str, source: str) -> Cabling:
         if [end[1] == "<->" for end in pair] != [False, True]:
             raise BadInput(
                 "file-damaged",
-                f"{source}: link {number // 2 + 1} has not two ends; the report is cut off, "
-                "write it again.",
+                f"{source}: link {number // 2 + 1} lacks one of its two ends; the report is "
+                "truncated, write it again.",
             )
         switches = [names.of(end[2], end[5]) for end in pair if end[4] == "SW"]
         if len(switches) == 2:
@@ -331,11 +329,11 @@ def read_opa(text: str, source: str) -> Cabling:
 
 
 def heights(cabling: Cabling, leaves: Collection[str]) -> dict[str, int]:
-    """Switch to how far it is from the nearest of these leaves, of those that join any; of a
-    network that is no tree the leaves alone.
+    """Distance of each switch that joins leaves from the nearest of these leaves; for a network
+    that is not a tree, only the leaves.
 
-    A tree joins none of one height, and of any two leaves there is one that is above both: not so
-    rings, meshes and chains.
+    A tree never joins switches of one height, and has a switch above any two leaves; rings, meshes
+    and chains differ.
     """
     near = cabling.neighbours()
     part_of = cabling.parts()

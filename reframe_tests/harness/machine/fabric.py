@@ -1,5 +1,5 @@
-"""A fabric: a network as the site names it, with what a test must
-know to choose it and to prove it was used.
+"""A fabric: a network as the site names it, with what a test needs to select it and to prove its
+use.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Rail:
     :param device: network interface (``eth1``) or RDMA device
         (``mlx5_0``, ``hfi1_0``), as the kernel names it.
     :param line_rate_gbit_per_s: nominal rate of the link in Gbit/s;
-        ``None`` where there is none (loopback).
-    :param numa_node: NUMA node the adapter hangs on; ``None`` where unknown or meaningless.
+        ``None`` if there is none (loopback).
+    :param numa_node: NUMA node the adapter is on; ``None`` if unknown or meaningless.
     :param port: port of an RDMA device.
     :param adapter: any name of the card the port is on, the same for all ports
         of a card; empty where the site does not say.
@@ -46,7 +46,7 @@ class Fabric:
     :param scope: ``node`` (inside one node; every byte must take this
         fabric) or ``cluster`` (between nodes).
     :param rails: ports, in the site's order; empty for a transport in memory.
-    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything.
+    :param mtu_bytes: IP or link MTU; ``None`` if it does not bound anything.
         Network interfaces must have it on every node.
     :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages, or
         pairs of a pinning policy and its own, :data:`ANY_PINNING` for the policies without one;
@@ -61,7 +61,7 @@ class Fabric:
         of this scope, which the MPI may take.
     :param expect: the one of them that it must take; empty: any.
     :param memory: where messages are.
-    :param gpus: of every node, in the order of their PCI addresses; empty for memory of the host.
+    :param gpus: of every node, in the order of their PCI addresses; empty for host memory.
     :param peer_rate_gbit_per_s: what one GPU can send to another of
         its node, one way (NVLink, xGMI, PCIe).
     :param pcie_rate_gbit_per_s: what one GPU can send over PCIe, one way.
@@ -111,7 +111,7 @@ class Fabric:
         """Sum of the rails' line rates in Gbit/s, or ``None`` if a rail has
         none; between GPUs of a node that of their link.
 
-        What is sent from memory of GPUs crosses PCIe to reach a rail, each GPU's own.
+        Data in GPU memory reach a rail over each GPU's own PCIe link.
         """
         if not self.rails:
             return self.peer_rate_gbit_per_s if self.within_node else None
@@ -133,8 +133,8 @@ class Fabric:
 
     @property
     def planned_rate_gbit_per_s(self) -> float | None:
-        """Line rate in Gbit/s that the work is planned for: where nothing is
-        forced, the lowest of those that may be taken.
+        """Line rate in Gbit/s for which work is planned: if nothing is forced, the lowest of the
+        possible networks.
         """
         rates = [fabric.line_rate_gbit_per_s for fabric in self.choices]
         return min((rate for rate in rates if rate is not None), default=self.line_rate_gbit_per_s)
@@ -144,11 +144,11 @@ class Fabric:
         use: striped all of it, else a rail for each.
 
         A rank uses the rail on its own NUMA node, as the MPIs choose it (Intel's dual-rail article,
-        2020, "How to Use Dual Rail?", 1); where a rank's node has no rail or is not known, a
+        2020, "How to Use Dual Rail?", 1); where a rank's node has no rail or is unknown, a
         further one. Ranks with GPUs use the rails that the site names next to these
         (:attr:`Gpu.nic`), or share all of them evenly. The fewest rails count where rates differ.
 
-        :param rank_numa: NUMA node of each rank of a node; ``None`` where it is not known.
+        :param rank_numa: NUMA node of each rank of a node; ``None`` if it is unknown.
         """
         rates = [rail.line_rate_gbit_per_s for rail in self.rails]
         known = sorted(rate for rate in rates if rate is not None)

@@ -1,8 +1,8 @@
 """GPUs of a node, and the memory that messages are sent from and received into.
 
-Memory is part of what a fabric is: the same rails carry device memory by other ways than host
-memory (GPUDirect RDMA, staging through the host), so each memory of a fabric is measured, stored
-and judged as a fabric of its own (:func:`sites.systems.fabrics_of`).
+Memory is part of a fabric: the same rails carry device memory in other ways than host memory
+(GPUDirect RDMA, staging through the host). So each memory of a fabric is measured, stored and
+judged as a separate fabric (:func:`sites.systems.fabrics_of`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MANAGED = "managed"
 HOST_TO_DEVICE = "host_to_device"
 DEVICE_TO_HOST = "device_to_host"
 MEMORIES = (HOST, DEVICE, MANAGED, HOST_TO_DEVICE, DEVICE_TO_HOST)
-#: Variant of an output that says only that some memory of GPUs was
-#: asked for; what was started says which.
+#: Variant of an output that says only that some GPU memory was
+#: requested; what was started says which.
 UNSAID = "memory=unsaid"
 
 
@@ -80,7 +80,7 @@ class Gpu:
 
     :param bus_id: PCI address as the kernel writes it
         (``0000:03:00.0``); empty where the site does not say.
-    :param numa_node: NUMA node it hangs on; ``None`` where the site does not say.
+    :param numa_node: NUMA node it is on; ``None`` if the site does not say.
     :param cpus: CPUs nearest to it where these are fewer than those of its NUMA
         node (``48-55``: a core complex); empty: those.
     :param nic: device of the rail next to it (``mlx5_0``, ``hsn0``);
@@ -97,7 +97,7 @@ class Memory(NamedTuple):
     """Where messages are.
 
     :param word: one of :data:`MEMORIES`.
-    :param kind: key of :data:`KINDS`; empty for memory of the host.
+    :param kind: key of :data:`KINDS`; empty for host memory.
     """
 
     word: str = HOST

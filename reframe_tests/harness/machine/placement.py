@@ -1,7 +1,8 @@
-"""Where the ranks of a node go: processes per node and pinning
-policies, resolved on a topology to CPUs per rank.
+"""Where the ranks of a node run: processes per node and pinning policies, resolved on a topology to
+CPUs per rank.
 
-The policies are ours, so that every stack gets the same list; the words are the field's:
+The policies are implemented here, so that every stack gets the same CPUs; the names are the
+field's:
 
 - ``bunch``: as few sockets as possible, neighbours on neighbouring cores ("aggregating the
   processes on as few sockets as possible", Cambridge white paper on Westmere and QDR InfiniBand,
@@ -10,12 +11,12 @@ The policies are ours, so that every stack gets the same list; the words are the
 - ``scatter``: equally over the sockets ("spreading the processes equally between sockets", same
   section; MVAPICH2 MV2_CPU_BINDING_POLICY=scatter, Intel MPI I_MPI_PIN_ORDER=scatter: neighbouring
   ranks share as little as possible).
-- ``nic_local``: the NUMA node the network adapter hangs on, then the nearest. With several rails
+- ``nic_local``: the NUMA node of the network adapter, then the nearest. With several rails
   ranks are dealt over them in turn, each local to its own: one rank per NUMA-local adapter, as in
   Intel's dual-rail Omni-Path article (2020).
 - ``nic_remote``: the farthest cores first, to show what a wrong placement costs.
-- ``gpu_local``: rank ``r`` has GPU ``r`` of its node, and a core of the NUMA node that GPU hangs
-  on, then the nearest (NVIDIA's "GPU affinity" of ``nvidia-smi topo -m``; ``--gpu-bind=closest`` of
+- ``gpu_local``: rank ``r`` has GPU ``r`` of its node, and a core of that GPU's NUMA node, then the
+nearest (NVIDIA's "GPU affinity" of ``nvidia-smi topo -m``; ``--gpu-bind=closest`` of
   srun(1)). ``gpu_remote``: the core farthest from its GPU.
 - ``default``: whatever the stack does by itself. ``none``: the
   ranks may run anywhere. Neither names a CPU.
@@ -63,7 +64,7 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
     all of them. Hardware threads do not count.
 
     :raises BadInput: for another word, a number below 1, more ranks than cores, ``numa`` where NUMA
-        nodes are unknown, or ``gpu`` where there is none.
+        nodes are unknown, or ``gpu`` if there is none.
     """
     cores = len(topology.cores)
     known = {
@@ -86,16 +87,16 @@ def resolve_ppn(symbol: str | int, topology: Topology) -> int:
         )
     if text == "numa" and not number:
         raise BadInput(
-            "bad-option", "ppn=numa needs the NUMA nodes, and the partition's topology names none."
+            "bad-option", "ppn=numa needs NUMA nodes, but the partition's topology names none."
         )
     if text == "gpu" and not number:
-        raise BadInput("bad-option", "ppn=gpu needs GPUs, and the partition describes none.")
+        raise BadInput("bad-option", "ppn=gpu needs GPUs, but the partition describes none.")
     if number < 1:
-        raise BadInput("bad-option", f"ppn={text} starts no process: ask for at least 1.")
+        raise BadInput("bad-option", f"ppn={text} starts no process: give at least 1.")
     if number > cores:
         raise BadInput(
             "bad-option",
-            f"ppn={text} is {number} processes and the partition has {cores} "
+            f"ppn={text} is {number} processes, but the partition has {cores} "
             f"core{'s' * (cores != 1)}.",
         )
     return number
@@ -134,7 +135,7 @@ def place(
     cores = topology.cores
     if ppn > len(cores):
         raise NotMeasured(
-            f"{ppn} ranks with a core each are asked for and the partition has room for "
+            f"{ppn} ranks with a core each are requested, but the partition has room for "
             f"{len(cores)}"
         )
     if policy == "bunch":
@@ -231,27 +232,25 @@ def _order_by_nic(
     """Cores of the ranks under ``nic_local`` and ``nic_remote``."""
     rails = (nic_numa,) if isinstance(nic_numa, int) else tuple(nic_numa or ())
     if not rails:
-        raise NotMeasured(f"{policy} needs the NUMA node of the adapter, and the fabric names none")
+        raise NotMeasured(f"{policy} needs the NUMA node of the adapter, but the fabric names none")
     if not topology.numa_nodes:
-        raise NotMeasured(f"{policy} needs NUMA nodes, and the partition's topology names none")
+        raise NotMeasured(f"{policy} needs NUMA nodes, but the partition's topology names none")
     for rail in rails:
         if rail not in topology.numa_ids:
             known = ", ".join(map(str, topology.numa_ids))
             raise BadInput(
                 "system-description",
-                f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: "
+                f"a rail of the fabric is on NUMA node {rail}, but the partition has {known}: "
                 f"correct {SITE_FILES}.",
             )
     if len(topology.numa_nodes) == 1:
         raise NotMeasured(
-            f"{policy} means nothing on one NUMA node: every core is local to the adapter"
+            f"{policy} does not apply to one NUMA node: every core is local to the adapter"
         )
     distances = {rail: _distances(rail, topology) for rail in rails}
     if policy == "nic_remote":
         if set(topology.numa_nodes) <= set(rails):
-            raise NotMeasured(
-                "nic_remote means nothing where every NUMA node has a rail of its own"
-            )
+            raise NotMeasured("nic_remote does not apply where every NUMA node has its own rail")
         nearest = {
             numa: min(distances[rail][numa] for rail in rails) for numa in topology.numa_nodes
         }
@@ -259,8 +258,8 @@ def _order_by_nic(
     missing = sorted(set(rails) - set(topology.numa_nodes))
     if missing:
         raise NotMeasured(
-            f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none "
-            "is usable there"
+            f"nic_local needs a core on NUMA node {missing[0]}, next to the adapter, but none is "
+            "usable there"
         )
     taken: set[int] = set()
     queues = {
@@ -282,24 +281,22 @@ def _order_by_gpu(policy: str, ppn: int, cores: Sequence[_Core], topology: Topol
     homes = topology.gpu_numa[:ppn]
     if len(homes) < ppn:
         raise NotMeasured(
-            f"{policy} gives each rank a GPU, and the partition has {len(homes)} for {ppn} ranks "
-            "of a node"
+            f"{policy} gives each rank a GPU, but the partition has {len(homes)} for {ppn} ranks "
+            "per node"
         )
     known = [home for home in homes if home is not None]
     if len(known) < len(homes):
         raise NotMeasured(
-            f"{policy} needs the NUMA node of each GPU, and the partition does not name them all"
+            f"{policy} needs the NUMA node of each GPU, but the partition does not name all"
         )
     if len(topology.numa_nodes) < 2:
-        raise NotMeasured(
-            f"{policy} means nothing on one NUMA node, or where the topology names none"
-        )
+        raise NotMeasured(f"{policy} does not apply to one NUMA node, or to a topology without any")
     for home in known:
         if home not in topology.numa_ids:
             there = ", ".join(map(str, topology.numa_ids))
             raise BadInput(
                 "system-description",
-                f"a GPU is on NUMA node {home} and the partition has {there}: correct 'gpus' in "
+                f"a GPU is on NUMA node {home}, but the partition has {there}: correct 'gpus' in "
                 f"{SITE_FILES}.",
             )
     chosen: list[_Core] = []

@@ -1,5 +1,5 @@
-"""Switches above a node, as Slurm tells each task, or a site in a
-variable. Pure Python: instruments run it, too.
+"""Switches above a node, from Slurm for each task, or from a site's variable. Pure Python, because
+instruments use it, too.
 
 Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches
 with patterns of their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.
@@ -38,8 +38,8 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def rows_of(above: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Of a switch's name other
-    characters are ``_``, and a host whose name no rank can have is left out.
+    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Unusual characters in a
+    switch's name become ``_``, and a host whose name no rank can have is left out.
     """
     return [
         f"{host} {'.'.join(_UNUSUAL.sub('_', name) for name in path)}"

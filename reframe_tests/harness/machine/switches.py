@@ -1,8 +1,8 @@
-"""The switches of a fabric as a tree, and the files that describe
-them: the content says what wrote one.
+"""The switches of a fabric as a tree, and the files that describe them; the format is recognised by
+content.
 
 Each switch has the one above it and the nodes below it. Fat trees have several switches above each
-leaf; those that stand side by side are one switch of this tree.
+leaf; those side by side count as one switch of this tree.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Switch:
 @dataclass(frozen=True)
 class SwitchTree:
     """All switches by name, checked: parents exist, nothing is above
-    itself, and each node hangs on one switch.
+    itself, and each node is on one switch.
 
     :param origin: one of :data:`ORIGINS`.
     :param notes: what a reader should know of how it was read, as sentences without a full stop.
@@ -69,33 +69,36 @@ class SwitchTree:
         if self.origin not in ORIGINS:
             raise BadInput(
                 "system-description",
-                f"a tree of switches is from {', '.join(ORIGINS)}, not from {self.origin!r}.",
+                f"the origin of a tree of switches is one of {', '.join(ORIGINS)}, not "
+                f"{self.origin!r}.",
             )
         seen: dict[str, str] = {}
         for name, switch in self.switches.items():
             if switch.parent is not None and switch.parent not in self.switches:
                 raise BadInput(
                     "system-description",
-                    f"switch {name} hangs on {switch.parent}, which is not described.",
+                    f"switch {name} is below {switch.parent}, which is not described; add it.",
                 )
             for node in switch.nodes:
                 if (other := seen.setdefault(node, name)) != name:
                     raise BadInput(
                         "system-description",
-                        f"node {node} hangs on two switches, {other} and {name}; name one.",
+                        f"node {node} is on two switches, {other} and {name}; keep one.",
                     )
         for name in self.switches:
             above = self.switches[name].parent
             passed = {name}
             while above is not None:
                 if above in passed:
-                    raise BadInput("system-description", f"switch {above} is above itself.")
+                    raise BadInput(
+                        "system-description", f"switch {above} is above itself; correct it."
+                    )
                 passed.add(above)
                 above = self.switches[above].parent
 
     @cached_property
     def leaf_of(self) -> Mapping[str, str]:
-        """Node to the switch it hangs on."""
+        """Node to the switch it is on."""
         return {node: name for name, switch in self.switches.items() for node in switch.nodes}
 
     def path(self, node: str) -> tuple[str, ...]:
@@ -151,7 +154,7 @@ def expand(text: str) -> list[str]:
     if ",".join(pieces) != text:
         raise BadInput(
             "bad-option",
-            f"'{text[:80]}' is no list of hosts as Slurm writes them, such as c[1-4,7].",
+            f"'{text[:80]}' is not a Slurm host list such as c[1-4,7].",
         )
     names: list[str] = []
     for piece in pieces:
@@ -232,7 +235,7 @@ def _tree_of_described(
             if child not in below:
                 raise BadInput(
                     "file-damaged",
-                    f"{source} has switch {child} below {name} and does not describe it.",
+                    f"{source} has switch {child} below {name} without describing it.",
                 )
             above.setdefault(child, []).append(name)
     height = dict.fromkeys(below, 0)
@@ -255,8 +258,8 @@ def _tree_of_described(
         plugged[group] = plugged.get(group, ()) + nodes[name]
     if several := [name for name, ups in above.items() if ups[1:]]:
         notes += (
-            f"{len(several)} switches, {several[0]} first, hang on several others; those side by "
-            "side count as one",
+            f"{len(several)} switches, {several[0]} first, are below several others; switches side "
+            "by side count as one",
         )
     return SwitchTree(
         origin, {name: Switch(parents.get(name), hosts) for name, hosts in plugged.items()}, notes
@@ -317,7 +320,7 @@ def _read_yaml(text: str, source: str) -> SwitchTree:
     if not isinstance(rows, dict) or not rows or set(whole) != {"switches"}:
         raise BadInput(
             "file-damaged",
-            f"{source} is not a mapping with switches alone, by their names; write 'switches: "
+            f"{source} is not a mapping of switches by name; write 'switches: "
             "{leaf1: {nodes: c[1-4]}}'.",
         )
 
@@ -327,8 +330,8 @@ def _read_yaml(text: str, source: str) -> SwitchTree:
         if not all(isinstance(listed, str) for listed in lists):
             raise BadInput(
                 "file-damaged",
-                f"{source}: {key} of {switch} are {value!r}; give text such as c[1-4], or a list "
-                "of such.",
+                f"{source}: {key} of {switch} are {value!r}; give a string such as c[1-4], or a "
+                "list of them.",
             )
         return [name for listed in lists for name in expand(listed)]
 
@@ -371,23 +374,19 @@ def _of_topologies(rows: Sequence[Any], source: str) -> SwitchTree:
         ):
             raise BadInput(
                 "file-damaged",
-                f"{source}: {child} {row!r:.80} has no name of its own with its nodes or "
-                "children; correct it.",
+                f"{source}: {child} {row!r:.80} has no unique name with its nodes or children; "
+                "correct it.",
             )
         below[name] = expand(children)
         nodes[name] = tuple(map(name_of, expand(hosts)))
     if not below:
         raise BadInput(
             "file-damaged",
-            f"{source}: the topology of the cluster, {chosen.get('topology')}, has no tree of "
-            "switches and no blocks; give a file whose topology with 'cluster_default: true' "
-            "has.",
+            f"{source}: the topology of the cluster, {chosen.get('topology')}, has neither "
+            "switches nor blocks; give a file in which the topology with 'cluster_default: true' "
+            "has them.",
         )
-    only = (
-        (f"of {len(named)} topologies of Slurm, {chosen['topology']} is the one that counts",)
-        if named[1:]
-        else ()
-    )
+    only = (f"of {len(named)} Slurm topologies, {chosen['topology']} is used",) if named[1:] else ()
     return _tree_of_described(source, below, nodes, SLURM, only)
 
 
@@ -407,7 +406,7 @@ def _tree_of_cabling(
     if not found.plugs:
         raise BadInput(
             "file-damaged",
-            f"{found.source} has no host that is plugged into a switch; record the whole fabric.",
+            f"{found.source} has no host on a switch; record the whole fabric.",
         )
     tables = found.leaves(rails or [FabricPort()], hosts)
     height = cabling.heights(found, {leaf for table in tables for leaf in table.values()})
@@ -431,10 +430,8 @@ def _tree_of_cabling(
     notes = []
     if len(tables) != 1:
         paths = _named_by_hosts(paths)
-        so = "a switch is called by the hosts below it" if paths else "no switch is known"
-        notes.append(
-            f"which adapter of a host is the fabric's is not known, or there are several: {so}"
-        )
+        so = "switches are named by the hosts below them" if paths else "no switches are known"
+        notes.append(f"the fabric's adapter of a host is unknown, or there are several: {so}")
     switches: dict[str, Switch] = {}
     for host, (way, *_) in paths.items():
         for name, up in zip(way, (*way[1:], None), strict=True):
@@ -490,11 +487,11 @@ def _not_a_tree(tree: SwitchTree) -> list[str]:
     notes = []
     if beside:
         notes.append(
-            f"{len(beside)} switches, {beside[0]} first, are joined with one another and below "
-            "nothing, which is no tree: what is between them flags nothing"
+            f"{len(beside)} switches, {beside[0]} first, are connected to each other at the top, "
+            "which is not a tree: faults between them are not flagged"
         )
     if pairs > with_way:
-        notes.append(f"{pairs - with_way} of {pairs} pairs of hosts have no way between them")
+        notes.append(f"{pairs - with_way} of {pairs} pairs of hosts are not connected")
     return notes
 
 
@@ -544,7 +541,7 @@ class Description(NamedTuple):
                 )
         raise BadInput(
             "other-release",
-            f"{self.source} describes no switches that can be read; give "
+            f"{self.source} describes no switches in a known format; give "
             f"{', '.join(title for _, _, title in _KINDS)}.",
         )
 
@@ -558,18 +555,19 @@ def read(path: Path) -> Description:
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(
                 "too-large",
-                f"{path} has more than {MOST_BYTES >> 20} MiB and is no description of switches.",
+                f"{path} has more than {MOST_BYTES >> 20} MiB , so it is not a description of "
+                "switches.",
             )
         return Description(path.read_text(errors="replace"), str(path))
     except OSError as error:
         raise BadInput(
             "file-unreadable",
-            f"{path}, which is to describe the switches, cannot be read ({error.strerror}).",
+            f"cannot read the description of switches {path} ({error.strerror}).",
         ) from None
 
 
 def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:
-    """Sentence on hosts that a tree does not have; empty where it
+    """Sentence on hosts that a tree does not have; empty if it
     has them all, or none and says why.
     """
     if not tree.leaf_of and tree.notes:
@@ -578,6 +576,6 @@ def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:
     if not lacking:
         return ""
     return (
-        f"the switches as {tree.origin} has them lack {few(lacking)}: the description is of "
-        "another time or of another machine."
+        f"the switches as {tree.origin} has them lack {few(lacking)}: the description is outdated "
+        "or from another machine."
     )

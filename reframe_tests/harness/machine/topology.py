@@ -1,5 +1,5 @@
-"""The processors of one node: which CPU is on which core, NUMA
-node and socket, whatever the numbering.
+"""The processors of one node: which CPU is on which core, NUMA node and socket, whatever the
+numbering.
 
 CPU numbers are the operating system's everywhere. How they map to cores differs between servers
 with the same processors: the Cambridge white paper on Westmere and QDR InfiniBand (2011), section
@@ -33,9 +33,9 @@ class ProcessingUnit:
     :param cpu: number of the operating system.
     :param core: core it belongs to, counted from 0 over the node.
     :param socket: socket, as numbered by the source.
-    :param numa: NUMA node; ``None`` where the source does not say.
+    :param numa: NUMA node; ``None`` if the source does not say.
     :param cache: last level cache it shares, counted from 0;
-        ``None`` where the source does not say.
+        ``None`` if the source does not say.
     """
 
     cpu: int
@@ -54,7 +54,7 @@ class Topology:
         (memory only, or all CPUs excluded).
     :param online: CPUs the machine has online, before :meth:`usable` took some away.
     :param counted: CPUs that hwloc counts: also those that only affinity forbids.
-    :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` where it does not say.
+    :param gpu_numa: NUMA node of each GPU, in the site's order; ``None`` if it does not say.
     :param gpu_cpus: CPUs nearest to each GPU, as far as the site says more than its NUMA node.
     """
 
@@ -106,7 +106,7 @@ class Topology:
             ):
                 raise BadInput(
                     "file-damaged",
-                    f"the processor description says {key}={described} and its masks show "
+                    f"the processor description says {key}={described} but its masks show "
                     f"{present}: correct one of them.",
                 )
         caches = _last_level_caches(topology.get("caches") or ())
@@ -159,7 +159,7 @@ class Topology:
             raise BadInput(
                 "system-description",
                 f"none of the allowed CPUs {sorted(allowed)} is on this node, which has {mine}: "
-                "correct one.",
+                "correct one of them.",
             )
         seen = allowed if cpuset is None else allowed | set(cpuset)
         return replace(
@@ -278,7 +278,7 @@ def describe(
     :param caches_per_socket: last level caches per socket (8 for an EPYC with 8 core complexes).
     :param smt: hardware threads per core that are switched on.
     :param numbering: one of :data:`NUMBERINGS`.
-    :param labels: ``arch``, ``vendor``, ``model`` or ``platform``, handed on to ReFrame.
+    :param labels: ``arch``, ``vendor``, ``model`` or ``platform``, passed on to ReFrame.
     :raises BadInput: for counts below 1 or that do not divide, or a
         numbering that leaves the hardware threads open.
     """

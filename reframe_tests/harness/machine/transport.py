@@ -1,7 +1,7 @@
-"""A transport: a way for the bytes of ranks, whatever the MPI; what
-is peculiar to one is a field of its record.
+"""A transport: a way in which ranks exchange bytes, whatever the MPI; its peculiarities are fields
+of its record.
 
-An MPI's record can add transports of its own (:attr:`mpis.model.Mpi.transports`).
+An MPI's record can add its own transports (:attr:`mpis.model.Mpi.transports`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Transport:
     :param numbered: MPIs choose its adapters by number, so that a
         device's name must end in one (``hfi1_0``).
     :param headers_bytes: bytes of a packet, inside the MTU, that are no
-        payload; ``None`` where the MTU bounds nothing.
+        payload; ``None`` if the MTU bounds nothing.
     :param framing_bytes: bytes of a packet outside the MTU.
     :param slurm_on_one_node: options of Slurm for jobs on one node
         of a partition with such a fabric.

@@ -1,5 +1,5 @@
-"""MPI libraries, one file each: how each is recognised, how a
-transport is selected and what it prints to prove it.
+"""MPI libraries, one file each: how to recognise one, how to select a transport, and what it prints
+to prove it.
 """
 
 #: Modules that hold no record: what the others share.

@@ -1,8 +1,7 @@
-"""MPICH's ch4 device, in MPICH itself and in MPIs made of it
-(MVAPICH 3 and 4): netmods ofi and ucx.
+"""MPICH's ch4 device, in MPICH and in MPIs based on it (MVAPICH 3 and 4): netmods ofi and ucx.
 
-Ranks of one node talk through ch4's own shared memory whatever the netmod; ``MPIR_CVAR_NOLOCAL=1``
-makes every rank remote, so that every byte goes through the netmod.
+Ranks on one node communicate through ch4's own shared memory, whatever the netmod;
+``MPIR_CVAR_NOLOCAL=1`` makes every rank remote, so that every byte goes through the netmod.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _MANUAL = "MPICH README.envvar and `mpivars -a` (MPIR_CVAR_CH4_NETMOD, MPIR_CVAR
 _NOLOCAL = {"MPIR_CVAR_NOLOCAL": "1"}
 
 #: MPICH prints its libfabric provider at start-up, on stdout, rank 0: up to 3.4 with the first,
-#: from 4.0 on with the second variable (src/mpid/ch4/netmod/ofi/ofi_init.c); level 2 adds one line
-#: per rank with its NIC from 4.3.0 on.
+#: since 4.0 with the second variable (src/mpid/ch4/netmod/ofi/ofi_init.c); level 2 adds one line
+#: per rank with its NIC since 4.3.0.
 CAPABILITY = "MPIR_CVAR_CH4_OFI_CAPABILITY_SETS_DEBUG"
 SUMMARY = "MPIR_CVAR_DEBUG_SUMMARY"
 _NIC_SINCE: Version = (4, 3)
@@ -55,7 +54,7 @@ SUMMARY_LINES = re.compile(
 #: It prints one line for its platform of GPUs where it has found at least one: "==== GPU Init
 #: (CUDA) ====", 4.1 to 5.0 (src/mpl/src/gpu/mpl_gpu_cuda.c, mpl_gpu_hip.c), and whether device
 #: memory is handed to libfabric (ofi_init.c): where a provider does not take it,
-#: "MPIDI_OFI_ENABLE_HMEM: 0" whatever was asked for (5.0.2 on tcp here).
+#: "MPIDI_OFI_ENABLE_HMEM: 0" whatever was requested (5.0.2 on tcp here).
 _GPU_SINCE: Version = (4, 1)
 _GPU_NAMES = {"cuda": "CUDA", "rocm": "HIP"}
 _GPU_MANUAL = (
@@ -70,11 +69,11 @@ _HMEM = ("verbs", "efa", "opx", "cxi")
 def _gpu_memory(
     *, known: bool, hmem: bool = False, ipc: bool = False, **more: Any
 ) -> dict[str, DeviceMemory]:
-    """Memory of GPUs in ch4.
+    """GPU memory in ch4.
 
     :param known: the MPI is known to print MPICH's lines.
     :param hmem: libfabric is given device memory; else ch4 copies it to the host's first.
-    :param ipc: in place of a network, GPUs of the node open each
+    :param ipc: instead of a network, GPUs of the node open each
         other's memory, for messages of every size.
     """
     env = {"MPIR_CVAR_ENABLE_GPU": "1"}
@@ -223,7 +222,7 @@ def ucx_rows(versions: Range, *, rank_lines: bool) -> Iterator[TransportRow]:
 
 
 def gpu_gaps() -> Iterator[Gap]:
-    """Transports on which ch4 is not used with memory of GPUs."""
+    """Transports on which ch4 is not used with GPU memory."""
     yield Gap(
         "psm2",
         Range((0,)),

@@ -3,11 +3,11 @@ over libfabric (Slingshot) and over UCX.
 
 It is two builds, chosen by module: ``cray-mpich`` with ``craype-network-ofi``, ``cray-mpich-ucx``
 with ``craype-network-ucx`` (release notes of 8.1.23). Its own variables are documented in
-intro_mpi(3). Each rank takes one network card (``MPICH_OFI_NIC_POLICY``), and it says which:
+intro_mpi(3). Each rank uses one network card (``MPICH_OFI_NIC_POLICY``) and reports it:
 ``MPICH_OFI_VERBOSE`` names provider and domain, ``MPICH_OFI_NIC_VERBOSE=2`` the card of each rank.
-The lines are from logs of others (ci/tests/data/golden_transports/craympich-lines.txt).
+The lines come from other people's logs (ci/tests/data/golden_transports/craympich-lines.txt).
 
-Nobody here could run it: Slingshot and its provider come with HPE's systems.
+It could not be run here: Slingshot and its provider come with HPE's systems.
 """
 
 from __future__ import annotations

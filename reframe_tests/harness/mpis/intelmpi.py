@@ -1,8 +1,8 @@
-"""Intel MPI: fabrics up to 2018 (dapl, tcp, tmi), libfabric providers from 2019 on.
+"""Intel MPI: fabrics up to 2018 (dapl, tcp, tmi), libfabric providers since 2019.
 
 ``I_MPI_DEBUG=5`` is the level that prints the provider (1), NIC per rank (3) and ``I_MPI_*``
 settings (5), on stdout; ``I_MPI_DEBUG_OUTPUT`` is documented to redirect it, but 2021.18.1 reads it
-and goes on writing to stdout.
+and still writes to stdout.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _cuda(**more: Any) -> dict[str, DeviceMemory]:
 
 
 _INTELS_GPUS = "Intel MPI before 2021.13 is documented for Intel's GPUs only: use 2021.13 or newer."
-#: Of a network whose provider may be given memory of GPUs.
+#: Of a network whose provider may be given GPU memory.
 _GDR = _cuda(env={"I_MPI_OFFLOAD_RDMA": "1"}, by_scope=scoped(node={"I_MPI_OFFLOAD_IPC": "0"}))
 
 

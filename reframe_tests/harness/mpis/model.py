@@ -1,5 +1,5 @@
-"""What is known of one MPI library: one record, and everything else
-that names MPIs is derived from the records.
+"""What is known of one MPI library: one record. Everything else that names MPIs is derived from the
+records.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Banner:
         (multi-line) of what says so: the banner, what ``gpu_words`` print, or the name of a library
         that programs are linked with.
     :param gpu_words: program beside the launcher that says it, and its options.
-    :param compiled: how it says what it was compiled with; without, that is not known.
+    :param compiled: how it says what it was compiled with; without, that is unknown.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""MPICH: ch4 from 3.4 on."""
+"""MPICH: ch4 since 3.4."""
 
 from __future__ import annotations
 

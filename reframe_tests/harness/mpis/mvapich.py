@@ -1,6 +1,7 @@
-"""MVAPICH 3 and 4: MPICH's ch4 device under another name. It is not known to print a line per rank.
+"""MVAPICH 3 and 4: MPICH's ch4 device under another name. As far as known, it prints no line per
+rank.
 
-MVAPICH-Plus is the build for memory of GPUs (ROCm and CUDA). It knows MPICH's variables by their
+MVAPICH-Plus is the build for GPU memory (ROCm and CUDA). It accepts MPICH's variables under their
 own names and as ``MVP_...`` (MVAPICH documentation, 'CVAR Environment Variables').
 """
 

@@ -1,7 +1,7 @@
-"""MVAPICH2 1.9 to 2.3, verbs from 1.2 on: ch3:mrail (verbs), ch3:psm
+"""MVAPICH2 1.9 to 2.3, verbs since 1.2: ch3:mrail (verbs), ch3:psm
 (PSM2), ch3:nemesis (TCP). Its evidence is on stderr.
 
-MVAPICH2-GDR is the build for memory of GPUs, with GPUDirect RDMA.
+MVAPICH2-GDR is the build for GPU memory, with GPUDirect RDMA.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Open MPI: BTLs under the ob1 PML (tcp, openib, shared memory), the
 ucx PML, MTLs under the cm PML (psm2, ofi).
 
-One-sided and collective components that pick a network of their own (``osc/ucx``, ``coll/hcoll``,
-``coll/ucc``) are off. NVIDIA's HPC-X is Open MPI with a UCX, HCOLL, UCC and SHARP of its own beside
-it: it introduces itself as Open MPI ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03
-Distribution") and is this record, with its folders on the library path of its stack. What it adds
-to collectives is off here, as said; on a fabric ``as_shipped`` it is measured as users have it.
-Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) is left on the management
-network on purpose: pointed at the fabric it would be counted as the benchmark's.
+One-sided and collective components that choose their own network (``osc/ucx``, ``coll/hcoll``,
+``coll/ucc``) are off. NVIDIA's HPC-X is Open MPI with its own UCX, HCOLL, UCC and SHARP: it
+identifies itself as Open MPI ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03
+Distribution") and uses this record, with its folders on the library path of its stack. Its
+additions to collectives are off, as above; on a fabric ``as_shipped`` it is measured as users have
+it. Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) deliberately stays on
+the management network: on the fabric it would be counted as the benchmark's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _INTERFACE = Proof(
 _GPU_DOCS = "Open MPI documentation, 'CUDA' and 'ROCm' (opal_cuda_support, accelerator)"
 
 
-#: What it does not do in memory of GPUs: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT
+#: What it does not do in GPU memory: Open MPI documentation, 'CUDA', "Which MPI APIs do NOT
 #: work with CUDA-aware", and of UCX "... with CUDA-aware UCX". Persistent collectives are the
 #: nonblocking ones (coll/libnbc), which are the same for ROCm.
 _UNDONE = (ACCUMULATE, NONBLOCKING)
@@ -111,9 +111,9 @@ _UCX_GPUS = {
     kind: _accelerator(kind, since, _UNDONE_BY_UCX)
     for kind, since in (("cuda", ()), ("rocm", (5,)))
 }
-#: The ofi MTL asks libfabric for a provider that takes device memory; where there is none, it takes
+#: The ofi MTL asks libfabric for a provider that takes device memory; if there is none, it takes
 #: one that does not and says so at this level only (5.0.11 on tcp here). That it has found one it
-#: says from 5.0.9 on (mtl_ofi_component.c).
+#: says since 5.0.9 (mtl_ofi_component.c).
 _STAGED = "Continuing with device to host copies"
 _GIVEN = "Support for device buffers enabled"
 _OFI_GPUS = {
@@ -440,7 +440,7 @@ MPI = Mpi(
     banner=Banner(
         r"^Open MPI v([0-9][\w.-]*),",
         r"Open MPI v{version}, ",
-        # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names from 5.0 on, by a component.
+        # Its FAQ, "Running CUDA-aware Open MPI"; ROCm it names since 5.0, by a component.
         gpu={
             "cuda": r":(?:mpi|opal)_built_with_cuda_support:value:true$",
             "rocm": "^mca:accelerator:rocm:",

@@ -1,11 +1,11 @@
 """ParaStation MPI (psmpi): MPICH on ParaStation's communication library pscom.
 
 Each of pscom's plugins has a priority in a variable of its name, and 0 turns it off (pscom,
-doc/RuntimeConfig.md). All but the one asked for are turned off here, so that a plugin that cannot
-be loaded ends the run and is not replaced by another. ``PSP_DEBUG_CONTYPE=1`` names the plugin of
-each connection on stderr (lib/pscom/pscom_con.c).
+doc/RuntimeConfig.md). All but the requested one are turned off here, so that a plugin that cannot
+be loaded ends the run instead of being replaced by another. ``PSP_DEBUG_CONTYPE=1`` names the
+plugin of each connection on stderr (lib/pscom/pscom_con.c).
 
-Nobody here could run it: what stands below is from its documentation and sources.
+It could not be run here: everything below is from its documentation and sources.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NETWORKS = ("OPENIB", "UCP", "PSM", "TCP")
 
 
 #: Of pscom built with CUDA: with enforced staging it would copy to
-#: memory of the host before any plugin.
+#: host memory before any plugin.
 _CUDA = {
     "cuda": DeviceMemory(
         _MANUAL + "'CUDA options' (PSP_CUDA, PSP_CUDA_ENFORCE_STAGING)",

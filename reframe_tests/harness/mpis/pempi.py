@@ -1,10 +1,10 @@
 """IBM Parallel Environment MPI on AIX: POE's MP_* variables choose protocol and links.
 
-POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX,
-Hitchhiker's Guide, Appendix A, "A Sample Program to Illustrate Messages"). Links have no line
-there; only their own counters would distinguish them.
+At its highest message level POE reports what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX,
+Hitchhiker's Guide, Appendix A, "A Sample Program to Illustrate Messages"). It has no line for
+links; only their own counters would distinguish them.
 
-Nobody here could run it: what stands below is from IBM's manuals and paper.
+It could not be run here: everything below is from IBM's manuals and paper.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""All MPI libraries: those of this folder, one file each, and those
-of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+"""All MPI libraries: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS``
+(:mod:`records`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def find(name: str) -> Mpi:
         return known()[name]
     except KeyError:
         raise BadInput(
-            "unknown-name", f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}."
+            "unknown-name", f"unknown MPI {name!r} (known: {', '.join(known())}); {remedy()}."
         ) from None
 
 
@@ -87,7 +87,7 @@ def transports() -> dict[str, Transport]:
                 raise BadInput(
                     "configuration-unusable",
                     f"{described[name]} and {mpi.name} describe transport {name!r} differently; "
-                    "make them alike.",
+                    "make them equal.",
                 )
             described.setdefault(name, mpi.name)
     return rows
@@ -147,7 +147,7 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
 def _fault_of_row(row: TransportRow) -> str:
     proofs = [*row.proofs, *(proof for part in row.proofs_by_scope.values() for proof in part)]
     if not proofs:
-        return "has no 'proofs' and no 'proofs_by_scope': no run could show it"
+        return "has neither 'proofs' nor 'proofs_by_scope', so no run can prove it"
     for word, more in row.classes.items():
         if word not in CLASSES:
             return f"has 'classes' of {word!r}; there are {', '.join(CLASSES)}"
@@ -158,13 +158,13 @@ def _fault_of_row(row: TransportRow) -> str:
     for kind, memory in row.memory.items():
         if kind not in KINDS:
             return (
-                f"has 'memory' of {kind!r}, which is no platform of GPUs; there are "
+                f"has 'memory' of {kind!r}, which is not a GPU platform; there are "
                 f"{', '.join(KINDS)}"
             )
         if strange := [subject for subject in memory.replaces if subject not in own]:
             return (
-                f"replaces the proof {strange[0]!r} for memory of GPUs, and has none of that "
-                "subject; correct it"
+                f"replaces the proof {strange[0]!r} for GPU memory, but has none of that subject; "
+                "correct it"
             )
         variables += [
             memory.env,
@@ -191,7 +191,7 @@ def _fault_of_row(row: TransportRow) -> str:
                 re.compile(pattern)
             except re.error as error:
                 return (
-                    f"has the pattern {pattern!r}, which is no regular expression ({error}); "
+                    f"has the pattern {pattern!r}, which is not a regular expression ({error}); "
                     "correct it"
                 )
     return ""
@@ -200,19 +200,17 @@ def _fault_of_row(row: TransportRow) -> str:
 def _find_fault(mpi: Mpi) -> str:
     for word in (mpi.name, mpi.abi, *mpi.own_transports):
         if not _WORD.fullmatch(word):
-            return f"{word!r} is not a name of small letters, digits and _; give it another"
+            return f"{word!r} is not a name of lower-case letters, digits and _; rename it"
     near = [] if mpi.abi in ABIS else difflib.get_close_matches(mpi.abi, ABIS, 1, 0.8)
     if near and not mpi.abi.startswith(near[0]):
         return (
-            f"'abi' is {mpi.abi!r}, which no other MPI has; write {near[0]!r}, or give your own "
-            "another name"
+            f"'abi' is {mpi.abi!r}, but no other MPI has it; write {near[0]!r}, or use another "
+            "name for a new one"
         )
     for key, prefixes in (("settings", mpi.settings), ("bookkeeping", mpi.bookkeeping)):
         for prefix in prefixes:
             if not _PREFIX.fullmatch(prefix):
-                return (
-                    f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
-                )
+                return f"{prefix!r} in {key!r} is not the start of a variable name; correct it"
     # A number of C's int, or the name of an object.
     handle = (
         int(mpi.world, 0) <= _MOST_HANDLE
@@ -221,8 +219,8 @@ def _find_fault(mpi: Mpi) -> str:
     )
     if mpi.world and not handle:
         return (
-            f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; "
-            "correct it, or leave it out"
+            f"'world' is {mpi.world!r}, which is neither a C int nor the name of an object; "
+            "correct or remove it"
         )
     for row in mpi.rows:
         if fault := _fault_of_row(row):
@@ -230,9 +228,7 @@ def _find_fault(mpi: Mpi) -> str:
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
     for name, own in mpi.own_transports.items():
         if TRANSPORTS.get(name, own) != own:
-            return (
-                f"transport {name!r} is there already, and is another one; give yours another name"
-            )
+            return f"transport {name!r} already exists with another description; rename yours"
     unknown = named - {*TRANSPORTS, *mpi.own_transports}
     if unknown:
         return (

@@ -1,5 +1,5 @@
-"""Settings and proofs that several MPIs share, because the library below
-them reads or prints them: UCX, libfabric, PSM2.
+"""Settings and proofs that several MPIs share, because the library below reads or prints them: UCX,
+libfabric, PSM2.
 
 Names in capitals without a further word (``PSM2``) are what a row adds to its own
 (:meth:`TransportRow.adding`).
@@ -91,15 +91,15 @@ UCX_IB: Mapping[str, Any] = {
     "classes": UCX_CLASSES,
 }
 
-#: UCX's transports of memory of GPUs (`ucx_info -d`): to and from
-#: memory of the host, and between GPUs of a node.
+#: UCX's transports of GPU memory (`ucx_info -d`): to and from
+#: host memory, and between GPUs of a node.
 _GPU_COPY = {"cuda": "cuda_copy,gdr_copy", "rocm": "rocm_copy"}
 _GPU_IPC = {"cuda": "cuda_ipc", "rocm": "rocm_ipc"}
 #: Their lanes: "cuda_copy/cuda" (UCX documentation, FAQ),
 #: "rocm_copy/rocm_cpy" (name of its memory domain).
 _GPU_COPY_LANE = {"cuda": r"(?:cuda|gdr)_copy/cuda\w*", "rocm": r"rocm_copy/rocm_\w+"}
 _GPU_IPC_LANE = {"cuda": r"cuda_ipc/cuda\w*", "rocm": r"rocm_ipc/rocm_ipc"}
-#: What makes messages take the GPUs' links and not memory of the host. UCX 1.22 with a stand-in for
+#: What makes messages take the GPUs' links and not host memory. UCX 1.22 with a stand-in for
 #: the driver here: as it is, messages of up to 4 KiB, and short data of a rendezvous, are copied;
 #: with these all is written into the other GPU. (With get_zcopy all is copied where UCX has reading
 #: off.) rocm_ipc takes 128 B and more (`ucx_info -d`, put_zcopy).
@@ -121,8 +121,8 @@ _HOST_COPY = re.compile(r"copy-in|copy-out|_copy\b|frag host")
 
 
 def ucx_ways(debug: str) -> tuple[str, ...]:
-    """How UCX sends messages from and into memory of GPUs, and
-    whether through memory of the host.
+    """How UCX sends messages from and into GPU memory, and
+    whether through host memory.
     """
     about: dict[str, str] = {}
     ways: dict[str, dict[str, None]] = {}
@@ -160,9 +160,9 @@ def _ucx_module(kind: str, *, required: bool) -> Proof:
 def ucx_memory(
     link: str, lane: str, *, shortcut: bool = True, required: bool = True
 ) -> dict[str, DeviceMemory]:
-    """Memory of GPUs in UCX over links.
+    """GPU memory in UCX over links.
 
-    :param link: stands for them in ``UCX_TLS``: of ``ib`` the adapters must reach memory of GPUs by
+    :param link: stands for them in ``UCX_TLS``: of ``ib`` the adapters must reach GPU memory by
         themselves, or UCX refuses them (GPUDirect RDMA).
     :param shortcut: between nodes, ranks of one node take shared memory and the GPUs' links.
     """
@@ -193,7 +193,7 @@ def ucx_memory(
 
 
 def ucx_ipc_memory() -> dict[str, DeviceMemory]:
-    """Memory of GPUs of one node in UCX, over the GPUs' links."""
+    """GPU memory of one node in UCX, over the GPUs' links."""
     return {
         kind: DeviceMemory(
             f"{_GPU_MANUAL}(UCX_TLS, UCX_RNDV_THRESH, UCX_RNDV_SCHEME, "

@@ -1,5 +1,5 @@
-"""A row of the transport table: how one MPI is made to use a
-transport, and what it prints to prove it.
+"""A row of the transport table: how to make one MPI use a transport, and what it prints to prove
+it.
 
 Values are templates. Placeholders, filled from the fabric's rails:
 
@@ -12,7 +12,7 @@ Values are templates. Placeholders, filled from the fabric's rails:
 ``{port}``          the one rail's port
 ``{unit}``          number of the one rail's adapter (``0`` of ``hfi1_0``)
 ``{rails}``         number of rails
-``{tcp_interfaces}`` interfaces on the same link; where there are none, a variable that needs them
+``{tcp_interfaces}`` interfaces on the same link; if there are none, a variable that needs them
                     is left out
 ``{service_level}`` the fabric's, in what a row has for it (:attr:`TransportRow.classes`);
                     ``{traffic_class}`` likewise
@@ -38,7 +38,7 @@ PLACEHOLDERS = frozenset(
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG = "stdout+stderr"
 LIBRARIES = "libraries"
-#: Kinds of operations that not every MPI does in memory of GPUs, in the words of sentences.
+#: Kinds of operations that not every MPI does in GPU memory, in the words of sentences.
 ONE_SIDED = "one-sided operations"
 ACCUMULATE = "accumulating and atomic operations"
 NONBLOCKING = "nonblocking and persistent collectives"
@@ -193,7 +193,7 @@ class TransportRow:
     note: str = ""
 
     def adding(self, **more: Any) -> TransportRow:
-        """The row with more in its mappings and tuples, and other values in place of its own."""
+        """The row with more in its mappings and tuples, and other values instead of its own."""
         return replace(
             self, **{name: _added(getattr(self, name), value) for name, value in more.items()}
         )

@@ -1,1 +1,1 @@
-"""What a site writes down: systems, references, and which tests are selected there."""
+"""What a site defines: systems, references, and which tests are selected on them."""

@@ -1,10 +1,10 @@
-"""The centre's own ReFrame configuration, where ``site_configs/settings.py`` is read beside it.
+"""The centre's own ReFrame configuration, read together with ``site_configs/settings.py``.
 
-ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in their order.
-Of ``general``, ``logging`` and ``schedulers`` a later file replaces whole keys; the systems of a
-later file stand before the earlier ones, win whole and match host names first. So ours must be the
-last, and gives again what the centre's files have, completed. They are read by ReFrame's own
-reader, which takes a Python file that it has loaded before from ``sys.modules``.
+ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in order. For
+``general``, ``logging`` and ``schedulers`` a later file replaces whole keys; systems of a later
+file precede the earlier ones, replace them completely and match host names first. So ours must be
+the last, and repeats what the centre's files contain, completed. ReFrame's own reader reads them;
+it takes a Python file that it loaded before from ``sys.modules``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_order_fault(
     words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ
 ) -> str:
     """Sentence on a file that ReFrame reads after ours, with the
-    order to use; empty where there is none.
+    order to use; empty if there is none.
     """
     names = _named(words, environ, root)
     ours = root / "site_configs" / "settings.py"
@@ -91,8 +91,8 @@ def find_order_fault(
         return ""
     order = [*map(str, theirs), str(ours)]
     return (
-        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without "
-        f"what is measured on them: name ours last, {VARIABLE}={':'.join(order)} or "
+        f"{late[0]} is read after {ours}, so ReFrame would use its systems without the fabrics to "
+        f"measure: name ours last, {VARIABLE}={':'.join(order)} or "
         f"{shlex.join(word for name in order for word in ('-C', name))}."
     )
 
@@ -109,7 +109,7 @@ def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ..
 
 
 def read(root: Path) -> Centre | None:
-    """The centre's configuration; ``None`` where ReFrame is given ours alone.
+    """The centre's configuration; ``None`` if ReFrame is given ours alone.
 
     :raises BadInput: ReFrame cannot read it; naming the file.
     """
@@ -297,7 +297,7 @@ def _check(whole: Mapping[str, Any], schema: Mapping[str, Any], given: Sequence[
     raise BadInput(
         "configuration-unusable",
         f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': "
-        f"{textwrap.shorten(fault.message, 200)}; correct it, ReFrame refuses it, too.",
+        f"{textwrap.shorten(fault.message, 200)}; correct it (ReFrame rejects it, too).",
     )
 
 
@@ -334,8 +334,8 @@ def _reading(given: Sequence[Path]) -> Iterator[None]:
         )
         raise BadInput(
             "file-unreadable",
-            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it "
-            f"out of {VARIABLE}.",
+            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or remove it "
+            f"from {VARIABLE}.",
         ) from None
     finally:
         for handler in handlers:
@@ -347,7 +347,7 @@ def _refuse(record: logging.LogRecord) -> bool:
 
 
 def read_topology(path: Path) -> Mapping[str, Any]:
-    """The topology that ReFrame detected earlier; empty where there is none,
+    """The topology that ReFrame detected earlier; empty if there is none,
     or none that can be read: it detects it again.
     """
     with contextlib.suppress(OSError, ValueError):

@@ -1,11 +1,10 @@
-"""The cases a plan names: where ``MPIBENCH_PLAN`` names a plan's
-file, the tests make these cases and no others.
+"""The cases of a plan: if ``MPIBENCH_PLAN`` names a plan's file, the tests make only these cases.
 
 ReFrame 4.10 selects the product of names, partitions and environments (``frontend/filters.py``,
-``core/runtime.py``, ``valid_sysenv_comb``), and the cases of a plan are none. Thousands of ``-n
-/HASH`` would select whole tests, with all their stacks, and be stored as the command line of each
-case. So the plan is a file (written by ``mpibench.judge.plan``), each test that is loaded is
-narrowed to its planned partitions and stacks, and where these are not a product the rest is
+``core/runtime.py``, ``valid_sysenv_comb``), but the cases of a plan are not a product. Thousands of
+``-n /HASH`` would select whole tests with all their stacks, and would be stored as the command line
+of each case. So the plan is a file (written by ``mpibench.judge.plan``), each loaded test is
+restricted to its planned partitions and stacks, and if these are not a product, the rest is
 skipped.
 """
 
@@ -87,7 +86,8 @@ def find(
         return _read(path, about.st_mtime_ns, about.st_size)
     except (OSError, msgspec.DecodeError) as error:
         raise BadInput(
-            "file-damaged", f"{VARIABLE} names {path}, which is no plan ({error}): write it again."
+            "file-damaged",
+            f"{VARIABLE} names {path}, which is not a plan ({error}): write it again.",
         ) from None
 
 
@@ -104,8 +104,8 @@ def narrow(tests: Iterable[Any], system: str) -> None:
     if plan[0] != system:
         raise BadInput(
             "not-comparable",
-            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, and {system!r} is "
-            "selected: make one for it.",
+            f"{os.environ[VARIABLE]} is a plan for system {plan[0]!r}, but {system!r} is selected: "
+            "make one for it.",
         )
     places: dict[str, list[tuple[str, str]]] = {}
     for name, partition, stack in plan[1]:
@@ -131,8 +131,8 @@ def check(name: str, partition: str, stack: str) -> None:
 
 
 def seconds_of(name: str, partition: str, stack: str) -> float | None:
-    """How long the job of a case takes, as earlier nights measured it;
-    ``None`` without a plan, or a proof of it.
+    """How long the job of a case takes, from earlier nights; ``None`` without a plan or a proven
+    measurement.
     """
     case = _case(name, partition, stack)
     return case.seconds if case and case.proven else None
@@ -155,8 +155,8 @@ def minutes_of(system: str, partition: str) -> int:
 
 
 def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:
-    """The nodes that a case is to be measured on, where it was not right;
-    none without a plan, and where any will do.
+    """The nodes on which a case must be measured again because it was not right; none without a
+    plan, or if any will do.
     """
     case = _case(name, partition, stack)
     return case.nodes if case else ()

@@ -1,4 +1,4 @@
-"""References in layers: what a metric must reach, where that comes from, and what was made of it.
+"""References in layers: what a metric must reach, where the reference comes from, and its result.
 
 physics
     Fraction of the fabric's line rate x rails, from the site's own
@@ -7,10 +7,10 @@ learned
     ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each
     entry with its provenance (session, date, n, spread).
 
-A metric that no layer knows is recorded; that is never called a pass of a gate. A learned one that
-nobody ever looks up is a mistake: tests are the leaves of ``reframe_tests/``; partitions, fabrics,
-node counts and stack patterns are the system's, and metrics are those the test's group can give at
-some level (:func:`catalogue.planned_metrics`).
+A metric without a reference in any layer is recorded; that never counts as a pass. A learned
+reference that is never used is an error: tests are the leaves of ``reframe_tests/``; partitions,
+fabrics, node counts and stack patterns are the system's, and metrics are those that the test's
+group can have at some level (:func:`catalogue.planned_metrics`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def line_rate_fraction(
     bandwidth_mb_per_s: float, fabric: Fabric, directions: float
 ) -> float | None:
     """Measured bandwidth as a fraction of line rate x rails x directions;
-    ``None`` where the fabric has no line rate.
+    ``None`` if the fabric has no line rate.
 
     :param bandwidth_mb_per_s: bandwidth in MB/s (1e6 bytes per second) of all pairs together.
     :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at
@@ -116,8 +116,8 @@ def above_line_rate(
         ways += ", by pcie_gbit_per_s of its GPUs"
     return (
         f"{subject} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what "
-        f"{fabric.name} ({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it "
-        f"is not the bandwidth of {fabric.name}."
+        f"{fabric.name} ({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: this "
+        f"cannot be the bandwidth of {fabric.name}."
     )
 
 
@@ -344,7 +344,7 @@ def _fault_of_entry(
 ) -> str:
     name = ".".join(str(key) for key in keys)
     if fault := fault_of_keys(keys, system):
-        return f"'{name}' would never be looked up: {fault}; correct the key or remove the entry"
+        return f"'{name}' would never be used: {fault}; correct the key or remove the entry"
     if value[0] == "$xfail":
         value = value[-1]
     quantity = quantity_of(keys[0], keys[-1])
@@ -355,18 +355,15 @@ def _fault_of_entry(
     for key in keys:
         source = source.get(key) if isinstance(source, Mapping) else None
     if source is None:
-        return (
-            f"'provenance.{name}' is missing: a reference without its session, date, n and spread "
-            "is not used"
-        )
+        return f"'provenance.{name}' is missing: a reference needs its session, date, n and spread"
     return ""
 
 
 def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> str:
-    """What is wrong with the keys of an entry, the outermost first, with what could have been
-    meant; empty where nothing is.
+    """What is wrong with the keys of an entry, outermost first, with suggestions; empty if nothing
+    is.
 
-    :param system: the system's description; ``None`` where there is none, and
+    :param system: the system's description; ``None`` if there is none, and
         then only test, pinning and metric are asked.
     """
     test, partition, stack, fabric, nodes, ppn, pinning, metric = keys
@@ -379,11 +376,11 @@ def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> st
     for noun, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             return (
-                f"'{number}' is not a number of {noun}; symbolic names are resolved before "
-                "references are looked up"
+                f"'{number}' is not a number of {noun}; write the number that a symbolic name "
+                "stands for"
             )
     if quantity_of(test, str(metric)) is None:
-        return f"{test} never gives a metric '{metric}'{_meant_metric(test, str(metric))}"
+        return f"{test} has no metric '{metric}'{_meant_metric(test, str(metric))}"
     if system is None:
         return ""
     described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
@@ -396,11 +393,9 @@ def fault_of_keys(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> st
     given = {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
     for name, wanted in alone.items():
         if given[name] != wanted and not (name == "nodes" and test in maps_of_the_wire()):
-            return f"{test} is measured without MPI: its {name} is {wanted}, not {given[name]}"
+            return f"{test} is measured without MPI: its {name} must be {wanted}, not {given[name]}"
     if not alone and not any(fnmatch.fnmatchcase(str(stack), pattern) for pattern in patterns):
-        return (
-            f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"
-        )
+        return f"partition '{partition}' has no stack '{stack}' (its stacks: {', '.join(patterns)})"
     if "fabric" not in alone and fabric not in fabrics:
         return f"partition '{partition}' has no fabric '{fabric}'{meant(str(fabric), fabrics)}"
     if not alone:
@@ -443,21 +438,18 @@ def _fault_of_value(value: list[Any], quantity: Quantity) -> str:
     if unit != quantity.unit:
         return f"its unit is '{unit}', but the metric is in '{quantity.unit}'; convert the value"
     if not all(math.isfinite(part) for part in (number, lower, upper) if part is not None):
-        return (
-            "value and bounds must be finite: nothing is above or below NaN, and everything is "
-            "below infinity"
-        )
+        return "value and bounds must be finite"
     if lower is None and upper is None:
         return ""
     if number <= 0:
         return (
-            f"a bound of {number:g} is none: bounds are fractions of the value, which must be "
-            "above 0"
+            f"a bound of {number:g} has no effect: bounds are fractions of the value, which must "
+            "be above 0"
         )
     if quantity.direction not in (HIGHER, LOWER):
         return (
-            f"{quantity.name} is neither better high nor low, so it can have no bounds; write "
-            "null for both"
+            f"{quantity.name} is neither better high nor low, so it cannot have bounds; write null "
+            "for both"
         )
     needed, side = (lower, "a lower") if quantity.direction == HIGHER else (upper, "an upper")
     how = "high" if quantity.direction == HIGHER else "low"

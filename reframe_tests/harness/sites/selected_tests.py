@@ -1,13 +1,13 @@
-"""Whether ReFrame loads, selects and runs what it is asked for;
-what is left out on the way is reported.
+"""Checks that ReFrame loads, selects and runs what was requested, and reports what is left out on
+the way.
 
-ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases: where an option
-fits no test, a file of tests fails, never ends or ends the program, or every case is skipped. So
-three of its steps go through :func:`load`, :func:`run` and :func:`show` (:mod:`..upstream`), each
-an error then; what it could not store is one, too.
+ReFrame 4.10 (``frontend/loader.py``, ``frontend/cli.py``) passes with 0 of 0 cases if an option
+matches no test, if a test file fails, hangs or ends the program, or if every case is skipped. So
+three of its steps go through :func:`load`, :func:`run` and :func:`show` (:mod:`..upstream`), where
+each of these is an error, and so is what could not be stored.
 
-``words`` are ReFrame's command line without the program; ``tests`` are instances, those that were
-loaded; of a variant that is not made yet, ``test`` is its class.
+``words`` are ReFrame's command line without the program; ``tests`` are the loaded instances; for a
+variant that does not exist yet, ``test`` is its class.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ _ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn", "programs")
 #: The smallest of these that means something, and why.
-_FEWEST = {
-    "programs": (2, "shares a node with nobody: ask for 2 or more; each is measured alone as well")
-}
+_FEWEST = {"programs": (2, "does not share a node: give 2 or more; each is also measured alone")}
 #: Options that select, by short name: the long one.
 _OPTIONS = {
     "-n": "name",
@@ -185,7 +183,7 @@ def _there(option: str, tests: Iterable[Any]) -> str:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         return (
             f": there are {names}; a name is a regular expression for any part of a line of "
-            f"'{command_line.REFRAME} -l' without its blanks, and '-l -v' says what is left out"
+            f"'{command_line.REFRAME} -l' without its blanks; '-l -v' shows what is left out"
         )
     if option.startswith("-t"):
         return f": the tags are {', '.join(sorted({tag for test in tests for tag in test.tags}))}"
@@ -253,7 +251,7 @@ class Loading:
             self._unsaid.append((facts, f"@{left.place}: {left.why}"))
 
     def say_left_out(self) -> None:
-        """Say what was left out since of the tests that are asked for: one line
+        """Say what was left out since of the tests that are requested: one line
         a test, fabric and reason, with the first case.
 
         All as one message: thousands took a third of ``-l``.
@@ -272,8 +270,8 @@ class Loading:
             getlogger().verbose("\n".join(f"left out: {subject} {why}" for subject, why in counted))
 
     def is_wanted(self, test: Any, variant: int) -> bool:
-        """Whether a variant is made also if it can be measured nowhere: the
-        user runs it all the same, or an answer needs it.
+        """Whether to create a variant that cannot be measured anywhere: the user selects it anyway,
+        or an answer needs it.
         """
         return (test, variant) in self._wanted or any(
             word.startswith(_ANYWHERE) for word in sys.argv[1:]
@@ -297,8 +295,8 @@ class Loading:
             test(variant_num=variant)
 
     def hold(self, words: Sequence[str]) -> list[str]:
-        """Hold the command line against the tests that were loaded; those that
-        were not made are made where an answer needs them.
+        """Check the command line against the loaded tests; variants that were not created are
+        created if an answer needs them.
 
         :returns: see :func:`why_none`.
         :raises BadInput: see :func:`check`.
@@ -328,7 +326,7 @@ class Loading:
                 if len(names) <= FEW
                 else f"no case of any of {len(names)} tests"
             )
-            why = reasons or "no partition of the system has the fabric"
+            why = reasons or "no partition of the system has this fabric"
             sentences.append(f"{subject} can be measured here: {why}")
         return sentences
 
@@ -372,7 +370,7 @@ def check(words: Sequence[str], tests: Sequence[Any], kinds: Iterable[Any]) -> N
         if test.level not in catalogue.LEVELS:
             raise BadInput(
                 "unknown-name",
-                f"{type(test).__name__}: {test.level!r} is not a level; there are "
+                f"{type(test).__name__}: {test.level!r} is not a level; choose one of "
                 f"{', '.join(catalogue.LEVELS)}.",
             )
         if getattr(test, "repeats", 1) < 1:
@@ -386,8 +384,8 @@ def check(words: Sequence[str], tests: Sequence[Any], kinds: Iterable[Any]) -> N
 
 
 def check_settings(words: Sequence[str], kinds: Iterable[Any]) -> None:
-    """Refuse a ``-S``, also of the mode, that sets nothing: ReFrame 4.10 warns and measures all the
-    same (``core/decorators.py``, ``_setvars``; ``core/meta.py``, ``setvar``).
+    """Reject a ``-S``, also of the mode, that has no effect: ReFrame 4.10 only warns and measures
+    anyway (``core/decorators.py``, ``_setvars``; ``core/meta.py``, ``setvar``).
 
     :param kinds: classes of all tests that were loaded, also of fixtures
         and of tests that are somebody else's.
@@ -410,12 +408,12 @@ def check_settings(words: Sequence[str], kinds: Iterable[Any]) -> None:
         if any(name in kind.param_space.params for kind in asked):
             raise BadInput(
                 "bad-option",
-                f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.",
+                f"-S {text} has no effect, because {name} is a parameter: use -P {text}.",
             )
         there = {variable for kind in asked for variable in kind.var_space}
         raise BadInput(
             "unknown-name",
-            f"-S {text} sets nothing: {first if dot else 'no test'} has {'no' if dot else 'a'} "
+            f"-S {text} has no effect: {first if dot else 'no test'} has {'no' if dot else 'a'} "
             f"variable '{path}'{meant(name, there)}; '{command_line.REFRAME} --describe -n NAME' "
             "lists those of a test.",
         )
@@ -435,7 +433,7 @@ def _has(kind: Any, path: str) -> bool:
 def _no_test(option: str, name: str, kinds: Iterable[Any]) -> BadInput:
     there = sorted({kind.__name__ for kind in kinds})
     return BadInput(
-        "unknown-name", f"{option} fits no test: there is no test '{name}'{meant(name, there)}."
+        "unknown-name", f"{option} matches no test: there is no test '{name}'{meant(name, there)}."
     )
 
 
@@ -470,8 +468,7 @@ def _check_values(text: str, name: str, values: Sequence[str], kinds: Iterable[A
             number = " or a number" if name in _NUMBERS else ""
             raise BadInput(
                 "bad-option",
-                f"-P {text}: {value!r} is not a value of {name}; there are "
-                f"{', '.join(known)}{number}.",
+                f"-P {text}: {value!r} is not a value of {name}; give {', '.join(known)}{number}.",
             )
         fewest, why = _FEWEST.get(name, (0, ""))
         if value.isdecimal() and int(value) < fewest:
@@ -487,7 +484,7 @@ def limit_of(environ: Mapping[str, str]) -> float:
     with suppress(ValueError):
         if 0 < (limit := float(text or LIMIT_S)) < float("inf"):
             return limit
-    raise BadInput("bad-option", f"{LIMIT} is {text!r}, expected a number of seconds above 0.")
+    raise BadInput("bad-option", f"{LIMIT} is {text!r}; give a number of seconds above 0.")
 
 
 def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
@@ -506,7 +503,7 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
         files = [file for file in files if not file.resolve().is_relative_to(SHARED)]
         for file in files:
             if file.is_symlink() and not file.exists():
-                yield f"{file} is a link to nothing"
+                yield f"{file} is a dangling link"
         below = (
             sorted({file.parent for file in path.glob("*/*.py")})
             if path.is_dir() and not files
@@ -514,13 +511,13 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
         )
         if below:
             yield (
-                f"{path} holds no test itself, and ReFrame does not look below it: give -c "
+                f"{path} has no tests itself, and ReFrame does not search below it: give -c "
                 f"{below[0]}"
             )
 
 
 class NoSuccess(ReframeError):  # type: ignore[misc]
-    """A session that did not do what it was asked for, where ReFrame would end with status 0."""
+    """A session that did not do what was requested, where ReFrame would end with status 0."""
 
 
 def _where(ending: SystemExit) -> str:
@@ -543,7 +540,7 @@ def _limited(limit_s: float) -> Iterator[None]:
 
     def interrupt(*_: object) -> None:
         raise TimeoutError(
-            f"the tests were not loaded within {limit_s:g} s; {LIMIT} says how long it may take"
+            f"the tests were not loaded within {limit_s:g} s; raise the limit with {LIMIT}"
         )
 
     signal.signal(signal.SIGALRM, interrupt)
@@ -566,7 +563,7 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                     raise
                 where = _where(ending)
                 raise CommandLineError(
-                    f"{where} ended ReFrame while the tests were loaded: take the exit out of it"
+                    f"{where} ended ReFrame while tests were loaded: remove the exit from it"
                 ) from None
             except (TypeError, ValueError) as error:  # those of files of tests are warnings
                 given = [
@@ -574,7 +571,7 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
                     for text in command_line.arguments(sys.argv[1:], _OPTIONS)["setvar"]
                 ]
                 message = (
-                    f"{' '.join(given)}: a value has not the type of its variable ({error}): "
+                    f"{' '.join(given)}: a value has the wrong type for its variable ({error}): "
                     "correct it"
                 )
                 raise (CommandLineError(message) if given else error) from None
@@ -586,8 +583,8 @@ def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
             dict.fromkeys([*reasons, *overlooked(loader.load_path, loader.recurse)])
         ):
             raise CommandLineError(
-                "not every test was loaded, and nothing is measured without it: "
-                f"{'; '.join(reasons)}; correct it, or take the file away."
+                "nothing is measured, because not every test could be loaded: "
+                f"{'; '.join(reasons)}; correct or remove the file."
             )
         try:
             # somebody else's tests alone need not have what a mode sets
@@ -615,13 +612,13 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
 
     def show_whole(testcases: Sequence[Any], *words: Any, **named: Any) -> None:
         LOADING.say_left_out()
-        # Those that -P asked for were made after all tests had been loaded.
+        # Those that -P requested were made after all tests had been loaded.
         why = "" if testcases else _frequent(LOADING.passed_over)
         list_checks(testcases, *words, **named)
         if not testcases and not LOADING.said_why:
             getlogger().warning(
-                f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) "
-                "is options, too, such as '-t production': leave one out, "
+                f"no test matches all options together{f': {why}' if why else ''}; a mode (--mode) "
+                "also sets options such as '-t production': leave one out, "
                 f"'{command_line.REFRAME} -l' lists the tests."
             )
 
@@ -638,10 +635,9 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
         if not testcases:
             why = _frequent(LOADING.passed_over)
             raise CommandLineError(
-                "nothing is measured, because no test case fits all options together and has a "
-                f"stack that can run it here: {f'{why}; ' if why else ''}'{command_line.REFRAME} "
-                "-l' with the same options lists what does, with -v also what is left out and "
-                "why."
+                "nothing is measured, because no test case matches all options and has a stack "
+                f"that can run it: {f'{why}; ' if why else ''}'{command_line.REFRAME} -l' with the "
+                "same options lists what matches; -v adds what is left out and why."
             )
         LOADING.selected = len(testcases)
         ended: RunSessionTimeout | None = None
@@ -660,8 +656,8 @@ def run(runall: Callable[..., None]) -> Callable[..., None]:
 
 
 def lost_cases(stats: Any, selected: int, *, dry: bool = False) -> str:
-    """Why a session is none of a whole one, as ReFrame counts its
-    cases; empty if it is, or is a failure anyway.
+    """Why a session is incomplete, as ReFrame counts its cases; empty if it is complete, or fails
+    anyway.
 
     :param stats: ReFrame's ``TestStats``.
     """
@@ -688,8 +684,7 @@ def keep(store: Callable[..., Any]) -> Callable[..., Any]:
             return store(report, *words, **named)
         except Exception as error:
             getlogger().error(
-                "this is no success: the session is not stored, or a report of it is not "
-                f"written: {error}"
+                f"FAILED: the session was not stored, or a report was not written: {error}"
             )
             raise SystemExit(1) from None
 

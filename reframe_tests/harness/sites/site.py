@@ -1,8 +1,7 @@
-"""Sites: what their systems (:mod:`.systems`) are measured by, and
-all of them as one ReFrame configuration.
+"""Sites: how their systems (:mod:`.systems`) are measured, and all of them as one ReFrame
+configuration.
 
-The stacks a partition can enter come from the stacks' metadata
-files, never from a system's description.
+The stacks of a partition come from the stacks' metadata files, never from a system's description.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class CoreRow(NamedTuple):
     :param tests: of which each stack measures the first that it can,
         on each fabric and number of nodes.
     :param ppn: ranks on a node; inside one ``1`` is the fewest there can be, 2,
-        and in memory of GPUs ``full`` one for each.
+        and in GPU memory ``full`` one for each.
     :param fewest: on the smallest of a partition's node counts only.
     :param once: one stack is enough: it is about the network.
     """
@@ -110,8 +109,8 @@ def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
-    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA
-    node, ``gpu_*`` where a GPU has one.
+    """Pinning policies that apply to a partition: ``nic_*`` only if a rail has a NUMA node,
+    ``gpu_*`` only if a GPU has one.
     """
     rails = [rail.numa_node for fabric in fabrics_of(extras).values() for rail in fabric.rails]
     known = {"nic": rails, "gpu": [gpu.numa_node for gpu in systems.gpus_of(extras)]}
@@ -139,7 +138,7 @@ LOADED: list[Path] = []
 
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
     """Sentence on the patterns of a partition's ``extras.stacks`` that fit
-    no registered stack; empty where all fit one.
+    no registered stack; empty if all fit one.
     """
     names = list(registered)
     unmatched = [
@@ -152,19 +151,19 @@ def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> st
     known = (
         f"registered are {', '.join(names)}"
         if names
-        else "none is registered ('ci/setup' builds the wheels stacks)"
+        else "none is registered (run ci/setup for the wheels stacks)"
     )
     fit, pronoun = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
     return (
         f"{', '.join(unmatched)} in extras.stacks {fit} no stack, so nothing is measured for "
-        f"{pronoun}; {known}; correct the pattern or build the stack."
+        f"{pronoun}; {known}; correct the pattern, or build the stack."
     )
 
 
 def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
-    """A sentence for each partition on which something is never measured: it asks for stacks that
-    are not registered, or is one of a centre's own ReFrame configuration that lacks something. None
-    for a system that nothing describes.
+    """A sentence for each partition on which something is never measured: it names stacks that are
+    not registered, or it comes from a centre's own ReFrame configuration and lacks something. None
+    for an undescribed system.
 
     :raises SiteError: for a bad file.
     """
@@ -192,7 +191,7 @@ def references_file(system_name: str, root: Path = ROOT) -> Path:
 
 
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
-    """A system's learned references, checked against its description; empty where it keeps none.
+    """A system's learned references, checked against its description; empty if it keeps none.
 
     :raises ReferenceError: if it cannot be read, or an entry would
         never be looked up or can hold nothing.
@@ -213,7 +212,7 @@ def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.Re
 
 def references_for_reframe(system_name: str, root: Path = ROOT) -> Path | None:
     """File in which ReFrame finds a system's learned references;
-    ``None`` where the system keeps none.
+    ``None`` if the system keeps none.
 
     :raises ReferenceError: if they cannot be read.
     """
@@ -253,7 +252,7 @@ def _read_references(
 
 
 def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
-    """What :data:`MOST_JOBS` asks for; ``None`` where it is not set.
+    """What :data:`MOST_JOBS` asks for; ``None`` if it is not set.
 
     :raises BadInput: no number of jobs.
     """
@@ -263,7 +262,9 @@ def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
 def _number_in(variable: str, environ: Mapping[str, str], what: str) -> int | None:
     text = environ.get(variable, "")
     if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        raise BadInput("bad-option", f"{variable}={text} is no number of {what}: give 1 or more.")
+        raise BadInput(
+            "bad-option", f"{variable}={text} is not a number of {what}: give 1 or more."
+        )
     return int(text) if text else None
 
 
@@ -364,7 +365,7 @@ def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
     """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one
-    file per test holds one size, ours all; and what the centre has in place of the built-in ones.
+    file per test holds one size, ours all; and what the centre has instead of the built-in ones.
 
     :param log: file of this start's log.
     :raises BadInput: the site's own monitoring is to get the values, and no tool sends them there.

@@ -1,9 +1,9 @@
 """Systems: found, read and checked, whoever describes them.
 
 A site adds itself with one folder ``site_configs/<system>``; nothing here or in a test names a
-system. Its ``system.py`` holds one dictionary called ``system``: ReFrame's own system dictionary,
-whose partitions carry ``extras.fabrics``. A centre's own ReFrame configuration (:mod:`.centre`) has
-the same words in the ``extras`` of its partitions.
+system. Its ``system.py`` has a dictionary ``system``: ReFrame's own system dictionary, whose
+partitions have ``extras.fabrics``. A centre's own ReFrame configuration (:mod:`.centre`) has the
+same keys in the ``extras`` of its partitions.
 """
 
 from __future__ import annotations
@@ -85,20 +85,20 @@ def folders(root: Path) -> list[Path]:
         if not there:
             raise BadInput(
                 "not-ours",
-                f"{SITES} names {path}, which is not the full name of a folder; correct it or "
-                "unset the variable.",
+                f"{SITES} names {path}, which is not the full path of a folder; correct or unset "
+                "it.",
             )
         if not readable:
             raise BadInput(
                 "not-ours",
-                f"{SITES} names {path}, which you may not read; correct its rights or unset the "
-                "variable.",
+                f"{SITES} names {path}, which you cannot read; correct its permissions, or unset "
+                "the variable.",
             )
     return list(dict.fromkeys([*(path.resolve() for path in named), root / "site_configs"]))
 
 
 def folder_of(system: str, root: Path) -> Path:
-    """The folder of a system; where there is none yet, the one to be made.
+    """The folder of a system; if there is none yet, the one to be made.
 
     :raises BadInput: there are two.
     """
@@ -146,7 +146,7 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
     except OSError as error:
         raise SiteError(
             "system-description",
-            f"{path} cannot be read ({error.strerror}); correct the link or the rights, or "
+            f"{path} cannot be read ({error.strerror}); correct the link or the permissions, or "
             "remove it.",
         ) from error
     try:
@@ -159,20 +159,19 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         reason = " ".join(str(error).split())
         raise SiteError(
             "system-description",
-            f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.",
+            f"{path} cannot be read ({type(error).__name__}: {reason}); correct its Python code.",
         ) from error
     if not isinstance(system, dict):
         raise SiteError(
             "system-description",
-            f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py "
-            "and edit it.",
+            f"{path} defines no dictionary 'system'; copy and edit site_configs/generic/system.py.",
         )
     _check_schema(str(path), schema_file, system)
     if system["name"] != path.parent.name:
         raise SiteError(
             "system-description",
-            f"{path}: key 'name' is {system['name']!r} but the folder is called "
-            f"{path.parent.name!r}; make them equal.",
+            f"{path}: key 'name' is {system['name']!r}, but the folder is {path.parent.name!r}; "
+            "make them equal.",
         )
     _check_partitions(str(path), system)
     return system
@@ -193,8 +192,8 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
         if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
             raise SiteError(
                 "system-description",
-                f"{source}: partition {partition['name']} has {spool.EXTRA}, and its scheduler "
-                f"is {partition['scheduler']!r}; only those of {', '.join(spool.SHARED)} share "
+                f"{source}: partition {partition['name']} has {spool.EXTRA}, but its scheduler is "
+                f"{partition['scheduler']!r}; only {', '.join(spool.SHARED)} can share "
                 "allocations: remove it.",
             )
         for group in partition["extras"].get("suite_options", {}):
@@ -202,7 +201,7 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                 raise SiteError(
                     "unknown-name",
                     f"{source}: extras.suite_options of partition {partition['name']} names "
-                    f"{group!r}, which is no group; 'mpibench catalogue' lists them.",
+                    f"{group!r}, which is not a group; see 'mpibench catalogue'.",
                 )
         _check_gpus(source, partition, rails)
         for fabric in fabrics_of(partition["extras"]).values():
@@ -212,7 +211,7 @@ def _check_partitions(source: str, system: Mapping[str, Any]) -> None:
                 raise SiteError(
                     "system-description",
                     f"{source}: fabric {fabric.name} of partition {partition['name']} expects "
-                    f"{fabric.expect!r}, which is not one of its other fabrics of scope "
+                    f"{fabric.expect!r}, which is not another of its fabrics of scope "
                     f"{fabric.scope} ({', '.join(names) or 'there is none'}); correct 'expect'.",
                 )
 
@@ -236,8 +235,7 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     if using and not gpus:
         raise SiteError(
             "system-description",
-            f"{where}: fabric {using[0]} has memory of GPUs, and extras has no 'gpus'; describe "
-            "them.",
+            f"{where}: fabric {using[0]} has GPU memory, but extras has no 'gpus'; describe them.",
         )
     names = [name for name in fabrics_of(extras) if name not in extras["fabrics"]]
     if len(fabrics_of(extras)) < sum(
@@ -245,7 +243,8 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     ):
         raise SiteError(
             "name-taken",
-            f"{where}: a fabric is called as another one's memory ({', '.join(names)}); rename it.",
+            f"{where}: a fabric has the name of another one's memory ({', '.join(names)}); rename "
+            "it.",
         )
     addresses = [card.bus_id for card in gpus if card.bus_id]
     if twice := [address for address in addresses if addresses.count(address) > 1]:
@@ -253,7 +252,7 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     if unknown := [card.nic for card in gpus if card.nic and card.nic not in rails]:
         raise SiteError(
             "system-description",
-            f"{where}: nic {unknown[0]} of a GPU is no rail of a fabric; correct or remove it.",
+            f"{where}: nic {unknown[0]} of a GPU is not a rail of a fabric; correct or remove it.",
         )
     of_host = (fabric for fabric in fabrics_of(extras).values() if not fabric.memory.on_gpu)
     if between := [fabric.name for fabric in of_host if mpis.transport(fabric.transport).gpus_only]:
@@ -268,7 +267,8 @@ def _check_gpus(source: str, partition: Mapping[str, Any], rails: set[str]) -> N
     if stated and kind and theirs != counted:
         raise SiteError(
             "system-description",
-            f"{where}: 'devices' has {theirs} GPUs a node, extras.gpus {counted}; correct one.",
+            f"{where}: 'devices' has {theirs} GPUs per node, extras.gpus has {counted}; correct "
+            "one.",
         )
     for architecture in (device["arch"] for device in stated if "arch" in device):
         if kind and not architecture.startswith(kind.architecture):
@@ -334,7 +334,7 @@ def _words() -> tuple[str, ...]:
 
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
     """A system as it is described, by the centre or in a
-    ``system.py``; ``None`` where nothing describes it.
+    ``system.py``; ``None`` if nothing describes it.
 
     :raises SiteError: for a bad file.
     """
@@ -373,9 +373,9 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
         places = " or ".join(map(str, folders(root)))
         raise SiteError(
             "unknown-name",
-            f"there is no system '{name or socket.gethostname()}' in {places}"
-            f"{meant(name or '', known)}; known are {', '.join(known)}; one of your own ReFrame "
-            f"configuration is known where {centres.VARIABLE} names that before "
+            f"there is no system '{name or socket.gethostname()}' in "
+            f"{places}{meant(name or '', known)}; known are {', '.join(known)}; to use your own "
+            f"ReFrame configuration, name it in {centres.VARIABLE} before "
             f"{root}/site_configs/settings.py.",
         )
     return system
@@ -425,9 +425,8 @@ def _of_partition(
     if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
         yield Shortcoming(
             place,
-            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every "
-            "case is skipped; give it a file in launchers/ of a folder that MPIBENCH_EXTENSIONS "
-            "names.",
+            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every case "
+            "is skipped; add a file for it to launchers/ in a folder of MPIBENCH_EXTENSIONS.",
         )
     if scheduler not in ("local", "ssh") and batch_systems.find(scheduler) is None:
         known = ", ".join(
@@ -435,9 +434,8 @@ def _of_partition(
         )
         yield Shortcoming(
             place,
-            f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a "
-            "job that it starts again is not noticed, and an mpirun must find the job's nodes "
-            "by itself.",
+            f"scheduler {scheduler} of {centre.source} is unknown (known are {known}): restarted "
+            "jobs go unnoticed, and an mpirun must find the job's nodes by itself.",
             note=True,
         )
     if scheduler == launcher == "local":  # of such ReFrame detects the topology at once
@@ -454,13 +452,13 @@ def _of_partition(
     )
     if processor:
         sentence = (
-            f"'processor' in {centre.source} has no topology, and ReFrame detects none where one "
-            f"is stated: {how}"
+            f"'processor' in {centre.source} has no topology, and ReFrame detects none if "
+            f"'processor' is given: {how}"
         )
         yield Shortcoming(place, f"{sentence}.")
         return
     remote = centres.setting(centre, system["name"], "remote_detect")
-    sentence = f"{centre.source} has no 'processor', and {detected} is not there either"
+    sentence = f"{centre.source} has no 'processor', and {detected} does not exist either"
     sentence += (
         ": ReFrame detects it with a job when it starts (general.remote_detect)"
         if remote

@@ -1,9 +1,9 @@
-"""Tuned settings of a stack under a condition: a folder with what the
-library reads, and a record of what shows that it helps.
+"""Tuned settings of a stack under a condition: a folder with the files that the library reads, and
+a record of the proof that they help.
 
 ``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``,
 written by ``mpibench tune`` beside the library's own files. Tests load it with ``-S tuned=yes``. A
-record of another release of the MPI, or one that was edited since, or whose files were, is refused.
+record of another MPI release is rejected, and so is one that was edited, or whose files were.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ class TunedSettings:
     def write(
         self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None
     ) -> None:
-        """Write record and files, the record last; where there is no room
+        """Write record and files, the record last; if there is no room
         for all of them, those of before stay.
 
         A compiled file of settings of before, of which these have none,
-        goes: it would be taken for one of these.
+        goes: it would be mistaken for one of these.
 
         :raises BadInput: they cannot be written.
         """
@@ -154,7 +154,8 @@ class TunedSettings:
         except OSError as error:
             raise BadInput(
                 "cannot-write",
-                f"cannot write {folder} ({error.strerror}): correct its rights or its file system.",
+                f"cannot write {folder} ({error.strerror}): correct its permissions or file "
+                "system.",
             ) from None
 
 
@@ -171,7 +172,7 @@ def tuning_of(stack: Stack) -> Tuning:
     tuning = mpis.find(stack.mpi).tuning
     if tuning is None:
         raise NotMeasured(
-            f"no control of {stack.mpi}'s collective algorithms is known; add it to its file in "
+            f"{stack.mpi}'s collective algorithms cannot be set; add how to its file in "
             "harness/mpis"
         )
     return tuning
@@ -195,28 +196,28 @@ def read(folder: Path) -> TunedSettings:
     except ValueError as error:
         raise BadInput(
             "file-unreadable",
-            f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.",
+            f"{path} is not a record of tuned settings ({error}): recreate it with {REMEDY}.",
         ) from None
     if recorded != checksum(json.dumps(content, sort_keys=True)):
         raise BadInput(
             "changed-since",
-            f"{path} was changed after it was written: make it again with {REMEDY}.",
+            f"{path} was changed after it was written: recreate it with {REMEDY}.",
         )
     for name, wanted in {**settings.files, **settings.further, **settings.compiled}.items():
         try:
             changed = checksum((folder / name).read_bytes()) != wanted
         except OSError:
             raise BadInput(
-                "nothing-measured", f"{folder / name} is gone: make it again with {REMEDY}."
+                "nothing-measured", f"{folder / name} is gone: recreate it with {REMEDY}."
             ) from None
         if changed:
             raise BadInput(
                 "changed-since",
-                f"{folder / name} was changed after it was written: make it again with {REMEDY}.",
+                f"{folder / name} was changed after it was written: recreate it with {REMEDY}.",
             )
     if mpis.find(settings.mpi).tuning is None:
         raise BadInput(
-            "not-comparable", f"{path} is for {settings.mpi}, of which no control is known here."
+            "not-comparable", f"{path} is for {settings.mpi}, whose algorithms cannot be set."
         )
     return settings
 
@@ -245,7 +246,7 @@ def read_of(place: TunedPlace) -> TunedSettings:
     if settings.place != place:
         raise BadInput(
             "not-comparable",
-            f"{place.folder} holds the settings of {settings.place.text}: make those of "
+            f"{place.folder} has the settings of {settings.place.text}: make those of "
             f"{place.text} with {REMEDY}.",
         )
     return settings
@@ -260,6 +261,6 @@ def check_release(settings: TunedSettings, stack: Stack) -> None:
         raise BadInput(
             "not-comparable",
             f"the tuned settings of {settings.place.text} are for {settings.mpi} "
-            f"{settings.mpi_version}, and the stack is {stack.mpi} {stack.mpi_version}: prove "
-            f"them again with '{REMEDY} --check', or make new ones.",
+            f"{settings.mpi_version}, but the stack is {stack.mpi} {stack.mpi_version}: prove them "
+            f"again with '{REMEDY} --check', or make new ones.",
         )

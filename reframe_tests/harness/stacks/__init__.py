@@ -1,1 +1,1 @@
-"""MPI stacks: what ``stack.json`` says of each, where they are found, which were asked for."""
+"""MPI stacks: what ``stack.json`` says of each, where they are found, and which were requested."""

@@ -1,8 +1,8 @@
-"""Stack metadata: finds the ``stack.json`` files, checks them and
-makes stacks and ReFrame environments of them.
+"""Stack metadata: finds the ``stack.json`` files, checks them, and makes stacks and ReFrame
+environments of them.
 
-Every file goes through the whole schema each time: half a millisecond a file with a validator that
-ReFrame has loaded anyway, so that there is no lighter check to disagree with it.
+Every file is checked against the whole schema each time: half a millisecond per file with a
+validator that ReFrame has loaded anyway, so there is no lighter check that could disagree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA = ROOT / "environments" / "stack.schema.json"
 #: Colon-separated ``stack.json`` files, or folders that hold one,
 #: registered beside those under ``environments/``.
 EXTRA_STACKS = "MPIBENCH_STACKS"
-REMEDY = "correct it, or build the stack again ('ci/setup' does so for the wheels stacks)"
+REMEDY = "correct it, or rebuild the stack (ci/setup for the wheels stacks)"
 
 #: Keys of what a site may describe itself, beside the checkout.
 _DESCRIBED = ("mpi.name", "abi", "launcher_family")
@@ -61,10 +61,7 @@ def parse(document: Any, source: Path | str) -> Stack:
     if fault := schemas.find_fault(SCHEMA, document):
         name = document.get("name") if isinstance(document, dict) else None
         head = f"stack '{name}' is left out; " if isinstance(name, str) else ""
-        own = (
-            f"what a site describes itself is known in shells where {EXTENSIONS} names its "
-            "folder: export it; or "
-        )
+        own = f"for a site's own descriptions, export {EXTENSIONS} with their folder; or "
         remedy = f"{head}{own if fault.key in _DESCRIBED else ''}{REMEDY}"
         raise StackError(
             "configuration-unusable", f"{source}: key '{fault.key}': {fault.message}; {remedy}."
@@ -81,7 +78,7 @@ def parse(document: Any, source: Path | str) -> Stack:
     stack = msgspec.convert({**document, **further}, Stack)
     if (sealed := document["build"].get("seal")) and sealed != _seal_of(document):
         edited = (
-            f"{source} was edited after its stack was registered: register it again with "
+            f"{source} was edited after registration: register the stack again with "
             f"{_builder(stack)}"
         )
         raise StackError("changed-since", f"stack '{stack.name}' is left out: {edited}.")
@@ -210,13 +207,13 @@ def find_damage(stack: Stack) -> str:
         if path not in stack.inside and not is_there(Path(path)):
             return (
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is "
-                f"gone or cannot be used; build the stack again ({_builder(stack)}) or remove "
-                "its metadata file."
+                f"missing or unusable; rebuild the stack ({_builder(stack)}) or remove its "
+                "metadata file."
             )
     if "seal" not in stack.build:
         return (
-            f"stack '{stack.name}' is left out: {stack.source} has no digests of its programs, "
-            f"as an earlier release or a hand wrote it; register it again with {_builder(stack)}."
+            f"stack '{stack.name}' is left out: {stack.source} has no digests of its programs "
+            f"(written by an older release or by hand); register it again with {_builder(stack)}."
         )
     try:
         for path, known in stack.files.items():
@@ -226,16 +223,15 @@ def find_damage(stack: Stack) -> str:
         return f"stack '{stack.name}' is left out: {error}"
     for module in (row for row in stack.loaded.loaded if row.file and not Path(row.file).is_file()):
         return (
-            f"stack '{stack.name}' is left out: module {module.name} is gone, its file "
-            f"{module.file} is not there any more; bring it back, or register the stack again "
-            f"({_builder(stack)})."
+            f"stack '{stack.name}' is left out: module {module.name} is gone with its file "
+            f"{module.file}; restore it, or register the stack again ({_builder(stack)})."
         )
     return ""
 
 
 def sentence_of_change(stack: Stack, path: str) -> str:
     """That a file is not what was registered, and what to do; without a full stop."""
-    return f"{path} changed after it was registered: register again with {_builder(stack)}"
+    return f"{path} changed after registration: register again with {_builder(stack)}"
 
 
 def _builder(stack: Stack) -> str:

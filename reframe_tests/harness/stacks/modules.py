@@ -1,8 +1,7 @@
-"""Environment modules through which a stack is entered: as ReFrame names
-them, and what they were when it was registered.
+"""Environment modules of a stack: as ReFrame names them, and what they were when it was registered.
 
-A site replaces its modules without a word to anybody. So the record keeps each module's file with
-its checksum and what loading changed; the job's log and ``mpibench doctor`` are compared with it,
+A site may replace its modules without notice. So the record has each module's file with its
+checksum and what loading it changed; the job's log and ``mpibench doctor`` are compared with it,
 and a module that changed or vanished is named.
 """
 
@@ -57,10 +56,10 @@ class Module:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A module that was loaded, asked for or brought along by another.
+    """A module that was loaded, requested or brought along by another.
 
     :param file: its modulefile; empty where the module system names none.
-    :param sha256: of the content; empty where it could not be read.
+    :param sha256: of the content; empty if it could not be read.
     """
 
     name: str
@@ -74,7 +73,7 @@ class LoadedModules:
     registered: ``build.modules`` of its metadata.
 
     :param system: the module system as ReFrame calls it (``lmod``, ``envmod``), and its version.
-    :param init: file that defines ``module`` in a bash that has none; empty where none is known.
+    :param init: file that defines ``module`` in a bash that has none; empty if none is known.
     :param sets: variables and their values.
     :param prepends: search path variable to folders put in front; ``appends``: behind.
     """
@@ -90,7 +89,7 @@ class LoadedModules:
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
         """From ``build.modules``, which the schema has accepted;
-        nothing was loaded where there is none.
+        nothing was loaded if there is none.
         """
         return msgspec.convert(document or {}, cls)
 
@@ -158,8 +157,8 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
         digest = now.sha256.get(module.file, module.sha256)
         if file and file != module.file:
             sentences.append(
-                f"module {module.name} is loaded from {file}, and was from {module.file} when "
-                "the stack was registered."
+                f"module {module.name} is loaded from {file}, but the stack was registered with "
+                f"{module.file}."
             )
         elif module.name in now.loaded and digest != module.sha256:
             how = (
@@ -168,7 +167,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
                 else "it cannot be read"
             )
             sentences.append(
-                f"module {module.name} has changed since the stack was registered: {module.file} "
+                f"module {module.name} changed after the stack was registered: {module.file} "
                 f"({how})."
             )
     if sentences:
@@ -177,7 +176,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
         if name not in own and (held := now.values.get(name, value)) != value:
             was = f"{_show(value)} when the stack was registered"
             sentences.append(
-                f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, and was "
+                f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, but was "
                 f"{was}."
             )
     for name in dict.fromkeys([*record.prepends, *record.appends]):
@@ -187,7 +186,7 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
                 (folder for folder in folders if folder not in now.values[name].split(":")),
                 folders[0],
             )
-            loss = f"{lost} is not where it was in {name}"
+            loss = f"{lost} moved or vanished in {name}"
             sentences.append(
                 f"{list_names(record.loaded)}: {loss} when the stack was registered "
                 f"({_show(now.values[name])})."
@@ -197,15 +196,15 @@ def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] 
 
 def _describe_loss(lost: ModuleFile, now: ModuleState) -> str:
     if lost.file and now.sha256.get(lost.file) == "":
-        return f"module {lost.name} is gone: {lost.file} is not there any more, or cannot be read."
+        return f"module {lost.name} is gone: {lost.file} is missing or unreadable."
     stem = lost.name.partition("/")[0]
     other = [name for name in now.loaded if name.partition("/")[0] == stem]
     instead = (
-        f"{other[0]} is, as if a default had moved"
+        f"{other[0]} is; perhaps a default changed"
         if other
         else f"loaded are {', '.join(now.loaded) or 'none'}"
     )
-    return f"module {lost.name} is not loaded, which the stack was registered with; {instead}."
+    return f"module {lost.name}, with which the stack was registered, is not loaded; {instead}."
 
 
 def _in_order(wanted: Sequence[str], there: Sequence[str]) -> bool:

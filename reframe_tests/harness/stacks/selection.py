@@ -1,5 +1,5 @@
-"""Stacks that ReFrame is asked for by name: one that is not there is
-said, because ReFrame would pass with 0 of 0 cases.
+"""Stacks that ReFrame is asked for by name: a missing one is an error, because ReFrame would pass
+with 0 of 0 cases.
 """
 
 from __future__ import annotations
@@ -55,4 +55,4 @@ def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -
         ]
         there = f"there are {', '.join(known)}" if known else "there is none"
         reason = about[0] if about else f"{there}; 'mpibench stacks' lists them."
-        raise BadInput("unknown-name", f"-p {text} fits no stack that can be used: {reason}")
+        raise BadInput("unknown-name", f"-p {text} matches no usable stack: {reason}")

@@ -1,7 +1,7 @@
 """A stack: an MPI library with the benchmarks built on it, as its own metadata file describes it.
 
-The file, ``stack.json``, is written by whatever built the stack and checked against
-``stack.schema.json``. ReFrame environments are generated from these files and from nothing else.
+Whatever built the stack writes this file, ``stack.json``, which is checked against
+``stack.schema.json``. ReFrame environments are generated from these files and nothing else.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Stack:
 
     @property
     def modules_text(self) -> str:
-        """``module openmpi/5.0.10``, for sentences; empty where it is entered through none."""
+        """``module openmpi/5.0.10``, for sentences; empty if it is entered through none."""
         return list_names(self.modules) if self.modules else ""
 
     @property
@@ -127,7 +127,7 @@ class Stack:
 
     def python_with(self, module: str) -> tuple[str, ...]:
         """How the Python is started that runs ``module`` with ``-m`` (key of
-        :attr:`commands`); empty where there is none.
+        :attr:`commands`); empty if there is none.
         """
         command = tuple(self.commands.get(module, ()))
         return command[:-2] if command[-2:] == ("-m", module) else ()
@@ -194,8 +194,8 @@ def judge_modules(stack: Stack, directory: Path) -> tuple[str, list[str]]:
     if not text.endswith(f"{END}\0"):
         names = list_names(stack.modules)
         return MISSING, [
-            f"the job left no whole {path.name}, so nothing shows that it loaded {names}."
+            f"the job left no complete {path.name}, so nothing shows that it loaded {names}."
         ]
     sentences = find_changes(stack.loaded, parse_log(text, stack.loaded), own=tuple(stack.env_vars))
-    remedy = f"; if that is meant, 'mpibench stacks remove {stack.name}' and add it again."
+    remedy = f"; if intended, run 'mpibench stacks remove {stack.name}' and add it again."
     return CONTRADICTED, [f"{sentence.rstrip('.')}{remedy}" for sentence in sentences]

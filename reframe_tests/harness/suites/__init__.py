@@ -1,6 +1,4 @@
-"""Benchmark suites, one file each: their rows, their output,
-what they must send, how they are run.
-"""
+"""Benchmark suites, one file each: their rows, their output, what they must send, how they run."""
 
 #: Modules that hold no record: what the others share.
 SHARED = (

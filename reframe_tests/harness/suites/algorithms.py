@@ -1,4 +1,4 @@
-"""Collectives under their algorithms, as records and tests name them."""
+"""Collectives with their algorithms, as named in records and tests."""
 
 #: What the variant of every record begins with; the label of the algorithm follows.
 VARIANT = "algorithm="

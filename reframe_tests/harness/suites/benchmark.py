@@ -1,13 +1,13 @@
-"""What a suite is described with: a benchmark as one row of the catalogue (what it is called, who
-takes part, what it prints, what it must send), how its group is run at each level, and a row of its
-output as data.
+"""How a suite is described: a benchmark as one row of the catalogue (its name, the ranks that take
+part, what it prints, what it must send), how its group runs at each level, and a row of its output
+as data.
 
 Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the
 same work; ``-time`` is only the ceiling that IMB needs. Volume is per size: the count at ``s``
 bytes is min(count, volume / s), at least 1 (IMB User Guide, "-iter Option"). IMB times each size up
-to twice before it measures, so a launch takes about three times what its counts say. Where a fabric
+to twice before it measures, so a launch takes about three times what its counts say. If a fabric
 has a line rate, the volume is at most what a link carries in :attr:`Level.link_s`, so that a whole
-curve over 1 Gbit/s ends in the time one over 100 Gbit/s does; sizes stay, only repetitions shrink.
+curve takes as long over 1 Gbit/s as over 100 Gbit/s; sizes stay, only repetitions shrink.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ BY_NODES = "all_by_nodes"
 #: received (IMB_init_communicator with the smaller count of helper_init_scope), and MPICH then
 #: aborts in MPI_Finalize.
 RANK_RULES: Mapping[str, str] = {
-    "one": "exactly 1, the others wait",
-    "pair": "exactly 2, the others wait",
+    "one": "exactly 1; the others wait",
+    "pair": "exactly 2; the others wait",
     "only_pair": "2; refused on any other number",
     "even": "all; left out where n is odd",
     "even_only": "all; refused where n is odd",
     "all": "all",
     BY_NODES: "all; metrics say on how many nodes",
-    "program": "all of one program, beside which others may share the node",
+    "program": "all of one program; other programs may share the node",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
     "halves": "all, on an even number of nodes",
     "square": "all; refused unless n is a square",
     "power_of_two": "all; refused unless n is a power of two",
-    "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",
+    "growing": "those of the first 2, 4, 8, ... nodes up to all, one after the other",
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
 
@@ -119,7 +119,7 @@ class Benchmark:
         the node's links, and not of all of them.
     :param link_share: share of the fabric's minimum efficiency that is enough: what all ranks do
         together waits for each; 0: its share is recorded, and nothing is asked of it.
-    :param operations: kinds it is of that not every MPI does in memory of GPUs
+    :param operations: kinds it is of that not every MPI does in GPU memory
         (:data:`mpis.transport.ONE_SIDED`, ...).
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it
         answers with one rank, or program, on a node.
@@ -159,8 +159,8 @@ class Benchmark:
     link_share: float = 1.0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
-        """Whether a version of the suite has it in a form that can be
-        proven; an unknown version counts as such.
+        """Whether a version of the suite has it in a provable form; an unknown version counts as
+        having it.
         """
         return not version or (self.since <= version and (not self.until or version < self.until))
 
@@ -175,7 +175,7 @@ class Benchmark:
 
         Ranks of one node may use shared memory and may combine or share what they send, so only
         what one node as a whole must send another is counted: the argument of the bound with nodes
-        in the place of ranks.
+        instead of ranks.
 
         :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the
             first of them, and what they send counts where they fill two nodes or more.
@@ -213,8 +213,8 @@ class Benchmark:
         return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
 
     def variant_of_nodes(self, nodes: int) -> str:
-        """What the nodes of the job add to its variants, as ``nodes=4``; empty
-        where they are no part of what is measured.
+        """What the job's nodes add to the variant, as ``nodes=4``; empty if they are not part of
+        the measurement.
         """
         return f"nodes={nodes}" if self.ranks == BY_NODES else ""
 
@@ -502,8 +502,8 @@ FAN_BUFFER_BYTES = 128 << 20
 
 
 def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
-    """A binary that makes the same repetitions at every size of one run,
-    as OSU's do: started once per band of sizes.
+    """A binary with the same repetitions at every size of a run, as OSU's: started once per band of
+    sizes.
     """
     numbered = enumerate(bands, 1)
     return tuple(
@@ -534,9 +534,9 @@ class Record:
     :param ranks: processes active in the benchmark (per group, where there are several); ``None``
         where the suite prints no number (collectives of OSU).
     :param groups: number of groups running at the same time (1 unless ``-multi``).
-    :param message_bytes: message size in bytes; ``None`` where the
+    :param message_bytes: message size in bytes; ``None`` if the
         benchmark has none (``Barrier``).
-    :param repetitions: repetitions the row averages over; ``None`` where the suite prints none.
+    :param repetitions: repetitions the row averages over; ``None`` if the suite prints none.
     :param values: quantity name (a key of :data:`vocabulary.QUANTITIES`) to value in that
         quantity's unit.
     :param variant: what else the section head says that makes it another measurement (``aggregate``

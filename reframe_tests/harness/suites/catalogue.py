@@ -1,8 +1,7 @@
-"""The catalogue: every benchmark the tests know, in groups, and how a group is run on a stack.
+"""The catalogue: every benchmark the tests know, in groups, and how a group runs on a stack.
 
-It is made of the suites' records (:mod:`model`): adding a benchmark is adding a row to its suite
-(``suites/imb.py``) and, if it is to be run, its name to a plan there. The parsers read the same
-rows.
+It is made of the suites' records (:mod:`model`): to add a benchmark, add a row to its suite
+(``suites/imb.py``) and, to run it, its name to a plan there. The parsers read the same rows.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ __all__ += ["SIZE_DIGITS", "metric_name"]
 
 def _find_fault(suite: Suite) -> str:
     if suite.groups and suite.arguments is None:
-        return "it has groups and no 'arguments' to start them with; add them"
+        return "it has groups but no 'arguments' to start them; add them"
     for name, group in suite.groups.items():
         known = {(row.binary, row.name) for row in suite.rows if row.group == name}
         missing = [
@@ -64,7 +63,7 @@ def _find_fault(suite: Suite) -> str:
             if (plan.binary, benchmark) not in known
         ]
         if missing:
-            return f"group {name} plans '{missing[0]}', of which it has no row; add one"
+            return f"group {name} plans '{missing[0]}'without a row for it; add one"
     return ""
 
 
@@ -138,7 +137,7 @@ _BLOCKS = at_levels(
 )
 _ALLREDUCE_ALLTOALL = {
     "allreduce_alltoall": Group(
-        "Allreduce and Alltoall, of collectives what each night has time for (IMB-MPI1)",
+        "Allreduce and Alltoall, the collectives that fit into every night (IMB-MPI1)",
         (
             Plan("allreduce", "IMB-MPI1", ("Allreduce",), _REDUCTION),
             Plan("alltoall", "IMB-MPI1", ("Alltoall",), _BLOCKS, fan=True),
@@ -146,7 +145,7 @@ _ALLREDUCE_ALLTOALL = {
         collective=True,
     ),
     "allreduce_alltoall_osu": Group(
-        "Allreduce and Alltoall, of collectives what each night has time for (OSU)",
+        "Allreduce and Alltoall, the collectives that fit into every night (OSU)",
         (*in_bands("osu_allreduce", _REDUCTION), *in_bands("osu_alltoall", _BLOCKS, fan=True)),
         collective=True,
     ),
@@ -220,7 +219,7 @@ class Expected(NamedTuple):
     :param sizes: message sizes in bytes, in order; ``(None,)`` for a benchmark without sizes.
     :param variants: variants, in order.
     :param repetitions: repetitions of every size, where they do not depend
-        on it; ``None`` where only the output says.
+        on it; ``None`` if only the output says.
     :param quantities: what each row must hold; empty: whatever it does.
     :param variant: what options and the nodes add to each variant,
         because the output does not say it there.
@@ -309,8 +308,8 @@ class Launch:
 
     @property
     def balanced(self) -> bool:
-        """Whether all it sends goes from one rank to another, so that
-        nothing on the way adds up or multiplies it.
+        """Whether all data go from one rank to another, so that no reduction or multiplication
+        changes the byte count.
         """
         return not self.checks_data and not any(GROUPS[row.group].collective for row in self.rows())
 
@@ -418,7 +417,7 @@ def launches(
     if unknown := [
         name for name in chosen if not any(name in launch.options for launch in planned)
     ]:
-        raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
+        raise NotMeasured(f"no benchmark of group {group} has {unknown[0]}={chosen[unknown[0]]}")
     return planned
 
 
@@ -430,8 +429,8 @@ def check_stack(
     memory: Memory = OF_HOST,
     without: Collection[str] = (),
 ) -> None:
-    """Make sure that the versions of a stack have something of a group
-    for that many ranks, and both suites of two.
+    """Make sure that a stack's versions have benchmarks of a group for that many ranks (for two
+    suites: both).
 
     :raises NotMeasured: if they do not.
     """
@@ -440,7 +439,7 @@ def check_stack(
     if plans and not any(able):
         if memory.on_gpu and any(_rows_on(plan, stack, ranks, nodes) for plan in plans):
             raise NotMeasured(
-                f"no benchmark of group {group} in this stack measures {memory.text} and says so"
+                f"no benchmark of group {group} in this stack measures {memory.text} and reports it"
             )
         if old := next((row for row in _planned(group) if row.active(ranks, nodes)), None):
             release = stack.suites.get(old.suite, {}).get("version", "")
@@ -450,7 +449,7 @@ def check_stack(
         raise _idle(group, ranks, nodes)
     if group == CROSS_CHECK and not all(able):
         raise NotMeasured(
-            "two suites are compared on one pair of ranks, one per node where there are two nodes"
+            "two suites are compared on one pair of ranks; with two nodes, give ppn=1"
         )
 
 
@@ -488,23 +487,23 @@ def check_memory(group: str, memory: Memory, without: Collection[str] = ()) -> N
         unable := [SUITES[row.suite].title for row in rows if row not in able]
     ):
         raise NotMeasured(
-            f"two suites are compared, and {unable[0]} does not measure {memory.text}"
+            f"two suites are compared, but {unable[0]} does not measure {memory.text}"
         )
     undone = [next((kind for kind in without if kind in row.operations), "") for row in able]
     if able and all(undone):
         raise NotMeasured(
-            f"its MPI does no {' and no '.join(dict.fromkeys(undone))} in {memory.text}"
+            f"its MPI supports no {' and no '.join(dict.fromkeys(undone))} in {memory.text}"
         )
 
 
 def library_of(group: str) -> Library | None:
-    """What the programs of a group communicate with in place of MPI."""
+    """What the programs of a group communicate with instead of MPI."""
     return next((SUITES[row.suite].library for row in _planned(group)), None)
 
 
 def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
     """Why a stack can run nothing of a group: it has none of its
-    programs; empty where it has one, or none is needed.
+    programs; empty if it has one, or none is needed.
 
     :raises BadInput: if there is no such group.
     """
@@ -514,19 +513,16 @@ def why_unbuilt(group: str, stack: Stack, memory: Memory = OF_HOST) -> str:
         return ""
     there = [owner for name, owner in owners.items() if owner.script or owner.is_built(stack, name)]
     if not there:
-        more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
+        more = f" nor any of {len(programs) - 1} more for group {group}" if programs[1:] else ""
         return f"stack {stack.name} has no {programs[0]}{more}"
     if memory.on_gpu and not any(_knows(stack, owner, memory) for owner in there):
-        return (
-            f"stack {stack.name} has {there[0].title} that was not built for "
-            f"{KINDS[memory.kind].title}"
-        )
+        return f"stack {stack.name} has {there[0].title} not built for {KINDS[memory.kind].title}"
     return ""
 
 
 def _knows(stack: Stack, suite: Suite, memory: Memory) -> bool:
     """Whether a stack's programs of a suite were built for a
-    memory of GPUs; our own are for any.
+    GPU memory; our own are for any.
     """
     return bool(suite.script) or stack.suites.get(suite.name, {}).get("gpu") == memory.kind
 
@@ -582,8 +578,8 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
 
 
 def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
-    """What a group can give at any level on any stack, under any option:
-    metric name without its size, to quantity and sizes.
+    """All metrics of a group at any level, on any stack, with any option: metric name without its
+    size, to quantity and sizes.
 
     A stencil's grid and growing node counts follow from the condition: ``*`` stands for them, as
     for free values of options.
@@ -712,8 +708,7 @@ def _launch(
         said = ", ".join(f"{name}={value}" for name, value in under.options.items())
         release = ".".join(map(str, version))
         raise NotMeasured(
-            f"{under.rows[0].name} of {suite.title} {release} does not do {said} in "
-            f"{memory.text} rightly"
+            f"{under.rows[0].name} of {suite.title} {release} gets {said} in {memory.text} wrong"
         )
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(

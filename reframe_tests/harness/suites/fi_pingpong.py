@@ -1,9 +1,9 @@
-"""fi_pingpong: what libfabric reaches between two nodes below MPI: one message after the other, to
-and fro, over a reliable datagram endpoint as MPIs open one.
+"""fi_pingpong: what libfabric reaches between two nodes below MPI: single messages back and forth
+over a reliable datagram endpoint, as MPIs open it.
 
 Format: libfabric, ``util/pingpong.c`` (``show_perf``, ``size_str``, ``cnt_str``), release 1.17.
-Sizes and counts are printed rounded down (``1.5k``, ``64k``), so that the exact ones are those of
-the command, and must be printed like that.
+Sizes and counts are printed rounded down (``1.5k``, ``64k``), so the exact ones come from the
+command, and must be printed like that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
         and re.fullmatch("[1-9][0-9]{0,8}", repetitions)
         and endpoint in ENDPOINTS
     ):
-        raise ValueError(f"it is read with -S, -I and one of -e {', '.join(ENDPOINTS)}")
+        raise ValueError(f"it must run with -S, -I and one of -e {', '.join(ENDPOINTS)}")
     bytes_ = int(size)
     count = int(repetitions)
     lines = ends.client.output.splitlines()
@@ -48,11 +48,11 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     )
     if not row:
         shown = one_line(ends.client.output.strip())[-80:]
-        raise ValueError(f"'{shown}' is not the end of its table; it was cut off or mixed up")
+        raise ValueError(f"'{shown}' is not the end of its table; it is truncated or mixed up")
     if row.groups()[:2] != (rounded(bytes_, 1024), rounded(count, 1000)):
         raise ValueError(
             f"it printed '{one_line(row[0])[:40]}' where {size} bytes, {repetitions} times, were "
-            "asked for"
+            "requested"
         )
     # MB/sec is the size over this time, with fewer digits.
     time_us = float(row[3])

@@ -4,21 +4,21 @@ alone and while most nodes cause congestion.
 S. Chunduri et al.: "GPCNeT: designing a benchmark suite for inducing and measuring contention in
 HPC networks", SC 2019; https://github.com/netbench/GPCNET.
 
-What it must at least send, so that a run past its fabric is not taken for one on it: how often a
-message was sent is printed nowhere: tests end after 10 s or so many measurements. The first
-measurement is always made whole, since the time is looked at between two (``random_ring`` of
-random_ring.c, ``a2a_test`` and ``allreduce_test`` of collectives.c), and that is what is counted.
-Each communicator has one rank of every node (``node_slice_subcomms`` of subcomms.c), so that every
-message of a ring, whatever its order, leaves its node. Warm-up is not counted.
+The least it must send, so that a run past its fabric is noticed: it does not print how often a
+message was sent, because tests end after 10 s or a number of measurements. The first measurement is
+always complete, since the time is checked between two (``random_ring`` of random_ring.c,
+``a2a_test`` and ``allreduce_test`` of collectives.c); only that one is counted. Each communicator
+has one rank of every node (``node_slice_subcomms`` of subcomms.c), so every message of a ring,
+whatever its order, leaves its node. Warm-up is not counted.
 
-It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or so
-many repetitions, which it does not print. ``network_load_test`` splits the nodes at random: 80 % of
-them, rounded down (``CONGESTOR_NODE_FRAC``), run four congestors of two nodes or more, the others
-the tests, on two or more (``build_subcomms`` of network_load_test.c): 10 nodes at least.
+It takes no arguments. Its tests end after 10 s each (``TEST_TIMEOUT_SECS`` of network_test.h) or a
+number of repetitions, which it does not print. ``network_load_test`` splits the nodes at random: 80
+% of them, rounded down (``CONGESTOR_NODE_FRAC``), run four congestors of two nodes or more, the
+others the tests, on two or more (``build_subcomms`` of network_load_test.c): 10 nodes at least.
 
 The rows of its tables are those of its tests, in order, and each as wide as the table
-(``print_results`` and ``print_comparison_results`` of utils.c): none can be lost, twice or
-elsewhere. Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with
+(``print_results`` and ``print_comparison_results`` of utils.c), so a lost, repeated or moved row is
+noticed. Bandwidth is printed in MiB/s per rank and becomes MB/s per rank. A build with
 ``-DVERBOSE`` prints other columns, and more.
 """
 
@@ -175,7 +175,7 @@ def _test(program: str, test: RingTest, **more: object) -> Benchmark:
 
 
 #: Why nothing is sent for a quotient.
-_QUOTIENT = "the quotient of two others"
+_QUOTIENT = "the ratio of two others"
 ROWS: tuple[Benchmark, ...] = (
     *(_test(ISOLATED, test) for test in TESTS[ISOLATED]),
     *(_test(LOADED, test, variants=(ALONE, CONGESTED)) for test in TESTS[LOADED]),
@@ -230,9 +230,7 @@ def facts_of_output(text: str) -> Facts:
     title = _TITLE.search(text)
     above = sum(bool(line.strip()) for line in text[: title.start() if title else 0].splitlines())
     return Facts(
-        (f"{plural(above, 'line')} above its title are another program's, set aside",)
-        if above
-        else ()
+        (f"{plural(above, 'line')} above its title ignored: from another program",) if above else ()
     )
 
 
@@ -240,7 +238,7 @@ def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order; of ``network_load_test`` the
     tests alone, those under load, their factors.
 
-    :raises OutputError: if it is damaged, mixed up, cut off, of another
+    :raises OutputError: if it is damaged, mixed up, truncated, of another
         version or build, or its numbers contradict.
     """
 
@@ -251,18 +249,18 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise wrong(
             "output-cut",
-            "the last line has no end; the output was cut off, run the benchmark again",
+            "the last line is incomplete; the output is truncated, run the benchmark again",
         )
     head = _HEAD.search(text)
     if not head or len(_TITLE.findall(text)) > 1 or _ROW_LIKE.search(text, 0, head.start()):
         fault = (
-            "the lines from its title on are not those of one output of GPCNeT 1.3, or a piece "
-            "of a table stands above"
+            "the lines after its title are not one output of GPCNeT 1.3, or part of a table "
+            "precedes it"
         )
-        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
+        raise wrong("output-damaged", f"{fault}; the output is damaged or truncated, run it again")
     text = text[head.start() :]
     if head[2] != "1.3":
-        raise wrong("other-release", f"GPCNeT {head[2][:20]} is not known; build 1.3")
+        raise wrong("other-release", f"GPCNeT {head[2][:20]} is not supported; build 1.3")
     if "Avg(Worst)" in text or f"+{'-' * 138}+" in text:
         raise wrong("output-unknown", "it was built with -DVERBOSE; build it without (its README)")
     program = LOADED if head[1] else ISOLATED
@@ -276,16 +274,16 @@ def parse(text: str, source: str) -> list[Record]:
         if printed == expected[: len(printed)]:
             raise wrong(
                 "output-cut",
-                "it ends before its last table does; the output was cut off, run it again",
+                "it ends within its last table; the output is truncated, run it again",
             )
         fault = "the rows of its tables are not those of GPCNeT 1.3"
         raise wrong(
-            "output-damaged", f"{fault}; the output is damaged, cut or mixed up, run it again"
+            "output-damaged", f"{fault}; the output is damaged, truncated or mixed up, run it again"
         )
     if ranks < nodes or nodes < FEWEST_NODES[program]:
         raise wrong(
             "output-damaged",
-            f"it says that {ranks} ranks ran on {nodes} nodes; the output is damaged, run it again",
+            f"it reports {ranks} ranks on {nodes} nodes; the output is damaged, run it again",
         )
     if program == LOADED:
         # Nodes are split as ``build_subcomms`` of network_load_test.c does.
@@ -298,7 +296,7 @@ def parse(text: str, source: str) -> list[Record]:
         ):
             raise wrong(
                 "output-damaged",
-                f"{nodes} nodes are not split so by GPCNeT 1.3; the output is damaged, run it "
+                f"GPCNeT 1.3 does not split {nodes} nodes like this; the output is damaged, run it "
                 "again",
             )
     records = []
@@ -308,8 +306,7 @@ def parse(text: str, source: str) -> list[Record]:
         if not all(map(float, cells)):
             raise wrong(
                 "output-trouble",
-                f"{test.printed} is printed as nothing; the benchmark did not measure, run it "
-                "again",
+                f"{test.printed} has no value; the benchmark did not measure, run it again",
             )
         scale = 1.0 if unit == _TIME else _MB_PER_MIB
         variant = (ALONE, CONGESTED)[at // count] if head[1] else ""

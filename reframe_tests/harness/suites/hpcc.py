@@ -1,25 +1,24 @@
-"""HPC Challenge (HPCC 1.4 and 1.5): one program that writes
-what it measures into a file of its own.
+"""HPC Challenge (HPCC 1.4 and 1.5): one program that writes its results into its own file.
 
-What it must at least send, so that a run past its fabric is not taken for one on it: bytes of
-payload between nodes, which ranks fill in blocks, of the problem as ``hpccoutf.txt`` says it was
-solved; inside one node each rank stands for a node. Sources are those of HPCC 1.5 (1.4 alike). What
-ranks do by themselves (``Star...``, ``Single...``) moves no data by design.
+The least it must send, so that a run past its fabric is noticed: bytes of payload between nodes,
+which ranks fill in blocks, for the problem solved according to ``hpccoutf.txt``; inside one node
+each rank counts as a node. Sources are those of HPCC 1.5 (1.4 is alike). What ranks do by
+themselves (``Star...``, ``Single...``) moves no data by design.
 
 ``hpccinf.txt``: the size of the problem, from ranks and their memory;
 all other lines as HPCC's example has them.
 
-Without the file hpcc says a line on standard error, takes defaults and measures something else with
-exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): the output is compared with the
-size asked for.
+Without the file, hpcc prints a line on standard error, uses defaults and measures something else
+with exit status 0 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5); so the output is compared
+with the requested size.
 
 ``hpccoutf.txt``: every section is there, every check passed, and the numbers of the summary.
 
 Formats: ``HPCC_Init`` and ``HPCC_Finalize`` in src/io.c and the benchmarks' own files, 1.5.0 as
-Debian builds it, 1.4.2 and the repository after 1.5.0 (a line ``FFT_API``). All that ends in
-``_LCG`` or holds it is in 1.4.2 and its repository's 1.4.0; outputs of 1.4 without it are read,
-too. A run on one rank has no rings and is refused, and one of several sizes, too: the summary has
-the best HPL and the best PTRANS, which may be of different sizes.
+Debian builds it, 1.4.2 and the repository after 1.5.0 (a line ``FFT_API``). Names with ``_LCG``
+appear in 1.4.2 and its repository's 1.4.0; outputs of 1.4 without them are read, too. A run on one
+rank has no rings and is rejected. So is one of several sizes: the summary has the best HPL and the
+best PTRANS, which may be of different sizes.
 """
 
 from __future__ import annotations
@@ -344,7 +343,7 @@ RESULTS = (
 
 def _why_nothing(result: Result) -> str:
     if result.of_run is transposition:
-        return "its grid of ranks is drawn by chance, so that no block is sure to leave its node"
+        return "its grid of ranks is random, so blocks may stay inside a node"
     return NO_DATA if result.of_run is None and result.sends is traffic.nothing else ""
 
 
@@ -383,7 +382,7 @@ GROUPS: Mapping[str, Group] = {
 #: ranks for a run as the HPC Challenge asks for.
 MEMORY = SuiteOption(
     "hpcc_mib_per_rank",
-    "memory of a rank in MiB that HPCC's problem is made for",
+    "memory per rank in MiB that determines HPCC's problem size",
     "level",
     (GROUP,),
     pattern="[1-9][0-9]{0,6}",
@@ -559,7 +558,7 @@ _LINES_ALWAYS = 136
 def parse(text: str, source: str) -> list[Record]:
     """Records of one run, in the order of the rows.
 
-    :raises OutputError: if it is damaged, mixed up or cut off, a check failed,
+    :raises OutputError: if it is damaged, mixed up or truncated, a check failed,
         a part was not run, or hpcc had no input file.
     """
 
@@ -570,20 +569,21 @@ def parse(text: str, source: str) -> list[Record]:
         number = text.count("\n", 0, failed.start()) + 1
         line = " ".join(failed[0].split())[:80]
         fault = (
-            f"'{line}' says that a check of hpcc failed; its numbers are not used; run the "
+            f"'{line}' shows that a check of hpcc failed, so its numbers are not used; run the "
             "benchmark again."
         )
         raise OutputError("output-damaged", f"{source}, line {number}: {fault}")
     sections = list(_SECTION.finditer(text))
     if not sections:
         raise wrong(
-            "output-cut", "the output of hpcc has no whole section; it was cut off, run it again"
+            "output-cut",
+            "the output of hpcc has no complete section; it is truncated, run it again",
         )
     head = _HEAD.search(text)
     if not head or text.count("HPC Challenge Benchmark version") != 1:
         raise wrong(
             "output-damaged",
-            "the head of hpcc's output is damaged or there twice; run the benchmark again",
+            "the head of hpcc's output is damaged or appears twice; run the benchmark again",
         )
     if len(orders := head["orders"].split()) > 1:
         fault = (
@@ -592,13 +592,13 @@ def parse(text: str, source: str) -> list[Record]:
         raise wrong("output-mixed", f"{fault}; give one N in {INPUT}")
     if head["mapping"] != "Row-major":
         fault = (
-            f"hpcc mapped its processes {head['mapping']} and not Row-major, as without its "
+            f"hpcc mapped its processes {head['mapping']} instead of Row-major, as without its "
             f"input file {INPUT}"
         )
-        raise wrong("output-trouble", f"{fault}; see that it is in the folder hpcc is started in")
+        raise wrong("output-trouble", f"{fault}; put it into the folder in which hpcc starts")
     if sections[-1][1] != _SUMMARY:
         raise wrong(
-            "output-cut", "hpcc ended without its summary; the output was cut off, run it again"
+            "output-cut", "hpcc ended without its summary; the output is truncated, run it again"
         )
     values: dict[str, str] = {}
     for line in filter(None, map(str.strip, sections[-1][2].split("\n"))):
@@ -606,8 +606,8 @@ def parse(text: str, source: str) -> list[Record]:
         key, value = filter(None, match.groups()) if match else ("", "")
         if not key or key in values:
             fault = (
-                f"'{one_line(line)[:60]}' is no line of hpcc's summary, or there twice, or no "
-                "number"
+                f"'{one_line(line)[:60]}' is not a line of hpcc's summary, appears twice, or is "
+                "not a number"
             )
             raise wrong("output-damaged", f"{fault}; run the benchmark again")
         values[key] = value
@@ -618,14 +618,15 @@ def parse(text: str, source: str) -> list[Record]:
         if key not in values:
             raise wrong(
                 "output-damaged",
-                f"the summary of hpcc lacks {key}; the output is damaged or cut, run it again",
+                f"the summary of hpcc lacks {key}; the output is damaged or truncated, run it "
+                "again",
             )
         if not re.fullmatch(shape, values[key]):
             fault = (
-                f"{key}={values[key]} in hpcc's summary is no "
+                f"{key}={values[key]} in hpcc's summary is not a "
                 f"{'count' if shape == _COUNT else 'number'}"
             )
-            raise wrong("output-trouble", f"{fault}; that part was not run, or it is damaged")
+            raise wrong("output-trouble", f"{fault}; that part did not run, or it is damaged")
     count = {key: int(values[key]) for key in _COUNTS}
     number_of = {key: float(values[key]) for key in _NUMBERS}
     version = (count["VersionMajor"], count["VersionMinor"])
@@ -634,7 +635,7 @@ def parse(text: str, source: str) -> list[Record]:
         shown, *known = (".".join(map(str, release)) for release in (version, *_VERSIONS))
         raise wrong(
             "other-release",
-            f"this is hpcc {shown}, and {' and '.join(known)} are read; use one of these",
+            f"this is hpcc {shown}; only {' and '.join(known)} are supported",
         )
     if number_of["Success"] != 1:
         raise wrong(
@@ -647,7 +648,7 @@ def parse(text: str, source: str) -> list[Record]:
     ):
         raise wrong(
             "output-mixed",
-            "head and summary are of different runs; outputs are mixed up, run it again",
+            "head and summary belong to different runs; outputs are mixed up, run it again",
         )
     grid, transposing = (
         count[f"{name}_nprow"] * count[f"{name}_npcol"] for name in ("HPL", "PTRANS")
@@ -655,7 +656,7 @@ def parse(text: str, source: str) -> list[Record]:
     if ranks < 2 or grid != ranks:
         raise wrong(
             "output-damaged",
-            f"HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part",
+            f"HPL ran on {grid} of {ranks} ranks; all ranks, 2 or more, must take part",
         )
     if transposing != ranks or count["MPIFFT_Procs"] > ranks:
         fault = f"PTRANS ran on {transposing} ranks, MPIFFT on {count['MPIFFT_Procs']}, of {ranks}"
@@ -676,19 +677,19 @@ def parse(text: str, source: str) -> list[Record]:
         )
         raise wrong(
             "output-damaged",
-            f"section {odd} of hpcc is missing, unknown or there twice; the output is damaged",
+            f"section {odd} of hpcc is missing, unknown or duplicated; the output is damaged",
         )
     lines = _LINES_ALWAYS + with_lcg * _LCG_LINES + ("FFT_API" in values)
     if len(values) != lines:
-        fault = f"the summary of hpcc has {len(values)} lines and not {lines}"
-        raise wrong("output-damaged", f"{fault}; the output is damaged or cut, run it again")
+        fault = f"the summary of hpcc has {len(values)} lines instead of {lines}"
+        raise wrong("output-damaged", f"{fault}; the output is damaged or truncated, run it again")
     records = []
     for result in RESULTS:
         value = number_of[result.key]
         if not 0 < value < math.inf:
             raise wrong(
                 "output-trouble",
-                f"{result.key}={values[result.key]}: {result.name} was not run, or measured "
+                f"{result.key}={values[result.key]}: {result.name} did not run, or measured "
                 "nothing",
             )
         # How often a ring is gone round is not printed; it is at least once.
@@ -704,8 +705,8 @@ def parse(text: str, source: str) -> list[Record]:
     for twice in _TWICE:
         if not _said(twice, bodies[twice.section], values):
             fault = (
-                f"{twice.key}={values[twice.key]} in hpcc's summary is not what its section "
-                f"{twice.section} says"
+                f"{twice.key}={values[twice.key]} in hpcc's summary differs from its section "
+                f"{twice.section}"
             )
             raise wrong(
                 "output-damaged",

@@ -1,4 +1,4 @@
-"""Intel MPI Benchmarks, all eight binaries for memory of the host, 2018
+"""Intel MPI Benchmarks, all eight binaries for host memory, 2018
 to 2021.11: rows, plans, command line, reader.
 
 Names, rank rules and reductions of the rows are those of the suite's own tables
@@ -521,7 +521,7 @@ def arguments(run: Run) -> list[str]:
         own += ["-count", counts, "-repeat", str(repeat), "-warmup", "5"]
     else:
         pairs = all(row.ranks == "pair" for row in run.rows)
-        # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap
+        # Pairs take two ranks anyway, but IMB since 2019 leaves Fetch_and_op and Compare_and_swap
         # out, without a word, when npmin is larger (helper_init_scope).
         fewest = str(min(ranks, 2) if pairs else ranks)
         own = ["-npmin", fewest, "-msglog", f"{smallest}:{largest}"]
@@ -700,25 +700,23 @@ _CELLS = {
 
 #: What IMB says when something went wrong, and what to do about it.
 _COMPLAINTS: Mapping[str, str] = {
-    "[0-9 ]*out-of-mem": "IMB left a size out for want of memory; give it more with -mem, or "
-    "measure smaller messages",
-    "[0-9 ]*int-overflow": "IMB left a size out because ranks x size overflows; measure smaller "
+    "[0-9 ]*out-of-mem": "IMB skipped a size for lack of memory; raise -mem, or measure smaller "
     "messages",
-    "[0-9 ]*time-out": "IMB ran out of time and left sizes out; allow more with -time, or ask "
-    "for fewer repetitions with -iter",
+    "[0-9 ]*int-overflow": "IMB skipped a size because ranks x size overflows; measure smaller "
+    "messages",
+    "[0-9 ]*time-out": "IMB ran out of time and skipped sizes; raise -time, or lower -iter",
     "# !! Benchmark .* invalid for": (
-        "IMB refused to run a benchmark on this number of processes; start it on another number "
-        "or leave it out, or, where it was started on more, use a launcher that this MPI knows"
+        "IMB refused to run a benchmark on this number of processes; use another number, leave it "
+        "out, or, if more were started, use a launcher that this MPI supports"
     ),
-    "# NO SUCCESSFUL EXECUTIONS": "IMB-MT could not run a benchmark on these processes; leave "
-    "it out",
-    "Invalid benchmark name|# Attention, invalid": "IMB did not know a benchmark it was asked "
-    "for; correct the command line",
+    "# NO SUCCESSFUL EXECUTIONS": "IMB-MT cannot run a benchmark on these processes; leave it out",
+    "Invalid benchmark name|# Attention, invalid": "IMB does not know a requested benchmark; "
+    "correct the command line",
     # Of a build with -DCHECK (IMB_chk_diff.c): that data differ,
     # and what was received and expected.
     r".*CHECK FAILURES|!{3,4}(?! *ALL BENCHM) |.*: FAILED|[0-9]+: Error .*size = ?[0-9]"
     r"|Process [0-9]+: (?:Got|Expected)": (
-        "IMB found wrong data; the MPI library is not to be trusted"
+        "IMB received wrong data; do not trust this MPI library"
     ),
     "EXCEPTION:": "IMB failed; see its standard error",
 }
@@ -731,7 +729,7 @@ def parse(text: str, source: str) -> list[Record]:
     """Records of one IMB output, in printed order: all of its tables,
     each with all columns of its benchmark.
 
-    Whether they are all that was asked for, :func:`reader.check_complete` says.
+    Whether they are all that was requested, :func:`reader.check_complete` says.
 
     :raises OutputError: if it has no end, says that something went wrong, or
         holds a table that is damaged or there twice.
@@ -754,26 +752,28 @@ def parse(text: str, source: str) -> list[Record]:
     titles = list(_TITLE.finditer(text))
     if not titles:
         raise wrong(
-            0, "there is no title line of IMB; the beginning is missing, run the benchmark again"
+            0, "there is no title line of IMB, so the beginning is missing; run the benchmark again"
         )
     first, *more = titles
     if more:
         raise wrong(
             more[0].start(),
-            "a second run starts before the first one ends; the outputs are interleaved or cut",
+            "a second run starts before the first one ends; the outputs are interleaved or "
+            "truncated",
         )
     program = _PROGRAMS.get("MPI-1 part" if first[2] == _GPU_PART else first[2])
     if not program:
         known = ", ".join(_PROGRAMS.values())
         raise wrong(
-            first.start(), f"this is the '{first[2]}' of IMB, which is not read; known are {known}"
+            first.start(),
+            f"this is the '{first[2]}' of IMB, which is not supported; supported are {known}",
         )
     ends = list(_LAST.finditer(text))
     if len(ends) != (program != "IMB-MT") or not text.endswith("\n"):
         raise wrong(
             len(text),
-            f"the output has {len(ends)} times '{LAST_LINE[2:]}'; it was cut off or mixed up, "
-            "run it again",
+            f"the output has {len(ends)} times '{LAST_LINE[2:]}'; it is truncated or mixed up, run "
+            "it again",
         )
     end = ends[0].start() if ends else len(text)
     if not re.fullmatch(f"(?:{_CHECKED})*", text[end:].partition("\n")[2]):
@@ -788,8 +788,7 @@ def parse(text: str, source: str) -> list[Record]:
     above = _HEAD.match(text, 0, starts[0])
     if above and above.end() < starts[0]:
         fault = (
-            f"{quote(text[above.end() :])} is not a line of IMB; keep other programs' output out "
-            "of the file"
+            f"{quote(text[above.end() :])} is not a line of IMB; keep other output out of the file"
         )
         raise wrong(above.end(), fault)
     records: list[Record] = []
@@ -798,8 +797,8 @@ def parse(text: str, source: str) -> list[Record]:
         if not table or table.end() < stop:
             strange = table.end() if table else start
             fault = (
-                "does not belong there: the table is damaged or cut, or other lines are mixed "
-                "into it; run it again"
+                "does not belong there: the table is damaged, truncated or mixed with other lines; "
+                "run it again"
             )
             raise wrong(strange, f"{quote(text[strange:stop])} {fault}")
         records += _records(table, program, wrong)
@@ -809,7 +808,7 @@ def parse(text: str, source: str) -> list[Record]:
             sizes.setdefault(record.benchmark, []).append(record.message_bytes)
         if len({tuple(column) for column in sizes.values() if column != [None]}) > 1:
             raise wrong(
-                end, "the tables have different sizes; the output was cut off, run it again"
+                end, "the tables have different sizes; the output is truncated, run it again"
             )
     if first[2] != _GPU_PART:
         return records
@@ -819,14 +818,13 @@ def parse(text: str, source: str) -> list[Record]:
     named = dict(pairwise(words or ())).get("-mem_alloc_type", usual)
     # Without it the next line stands there, "Minimum message length in bytes".
     memory = (
-        named if words and words[0] != "message" else "which its calling sequence does not show"
+        named
+        if words and words[0] != "message"
+        else "memory that its calling sequence does not show"
     )
     if memory not in _MEMORIES:
-        said = (
-            f"buffers of {memory} are none of the memories that are told apart "
-            f"({', '.join(_MEMORIES)})"
-        )
-        raise OutputError("output-trouble", f"{source}: {said}; ask for one of these.")
+        said = f"buffers in {memory} are not supported ({', '.join(_MEMORIES)})"
+        raise OutputError("output-trouble", f"{source}: {said}; use one of these.")
     # a barrier has no buffers
     variants = ["" if row.message_bytes is None else _MEMORIES[memory] for row in records]
     return [
@@ -855,7 +853,7 @@ def _records(
         for quantity in (TIME_RANGE if name == "latency_us" else (name,))
     ]
     if len(ranks) != 1 or len(modes) > 1 or "".join(modes).lower() not in row.variants:
-        raise wrong(start, f"the head of the table of {name} is damaged or mixed up; run again")
+        raise wrong(start, f"the head of the table of {name} is damaged or mixed up; run it again")
     if (
         len(set(titles)) < len(titles)
         or set(titles) - {*_QUANTITIES, *_CELLS}
@@ -865,8 +863,7 @@ def _records(
     ):
         raise wrong(
             start,
-            f"{name} has other columns than it prints; the output is mixed up, or of an unknown "
-            "version",
+            f"{name} has unexpected columns; the output is mixed up, or from an unknown version",
         )
     heading = ranks[0]
     mode = (
@@ -884,17 +881,17 @@ def _records(
             raise wrong(
                 table.start("rows") + table["rows"].index(line),
                 f"{quote(line)} is no row of the table of {name} as IMB prints it; the output is "
-                "damaged, run again",
+                "damaged, run it again",
             )
         cell = dict(zip(titles, cells.groups(), strict=True))
         if "Group" in cell and int(cell["Group"]) != len(records) % int(heading["groups"] or 1):
             raise wrong(
                 start,
-                f"{name} lacks rows of some group, or has them twice or out of order; run again",
+                f"{name} lacks rows of some group, or has them twice or out of order; run it again",
             )
         if float(cell.get("defects", 0)):
             raise wrong(
-                start, f"{name} reports wrong data (defects); the MPI library is not to be trusted"
+                start, f"{name} reports wrong data (defects); do not trust this MPI library"
             )
         values = {
             _QUANTITIES[title]: float(value)
@@ -905,8 +902,8 @@ def _records(
         if times != sorted(times):
             raise wrong(
                 start,
-                f"{name} has minimum, average and maximum in another order; the output is "
-                "damaged, run again",
+                f"{name} has minimum, average and maximum out of order; the output is damaged, run "
+                "it again",
             )
         records.append(
             Record(
@@ -924,8 +921,9 @@ def _records(
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
-    """Where the output under a title begins, with the rule above it, and where it ends: with its
-    last line, or where it has none before another title, after the last line that only IMB prints.
+    """Where the output of a title begins, including the rule above it, and where it ends: with its
+    last line or, if that is missing before the next title, after the last line that only IMB
+    prints.
     """
     begin = title - bool(title and re.fullmatch(r"\s*#-{20,}\s*", lines[title - 1]))
     stop = next((at for at in range(title + 1, len(lines)) if _TITLE.match(lines[at])), len(lines))
@@ -946,7 +944,7 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
 
 def shown_arguments(text: str) -> tuple[str, ...] | None:
     """Arguments in the calling sequence of an output, without the
-    program; ``None`` where it has none (IMB-MT).
+    program; ``None`` if it has none (IMB-MT).
     """
     call = _CALL.search(text)
     return tuple(call[1].replace("\n#", " ").split()[1:]) if call else None

@@ -1,8 +1,7 @@
-"""The suites whose programs are our own (``harness/instruments``): their rows, plans, command lines
-and outputs as records. mpi4py.bench and STREAM, which are others' programs, have files of their
-own.
+"""The suites of our own programs (``harness/instruments``): rows, plans, command lines and outputs
+as records. mpi4py.bench and STREAM are not ours and have separate files.
 
-Each output is read whole or not at all: any damage is seen by the checksum of its last line
+Each output is read completely or not at all: the checksum in its last line detects any damage
 (:mod:`..instruments.reading`).
 """
 
@@ -276,8 +275,8 @@ SHARING = _suite(
     "the instrument of programs side by side",
     _reader("sharing", _sharing_record),
     tuple(map(_sharing_row, _SHARING_SIZES)),
-    "Several programs side by side on one node, pinned apart or unaware of each other: each "
-    "alone and beside the others",
+    "Several programs on one node, pinned apart or unaware of each other: each alone and beside "
+    "the others",
     (Plan("program", "sharing", tuple(_SHARING_SIZES), _SHARING_LEVELS),),
     arguments=_sharing_arguments,
     sizes=gated_sizes,
@@ -357,7 +356,7 @@ BISECTION = _suite(
             ("Bisection_both_ways", traffic.window_both_ways, 2),
         )
     ),
-    "Bandwidth between two halves of the nodes, on different switches where these are known",
+    "Bandwidth between two halves of the nodes, on different switches if known",
     (Plan("halves", "bisection", ("Bisection", "Bisection_both_ways"), _BISECTION_LEVELS),),
     collective=False,
     arguments=_bisection_arguments,
@@ -642,7 +641,7 @@ GUIDELINES = _suite(
         ),
     ),
     _GUIDELINE_ROWS,
-    "Collective calls against what could replace them (self-consistent performance guidelines)",
+    "Collective calls against equivalent ones (self-consistent performance guidelines)",
     (
         Plan("blocks", "guidelines", _guideline_names(blocks=True), _GUIDELINE_LEVELS, fan=True),
         Plan("vectors", "guidelines", _guideline_names(blocks=False), _GUIDELINE_LEVELS),
@@ -702,7 +701,7 @@ COLLECTIVE_TIMES = _suite(
         )
         for name in COLLECTIVES
     ),
-    "One collective under each algorithm of its MPI, interleaved in one job",
+    "One collective with each algorithm of its MPI, interleaved in one job",
     tuple(
         Plan(
             name.lower(),
@@ -722,7 +721,7 @@ def read_counts(text: str, source: str) -> dict[int, tuple[int, int, str]]:
     """Message size to messages, their bytes together, and a checksum of who
     sends what to whom, of an output of ``--count``.
 
-    :raises OutputError: if it is damaged, mixed up, cut off or empty.
+    :raises OutputError: if it is damaged, mixed up, truncated or empty.
     """
     rows = read(text, source, "message_counts").rows
     return {row["bytes"]: (row["messages"], row["sent_bytes"], row["pattern"]) for row in rows}

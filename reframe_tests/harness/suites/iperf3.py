@@ -1,10 +1,10 @@
-"""iperf3: what TCP reaches between two nodes below MPI, over one
-connection and over four, from client to server.
+"""iperf3: what TCP reaches between two nodes below MPI, from client to server, over one and four
+connections.
 
 Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``,
-``iperf_print_results``). With ``--json`` a client that fails may end with status 0; what says so is
-the key ``error``. Rates count bits of payload in 1e6, and that of the receiver counts: what a
-sender's buffers took says nothing about a network.
+``iperf_print_results``). With ``--json`` a client that fails may end with status 0; the key
+``error`` shows it. Rates are bits of payload in 1e6. The receiver's rate is used: what a sender's
+buffers took says nothing about a network.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     # Each end makes the rate itself, so that it may differ in the last digit.
     rates = (received["bits_per_second"], got["bits_per_second"])
     if received["bytes"] != got["bytes"] or not math.isclose(*rates, rel_tol=_RELATIVE):
-        raise ValueError("the two ends do not say the same of what was received")
+        raise ValueError("the two ends disagree on what was received")
     if not 0 < received["bytes"] <= sent["bytes"]:
         raise ValueError("more was received than sent, or nothing")
     if min(sent["seconds"], received["seconds"]) < _SHORTEST * test["duration"]:
-        raise ValueError("it ended before its time")
+        raise ValueError("it ended too early")
     for option, name in {
         "-t": "duration",
         "-P": "num_streams",
@@ -54,7 +54,7 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
         "-O": "omit",
     }.items():
         if (asked := ends.client.option(option)) and asked != str(test[name]):
-            raise ValueError(f"{option} {asked} was asked for, and {name} was {test[name]}")
+            raise ValueError(f"{option} {asked} was requested, but {name} was {test[name]}")
     values = {"bandwidth_mb_per_s": received["bits_per_second"] / 8e6}
     record = Record(
         NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}"
@@ -76,20 +76,19 @@ def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> dict[st
     cookies = [content["start"]["cookie"] for content in (client, server)]
     if cookies[0] != cookies[1] or not re.fullmatch("[a-z2-7]{36}", cookies[0]):
         raise ValueError(
-            "client and server do not have the same cookie, so that they took part in different "
-            "tests"
+            "client and server have different cookies, so they took part in different tests"
         )
     tests = [
         {name: content["start"]["test_start"][name] for name in _TEST}
         for content in (client, server)
     ]
     if tests[0] != tests[1]:
-        raise ValueError("client and server do not say the same of the test")
+        raise ValueError("client and server disagree on the test")
     test = tests[0]
     if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(
         test["num_streams"], test["blksize"], test["duration"]
     ) < 1:
-        raise ValueError("it is no TCP test from client to server")
+        raise ValueError("it is not a TCP test from client to server")
     return test
 
 
@@ -105,10 +104,10 @@ def _expect_connection(
             there["local_host"],
             there["local_port"],
         ):
-            raise ValueError("client and server do not have the same connections")
+            raise ValueError("client and server have different connections")
         if seen[0] != ends.client.address or seen[2:] != (ends.server.address, ends.server.port):
             raise ValueError(
-                f"it went from {seen[0]} to {seen[2]}:{seen[3]} and not between the interfaces"
+                f"it went from {seen[0]} to {seen[2]}:{seen[3]} instead of between the interfaces"
             )
     if not client:
         raise ValueError("there was no connection")

@@ -1,8 +1,8 @@
-"""A suite as one record: how its output is recognised and read, what it
-measures in which groups, how it is started and built.
+"""A suite as one record: how its output is recognised and read, what it measures in which groups,
+how it is started and built.
 
-Each file of this room that is none of ``SHARED`` exports one as ``SUITE``; the reader, the
-catalogue, the commands and the report are made of these records (:mod:`records`).
+Each file of this room outside ``SHARED`` exports one as ``SUITE``; the reader, the catalogue, the
+commands and the report are made of these records (:mod:`records`).
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Facts(NamedTuple):
     :param notes: sentences for the evidence, without a full stop.
     :param hosts: ranks to the hosts they were on, by their names without a
         domain; compared with the ranks' own records.
-    :param platform: of GPUs, in small letters; empty where it says none.
+    :param platform: of GPUs, in small letters; empty if it says none.
     """
 
     notes: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class Suite:
     :param script: its program, where it is one of the tests themselves and no stack's own.
     :param options: what of it may be set.
     :param shown_arguments: arguments that an output says its program was
-        started with; ``None`` where it does not say.
+        started with; ``None`` if it does not say.
     :param facts: what an output that was read says of how it was measured.
     :param files: files a run is to find in the folder it is started in, name to content.
     :param extent: of the lines of a file and the place of a title, where its output begins and
@@ -240,7 +240,7 @@ class Suite:
         whole; empty, or not printed: nothing does.
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param doubt: of the last record of an output that no last line ends, and the lines around it:
-        why it may be cut off all the same, as a sentence without a full stop; empty: nothing says
+        why it may be truncated all the same, as a sentence without a full stop; empty: nothing says
         so.
     :param by_itself: a line (multi-line) of what its program prints, where only
         the record of both ends is read (:mod:`pair`).
@@ -248,10 +248,10 @@ class Suite:
         same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
     :param on_gpu: of a row, a memory and a version of the suite (empty: any), arguments behind all
-        others with which the row measures that memory of GPUs; ``None``: it cannot, or its output
+        others with which the row measures that GPU memory; ``None``: it cannot, or its output
         would not show it. Its records then have :attr:`machine.gpu.Memory.variant`, and ``gpu`` of
         the suite in ``stack.json`` is the platform.
-    :param library: what its programs communicate with in place of MPI.
+    :param library: what its programs communicate with instead of MPI.
     :param printed_sizes: sizes that a row prints for a size range on so
         many ranks, where they depend on these.
     :param validates: each row of its output says whether the data received was right.
@@ -302,7 +302,7 @@ class Suite:
         return self.script.suite if self.script else self.name
 
     def find_program(self, stack: Stack, binary: str, ranks: int) -> tuple[str, ...]:
-        """How a stack starts a program of the suite on that many ranks; empty where it has none."""
+        """How a stack starts a program of the suite on that many ranks; empty if it has none."""
         if self.script:
             python = stack.python_with(self.script.module)
             return (*python, str(self.script.path)) if python else ()

@@ -1,11 +1,11 @@
 """mpi4py.bench: the benchmarks that come with mpi4py, run by the stack's own Python.
 
-Its pingpong (mpi4py 3.1 and 4) is the one that is timed: the same instrument on every stack. Two
-header lines, then one row per size, doubling. There is no number of ranks and no last line, so a
-table cut between two rows looks complete: the caller compares the sizes with those asked for
+Its pingpong (mpi4py 3.1 and 4) is used: the same instrument on every stack. Two header lines, then
+one row per size, doubling. There is no number of ranks and no last line, so a table truncated
+between two rows looks complete: the caller compares the sizes with the requested ones
 (``reader.check_complete``). The time is half of the round trip between ranks 0 and 1 and bandwidth
-is bytes / time (mpi4py/bench.py, ``run_pingpong``). Started on one rank it sends to itself and
-prints the same table; only evidence of the ranks shows that.
+is bytes / time (mpi4py/bench.py, ``run_pingpong``). On one rank it sends to itself and prints the
+same table; only the evidence of the ranks shows it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def arguments(run: Run) -> list[str]:
     """
     if run.nodes > 1 and run.ranks > run.nodes:
         raise NotMeasured(
-            "mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has "
-            "several ranks"
+            "mpi4py.bench always uses ranks 0 and 1, which share a node if a node has several ranks"
         )
     size_range = run.size_range
     largest_mib = max(1 << size_range.log2[1] >> 20, 1)
@@ -112,13 +111,13 @@ _BETWEEN_CELLS = r"(?: *\| *| +\u00b1 +| +)"
 _ODD = (
     (
         re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE),
-        "no number stands where a measured value should be; the measurement failed",
+        "a measured value is not a number; the measurement failed",
     ),
     (re.compile(r"(?:^| )-[0-9]"), "a value is negative; the clock or the output is broken"),
     (
         re.compile(""),
-        "it is not a row of mpi4py.bench pingpong; the output is damaged, cut or mixed with "
-        "another program's",
+        "it is not a row of mpi4py.bench pingpong; the output is damaged, truncated or mixed with "
+        "other output",
     ),
 )
 
@@ -138,7 +137,8 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise OutputError(
             "output-cut",
-            f"{source}: the last line has no end; the output was cut off, run the benchmark again.",
+            f"{source}: the last line is incomplete; the output is truncated, run the benchmark "
+            "again.",
         )
     lines = [
         (number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()
@@ -147,7 +147,7 @@ def parse(text: str, source: str) -> list[Record]:
     if first != TITLE:
         raise wrong(
             number,
-            f"'{first[:60]}' stands before '{TITLE}'; keep other programs' output out of the file",
+            f"'{first[:60]}' stands before '{TITLE}'; keep other output out of the file",
         )
     if again := [number for number, line in lines[1:] if line == TITLE]:
         raise wrong(
@@ -183,14 +183,15 @@ def parse(text: str, source: str) -> list[Record]:
         size = int(cells["Size [B]"])
         before = records[-1] if records else None
         if before and size != 2 * (before.message_bytes or 0):
-            fault = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
+            fault = f"{size} bytes follow {before.message_bytes} bytes, but sizes must double"
             raise wrong(number, f"{fault}; rows are missing, repeated or mixed up")
         if samples is not None and not 0 < samples <= (
             (before.repetitions if before else None) or samples
         ):
             raise wrong(
                 number,
-                "the number of samples grows or is 0; outputs are mixed up or nothing was measured",
+                "the number of samples grows or is 0; outputs are mixed up, or nothing was "
+                "measured",
             )
         records.append(Record(NAME, "pingpong", 2, 1, size, samples, values))
     if not records:

@@ -1,19 +1,20 @@
-"""nccl-tests 2.0 to 2.19 and rccl-tests: collectives of NCCL and RCCL,
-which move memory of GPUs without MPI's help.
+"""nccl-tests 2.0 to 2.19 and rccl-tests: collectives of NCCL and RCCL, which move GPU memory
+without MPI.
 
 https://github.com/NVIDIA/nccl-tests, https://github.com/ROCm/rccl-tests (a fork with the same
 programs). Built with ``MPI=1`` a program is started as an MPI program, one process for each GPU;
-MPI only hands out NCCL's identifier and adds up results, so which network NCCL took is asked of
-NCCL itself (:data:`LIBRARY`).
+MPI only distributes NCCL's identifier and adds up results; NCCL itself says which network it used
+(:data:`LIBRARY`).
 
-An output has lines on the run, a line for each rank, the head of a table, a row for each size, and
-at the end the number of wrong results and the mean of all bus bandwidths (``run`` of src/common.cu;
-src/util.cu since 2.17). Each row has two parts: buffers apart (out of place) and one for both (in
-place). Time is in us, bandwidths in GB/s (1e9 bytes per second), kept as MB/s. ``algbw`` is size /
-time; ``busbw`` is what each GPU's link carries, if no switch computes (doc/PERFORMANCE.md).
+An output has lines about the run, a line for each rank, the head of a table, a row for each size,
+and at the end the number of wrong results and the mean of all bus bandwidths (``run`` of
+src/common.cu; src/util.cu since 2.17). Each row has two parts: separate buffers (out of place) and
+a single one (in place). Time is in us, bandwidths in GB/s (1e9 bytes per second), kept as MB/s.
+``algbw`` is size / time; ``busbw`` is what each GPU's link carries, if no switch computes
+(doc/PERFORMANCE.md).
 
-Before 2.17 no line names the program: the columns and the quotient of the two bandwidths tell
-collectives apart, as far as they differ.
+Before 2.17 no line names the program: the columns and the ratio of the two bandwidths distinguish
+collectives as far as they differ.
 """
 
 from __future__ import annotations
@@ -155,12 +156,12 @@ COLLECTIVES: Mapping[str, Collective] = {row.name: row for row in _COLLECTIVES}
 
 
 def most_over_link(collective: Collective, ranks: int, nodes: int) -> float:
-    """Largest ``busbw`` over what a node's links carry one way: nodes take
-    the place of ranks in what must go through them.
+    """Largest ``busbw`` divided by what a node's links carry one way; for traffic through the
+    links, nodes count as ranks.
 
-    Of an all-reduce 2 (n - 1) / n of the data is the least (Patarasuk and Yuan, J. Parallel
-    Distrib. Comput. 69, 2009, 117). Inside one node nothing is sure: a GPU may use links to several
-    others at once.
+    An all-reduce needs at least 2 (n - 1) / n of the data (Patarasuk and Yuan, J. Parallel Distrib.
+    Comput. 69, 2009, 117). Inside one node there is no bound: a GPU may use links to several others
+    at the same time.
     """
     if nodes == 1 or collective.crossing == NOTHING_SURE:
         return math.inf
@@ -266,7 +267,7 @@ _BUILT_WITH = {"cuda": r"^libnccl\.", "rocm": r"^librccl\."}
 
 
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
-    """NCCL knows memory of GPUs and no other; its programs allocate that of the device."""
+    """NCCL knows GPU memory and no other; its programs allocate that of the device."""
     return () if memory.word == DEVICE and memory.kind in _BUILT_WITH else None
 
 
@@ -345,7 +346,7 @@ _IB_CLASSES = set_by_variable(
 #: NCCL's own, or that of nccl-rdma-sharp-plugins.
 _LIBFABRIC = r"(?:AWS )?Libfabric"
 _INFINIBAND = r"IB(?:ext(?:_v\d+)?)?"
-#: aws-ofi-nccl calls itself "AWS Libfabric", from 1.13 on as NCCL_NET says. NCCL does not start
+#: aws-ofi-nccl calls itself "AWS Libfabric", since 1.13 as NCCL_NET says. NCCL does not start
 #: without what that names, and so does not take sockets instead; but the plugin may take
 #: libfabric's tcp, so its provider is the proof.
 _OFI = {"NCCL_NET": "AWS Libfabric"}
@@ -502,7 +503,7 @@ class _Output:
 def parse(text: str, source: str) -> list[Record]:
     """Records of one output, in printed order: of each size out of place, then in place.
 
-    :raises OutputError: if it is damaged, mixed up, cut off, of
+    :raises OutputError: if it is damaged, mixed up, truncated, of
         other columns, or results were wrong.
     """
     seen = _Output({}, set(), {})
@@ -526,7 +527,7 @@ def parse(text: str, source: str) -> list[Record]:
         if match := _SETUP.fullmatch(line):
             if seen.setup:
                 raise fault(
-                    "output-mixed", number, "a second output starts; give each a file of its own"
+                    "output-mixed", number, "a second output starts; put each into its own file"
                 )
             seen.setup = match.groupdict()
         elif match := _STARTED.fullmatch(line):
@@ -534,13 +535,13 @@ def parse(text: str, source: str) -> list[Record]:
                 raise fault(
                     "output-mixed",
                     number,
-                    f"it is of {seen.program} and of {match[1]}; outputs are mixed up",
+                    f"it is from {seen.program} and from {match[1]}; outputs are mixed up",
                 )
             seen.program = match[1]
         elif match := _RANK.fullmatch(line):
             if int(match[1]) in seen.ranks or rows:
                 raise fault(
-                    "output-mixed", number, f"rank {match[1]} is named twice; outputs are mixed up"
+                    "output-mixed", number, f"rank {match[1]} appears twice; outputs are mixed up"
                 )
             seen.ranks[int(match[1])] = match[3]
             seen.groups.add(match[2])
@@ -549,7 +550,7 @@ def parse(text: str, source: str) -> list[Record]:
                 raise fault(
                     "output-mixed",
                     number,
-                    "a second table starts; give each output a file of its own",
+                    "a second table starts; put each output into its own file",
                 )
             seen.columns = _columns(line, number, source)
         elif _BLOCKING.fullmatch(line):
@@ -569,9 +570,7 @@ def parse(text: str, source: str) -> list[Record]:
         elif seen.columns and seen.wrong is None and line[0] in " 0123456789":
             rows.append((number, line.split()))
         elif not line.startswith("#") and seen.mean is not None:
-            raise fault(
-                "output-trouble", number, f"behind its end stands '{line[:80]}'; run it again"
-            )
+            raise fault("output-trouble", number, f"'{line[:80]}' follows its end; run it again")
         else:
             raise fault(
                 "output-damaged",
@@ -614,15 +613,14 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     if seen.wrong is None or seen.mean is None or not rows:
         raise fault(
             "output-cut",
-            "it ends before its last line (Avg bus bandwidth); the output was cut off, run it "
-            "again",
+            "its last line (Avg bus bandwidth) is missing; the output is truncated, run it again",
         )
     threads, gpus = (int(seen.setup[name] or 1) for name in ("threads", "gpus"))
     count = len(seen.ranks)
     if sorted(seen.ranks) != list(range(count)) or not count or count % (threads * gpus):
         raise fault(
             "output-damaged",
-            f"it names {count} ranks that are not those from 0 on; the output is damaged",
+            f"it names {count} ranks that do not count up from 0; the output is damaged",
         )
     if len(seen.groups) > 1:
         split = "unset NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK"
@@ -639,13 +637,13 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     asked = _asked_sizes(seen.setup, seen.largest)
     if len({(row.kind, row.operation, row.root) for row in cells}) > 1:
         raise fault(
-            "output-mixed", "several types, operations or roots are in one table; run each alone"
+            "output-mixed", "one table has several types, operations or roots; run each alone"
         )
     # In whole numbers of the type, or blocks of 16 bytes for each rank.
     if len(cells) != len(asked) or any(
         not 0 <= size - row.size < 16 * count for size, row in zip(asked, cells, strict=True)
     ):
-        message = f"its sizes are not the {len(asked)} that it says it was run with"
+        message = f"its sizes are not the {len(asked)} of its own settings"
         raise fault(
             "output-damaged", f"{message}; rows are lost, repeated or mixed up, run it again"
         )
@@ -656,7 +654,7 @@ def _records(seen: _Output, rows: Sequence[tuple[int, list[str]]], source: str) 
     if abs(sum(map(float, shown)) / len(shown) - seen.mean) > rounding + 1e-5 * seen.mean:
         raise fault(
             "output-damaged",
-            f"its bus bandwidths have another mean than {seen.mean:g}; rows are lost or damaged",
+            f"the mean of its bus bandwidths is not {seen.mean:g}; rows are lost or damaged",
         )
     collective = _recognise(seen.program, cells, count, checked, fault)
     how = [
@@ -739,7 +737,7 @@ class _Cells(NamedTuple):
             for value in values[3::4]
         )
         if not right:
-            fault = "is no row of this table; the output is damaged, cut or mixed up"
+            fault = "is not a row of this table; the output is damaged, truncated or mixed up"
             raise OutputError(
                 "output-damaged", f"{source}, line {number}: '{' '.join(words)[:80]}' {fault}."
             )
@@ -780,9 +778,7 @@ def _recognise(
     :raises OutputError: if none can have printed these rows.
     """
     if program and program not in COLLECTIVES:
-        raise fault(
-            "unknown-name", f"{program} is none of the programs of nccl-tests that are read"
-        )
+        raise fault("unknown-name", f"{program} is not a supported program of nccl-tests")
     able = [COLLECTIVES[program]] if program else _COLLECTIVES
     for collective in able:
         if all(_fits(row, collective, ranks, checked) for row in cells):
@@ -790,7 +786,7 @@ def _recognise(
     message = (
         f"its rows are not those of {program}"
         if program
-        else "its rows are those of no program of nccl-tests"
+        else "its rows belong to no program of nccl-tests"
     )
     raise fault("output-damaged", f"{message} on {ranks} ranks; the output is damaged or mixed up")
 
@@ -848,7 +844,7 @@ def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
     )
     begins = re.compile(r"# nccl-tests version |# Collective test starting: ")
     again = next((at for at in range(title + 3, len(lines)) if begins.match(lines[at])), len(lines))
-    if not 0 <= end < again:  # cut off
+    if not 0 <= end < again:  # truncated
         end = max(
             at for at in range(title, again) if at == title or PIECE.fullmatch(lines[at].rstrip())
         )

@@ -1,5 +1,5 @@
-"""STREAM in the catalogue: what is measured of a node's memory, in which
-variants. No stack brings it; ``memory`` runs it.
+"""STREAM in the catalogue: what is measured of a node's memory, in which variants. It belongs to no
+stack; ``memory`` runs it.
 """
 
 from __future__ import annotations

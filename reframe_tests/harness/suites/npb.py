@@ -6,26 +6,26 @@ Problem sizes are those of ``sys/setparams.c`` (and of NASA's page "Problem Size
 NAS Parallel Benchmarks"), outputs those of ``common/print_results.f`` (3.3), ``.f90`` (3.4) and
 ``common/c_print_results.c`` (IS).
 
-What they must at least send, so that a run past its fabric is not taken for one on it: per
-iteration of the benchmark and of all parties (nodes, or the ranks of one node) together, payload
-only, however ranks are laid out. Two arguments are used:
+The least they must send, so that a run past its fabric is noticed: per iteration of the benchmark,
+for all parties (nodes, or the ranks of one node) together, payload only, whatever the layout of
+ranks. Two arguments are used:
 
 *information*: FT, IS and CG. In FT each output depends on all inputs: of ``M`` complex numbers in
 equal parts each party lacks the share ``1 - 1/n`` of its part. In IS the keys are random, and each
 party keeps those of its own range: the same share of all keys moves (``MPI_Alltoallv`` of
 ``IS/is.c``). In CG each party's part of ``A p`` depends on the others' ``p``; as partial sums or as
-entries, so many doubles as the part has come in for each of 25 products (``cgitmax``) and the
+entries, it receives as many doubles as its part has for each of 25 products (``cgitmax``) and the
 residual.
 
 *surface*: BT, SP, LU and MG. Neighbours on a grid of ``N^3`` points exchange what lies on both
 sides of their common faces, at least once an iteration (``copy_faces.f``, ``exchange_3.f``,
 ``comm3`` of ``mg.f``). However a grid is cut, a part of ``V <= N^3/2`` points has at least
 ``min(N^2, 2 sqrt(V N), 3 V^(2/3))`` faces to the rest (Bollobas and Leader, "Edge-isoperimetric
-inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted, of
-the two that most exchange.
+inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted; most
+programs exchange two.
 
-Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP
-exchanges a dozen doubles in all: nothing that could be seen beside a node's other traffic.
+Only half of either bound is used, because parts are unequal if a grid or an order cannot be
+divided. EP exchanges a dozen doubles in all, which a node's other traffic hides.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ _HALF = 0.005
 def parse(text: str, source: str) -> list[Record]:
     """The one record of an output.
 
-    :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not
+    :raises OutputError: if it is damaged, mixed up or truncated, the verification failed or was not
         made, not all ranks took part, or the program refused to run.
     """
 
@@ -259,11 +259,9 @@ def parse(text: str, source: str) -> list[Record]:
 
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):
-        raise wrong(
-            "before the title of a NAS Parallel Benchmark stands something else; keep it out"
-        )
+        raise wrong("other output precedes the title of a NAS Parallel Benchmark; keep it out")
     name = title["name"]
-    failed = f"the verification of {name} failed or was not made; its result is wrong"
+    failed = f"the verification of {name} failed or did not run; its result is wrong"
     for pattern, meaning in ((_FAILED, failed), (_REFUSED, f"{name} did not run")):
         if odd := pattern.search(text):
             line = text.count("\n", 0, odd.start()) + 1
@@ -277,7 +275,8 @@ def parse(text: str, source: str) -> list[Record]:
         or blocks[0]["name"] != name
     ):
         raise wrong(
-            f"the block at the end of {name} is cut, damaged, missing or there twice; run it again"
+            f"the block at the end of {name} is truncated, damaged, missing or duplicated; run it "
+            "again"
         )
     block = blocks[0]
     problem = block["problem"]
@@ -288,30 +287,32 @@ def parse(text: str, source: str) -> list[Record]:
     if {*re.findall(r"\(class (\w)\)", text), problem} != {problem} or not block[
         "version"
     ].startswith(title["release"]):
-        raise wrong(f"the head and the end of {name} are of different runs; outputs are mixed up")
+        raise wrong(
+            f"the head and the end of {name} belong to different runs; outputs are mixed up"
+        )
     if block["verification"] != "SUCCESSFUL":
-        raise wrong(f"the verification of {name} is '{block['verification']}' and not SUCCESSFUL")
+        raise wrong(
+            f"the verification of {name} is '{block['verification']}' instead of SUCCESSFUL"
+        )
     if problem not in CLASSES:
         raise wrong(f"{name} is of class {problem[:9]}; there are {', '.join(CLASSES)}")
     taking_part = block["active"] or block["compiled"]
     if not taking_part or (block["active"] and block["compiled"]) or int(taking_part) != total:
         fault = (
-            f"{taking_part or 'no number of them'} "
+            f"{taking_part or 'an unknown number'} "
             f"{'took part' if block['active'] else 'is what it was built for'}"
         )
-        other = "as many as that" if taking_part else "a number it prints"
+        other = "that many" if taking_part else "a number it prints"
         raise wrong(f"{name} was started on {total} ranks, and {fault}; start it on {other}")
     iterations = PROBLEMS[name][problem].iterations
     if int(block["iterations"]) != iterations:
         fault = (
-            f"{name} of class {problem} made {block['iterations']} iterations, and the class has "
+            f"{name} of class {problem} made {block['iterations']} iterations, but the class has "
             f"{iterations}"
         )
         raise wrong(f"{fault}; it was changed, or the output is damaged")
     if total < 1 or abs(rate / total - float(block["per_process"])) > _HALF * 2 + rate * 1e-6:
-        raise wrong(
-            f"Mop/s of {name} is not {total} times that of a process; the output is damaged"
-        )
+        raise wrong(f"Mop/s of {name} is not {total} times that per process; the output is damaged")
     values = {"time_s": float(seconds), "mop_per_s": rate}
     return [Record(NAME, name, total, 1, None, iterations or None, values, variant(problem))]
 

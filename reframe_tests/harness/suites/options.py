@@ -1,10 +1,9 @@
-"""An option of a suite's programs as one record: what it may be, what
-it becomes, and what it makes of the numbers.
+"""An option of a suite's programs as one record: its allowed values, its command-line words, and
+its effect on the numbers.
 
-They are asked for by name, with ``-S suite_options=window:allocate`` or ``suite_options`` in a
-partition's ``extras``, and become words of the programs' command lines; :mod:`catalogue` makes
-launches of them. Most change nothing that must be printed, and are part of the variant as they were
-given.
+Options are requested by name, with ``-S suite_options=window:allocate`` or ``suite_options`` in a
+partition's ``extras``, and become words of the programs' command lines; :mod:`catalogue` turns them
+into launches. Most do not change the printed output, and are part of the variant as given.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class SuiteOption:
     :param groups: groups it is for.
     :param values: all allowed values; empty where ``pattern`` says what is allowed.
     :param pattern: regular expression of a value, for options without
-        a list; ``shape`` says it in words.
+        a list; ``shape`` says it as text.
     :param since: first version of the suite that knows it.
     :param printed: the output itself gives numbers under it another variant; else the option
         is named in the variant.
@@ -61,7 +60,7 @@ class SuiteOption:
 
 
 def describe(chosen: Mapping[str, str]) -> str:
-    """Options in one word: ``sync=flush_local,window=allocate``; empty where none is set."""
+    """Options in one word: ``sync=flush_local,window=allocate``; empty if none is set."""
     return ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
 
 
@@ -98,7 +97,7 @@ def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
         if not allowed:
             raise BadInput(
                 "bad-option",
-                f"suite_options: '{value}' is not a value of {name}; there are "
+                f"suite_options: '{value}' is not a value of {name}; give "
                 f"{', '.join(option.values) or option.shape}.",
             )
 
@@ -115,7 +114,7 @@ def of_group(
     for name in asked:
         if group not in known[name].groups:
             raise NotMeasured(
-                f"{name} is no option of group {group}, but of {', '.join(known[name].groups)}"
+                f"{name} is not an option of group {group}, but of {', '.join(known[name].groups)}"
             )
     return {name: value for name, value in asked.items() if value != known[name].default}
 
@@ -158,7 +157,7 @@ def apply(
         if version and version < option.since:
             since, has = (".".join(map(str, release)) for release in (option.since, version))
             raise NotMeasured(
-                f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}"
+                f"{name} is an option of {rows[0].suite} since {since}; this stack has {has}"
             )
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):
@@ -172,8 +171,8 @@ def apply(
 def possible(
     known: Mapping[str, SuiteOption], group: str, row: Benchmark
 ) -> Iterator[tuple[Benchmark, str]]:
-    """A row of a group as options can make it, each with what they add
-    to its variants; without any comes first.
+    """The forms of a row that options can produce, each with its addition to the variant; the plain
+    form comes first.
 
     ``*`` stands for the names and values of options, and for the number of one group of several.
     """

@@ -1,30 +1,30 @@
-"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every program in C for MPI,
-on memory of host and GPUs, and how each is run.
+"""The OSU Micro-Benchmarks (OMB) 5.6 to 7.5: every C program for MPI, in host and GPU memory, and
+how each runs.
 
-Each benchmark is a binary of its own, whose name is the row's name. Titles are the ``BENCHMARK``
-macros of mpi/*/osu_*.c (c/mpi from 7.0 on), versions of the first release those of CHANGES. Without
+Each benchmark is a separate binary with the row's name. Titles are the ``BENCHMARK``
+macros of mpi/*/osu_*.c (c/mpi since 7.0), versions of the first release those of CHANGES. Without
 ``-i`` a binary makes fewer repetitions above 8 KiB (``LARGE_MESSAGE_SIZE`` in util/osu_util.h);
 with it, the same at every size.
 
-Two titles are those of several programs, so a row says with which it shares one by the title alone:
-all-to-allw is also the title of its neighbourhood form, bandwidth that of fan-in and fan-out. What
-was started tells them apart (:func:`reader.complete`).
+Several programs share two titles, so a row names those it cannot be distinguished from by title:
+all-to-allw is also the title of its neighbourhood form, bandwidth that of fan-in and fan-out. The
+launch tells which one it is (:func:`reader.complete`).
 
-Options that may be set are those of util/osu_util_options.h and CHANGES of 7.5.
+Supported options are those of util/osu_util_options.h and CHANGES of 7.5.
 
-An output is that of one binary: a title with the version, at most a few lines on how the benchmark
+An output comes from one binary: a title with the version, at most a few lines on how the benchmark
 ran, a head of column titles, one row per size. The number of ranks is not printed (except in pairs,
 osu_mbw_mr, and on rings), repetitions only with ``-f`` of blocking collectives, and there is no
-last line: a table cut between two rows looks complete, so the caller compares with what was asked
-for (``reader.complete``). Rows are printed with the widths of the head (``print_stats`` and
-``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell
-must end where its title ends.
+last line: a table truncated between two rows looks complete, so the caller compares it with what
+was requested (``reader.complete``). Rows are printed with the widths of the head (``print_stats``
+and ``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every
+cell must end where its title ends.
 
-A title names the platform where memory of GPUs was asked for. Which buffers were in it, programs of
-pairs say in a line of their own until 7.3, one-sided ones always. From 7.4 on osu_latency prints
-the same for ``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the
-same as for memory of the host (:func:`on_gpu`). Of collectives both buffers of every rank are where
-``-d`` has them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
+A title names the platform if GPU memory was requested. Programs of pairs say which buffers were in
+it in a separate line until 7.3, one-sided ones always. Since 7.4, osu_latency prints the same for
+``D D``, ``H D`` and ``-d cuda`` (:data:`gpu.UNSAID`), osu_multi_lat and osu_mbw_mr the same as for
+host memory (:func:`on_gpu`). In collectives, both buffers of every rank are where ``-d``
+puts them (``allocate_memory_coll``), and blocking ones do not say ``-d managed``.
 
 Latency is half of the round trip in us, bandwidth is bytes / 1e6 / seconds. A percentile is over
 the repetitions of a size (``-z``, since 7.3).
@@ -110,7 +110,7 @@ _GATES: Mapping[tuple[str, ...], Mapping[str, tuple[int, ...]]] = {
     TIME_RANGE: {"t_max_us": _COMPARED},
     OVERLAP: {"t_ovrl_us": _COMPARED},
 }
-#: Windows and synchronisations, as printed and as asked for (``-w``, ``-s``).
+#: Windows and synchronisations, as printed and as requested (``-w``, ``-s``).
 WINDOWS = {
     "MPI_Win_create": "create",
     "MPI_Win_allocate": "allocate",
@@ -132,7 +132,7 @@ THREADED = "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
-#: Reductions of what every release can be asked for, or reduces without being asked
+#: Reductions of what every release supports, or reduces without being asked
 #: (:data:`REDUCED`): ``-T`` since 7.1.
 OF_FLOATS: dict[str, Any] = {
     "newer_options": ("-T", "mpi_float"),
@@ -142,7 +142,7 @@ OF_FLOATS: dict[str, Any] = {
 WINDOW = ("-W", str(traffic.WINDOW))
 VALIDATE = ("-c",)
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which
-#: Open MPI keeps in shared memory inside a node whatever transport is asked for. An access counts
+#: Open MPI keeps in shared memory inside a node whatever transport is requested. An access counts
 #: once it is complete at the target.
 ONE_SIDED: dict[str, Any] = {
     "options": ("-w", "create", "-s", "flush"),
@@ -605,7 +605,7 @@ GROUPS: Mapping[str, Group] = {
         (
             "congestion_osu",
             "",
-            "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)",
+            "All other nodes send to one, and one sends to all others (OSU bw_fan_in, bw_fan_out)",
             _WINDOW,
         ),
     )
@@ -655,7 +655,7 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
-#: Percentiles asked for, and so the quantities: their default in 7.3 was another one.
+#: Percentiles requested, and so the quantities: their default in 7.3 was another one.
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
 _COLLECTIVE_GROUPS = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
@@ -751,7 +751,7 @@ OPTIONS = (
 _PLAIN_TITLE = ("osu_multi_lat", "osu_mbw_mr", "osu_get_acc_latency")
 #: Print no line of their memory (CHANGES of 7.4, "multiple/incorrect headers"; ``print_preamble``).
 _SILENT_SINCE = (7, 4)
-#: Since when neighbourhood collectives know memory of GPUs, and ``-c``
+#: Since when neighbourhood collectives know GPU memory, and ``-c``
 #: compares that of ROCm and managed memory rightly.
 _RINGS_ON_GPU_SINCE = (7, 5)
 _ROCM_COMPARED_SINCE = (7, 1)
@@ -767,7 +767,7 @@ _PLACES = {
 
 
 def on_gpu(row: Benchmark, memory: Memory, version: tuple[int, ...]) -> tuple[str, ...] | None:
-    """Words behind all others with which a row measures memory of GPUs and says so
+    """Words behind all others with which a row measures GPU memory and says so
     (``process_options`` in util/osu_util.c).
 
     Without ``-d``, which pairs ignore, the platform in a title shows that ``D D`` was understood.
@@ -947,17 +947,17 @@ PIECE = re.compile(
     r"|Time took to create topology graph.*"
 )
 _ODD = (
-    (re.compile(r"\bwarn", re.IGNORECASE), "a warning stands in the output"),
-    (re.compile("DATA VALIDATION ERROR"), "validation failed, so received data was wrong"),
+    (re.compile(r"\bwarn", re.IGNORECASE), "the output has a warning"),
+    (re.compile("DATA VALIDATION ERROR"), "validation failed: received data was wrong"),
     (
         re.compile(r"(?<![a-z])-?(?:nan|inf)\b", re.IGNORECASE),
-        "no number stands where a value should be; the measurement failed",
+        "a value is not a number; the measurement failed",
     ),
     (re.compile(r"(?:^| )-[0-9]"), "a value is negative; the clock or the output is broken"),
     (
         re.compile(""),
-        "this line does not belong here; the output is damaged, cut or mixed with another "
-        "program's",
+        "this line does not belong here; the output is damaged, truncated or mixed with other "
+        "output",
     ),
 )
 
@@ -971,7 +971,8 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise OutputError(
             "output-cut",
-            f"{source}: the last line has no end; the output was cut off, run the benchmark again.",
+            f"{source}: the last line is incomplete; the output is truncated, run the benchmark "
+            "again.",
         )
     table = _Table()
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
@@ -996,7 +997,7 @@ class _Table:
         #: Benchmarks of this title; the first whose lines and columns these are.
         self.rows: tuple[Benchmark, ...] = ()
         self.version: tuple[int, ...] = ()
-        #: The platform in the title; empty for memory of the host.
+        #: The platform in the title; empty for host memory.
         self.platform = self.memory = ""
         self.facts: dict[str, str] = {}
         #: Column titles and where each ends; empty before the head.
@@ -1017,8 +1018,7 @@ class _Table:
         elif not self.rows:
             raise OutputError(
                 "output-mixed",
-                f"'{_shown(line)}' stands before the title; keep other programs' output out of "
-                "the file",
+                f"'{_shown(line)}' precedes the title; keep other output out of the file",
             )
         elif line == _ONLY_BYTES and self._says_only_bytes():
             self.noted = True
@@ -1051,7 +1051,8 @@ class _Table:
         match = _TITLE.fullmatch(line)
         if not match:
             raise OutputError(
-                "other-release", f"'{_shown(line)}' is no title of OSU 5.6 to 7.5; use one of those"
+                "other-release",
+                f"'{_shown(line)}' is not a title of OSU 5.6 to 7.5; use one of these releases",
             )
         platform = _ACCELERATED.search(match["title"])
         title = _ACCELERATED.sub(r"\1", match["title"])
@@ -1059,13 +1060,12 @@ class _Table:
         if not OLDEST <= version < NEXT_MAJOR:
             raise OutputError(
                 "other-release",
-                f"OSU {match['version']} is not known; read are 5.6 to 7.5; use one of those",
+                f"OSU {match['version']} is not supported; use 5.6 to 7.5",
             )
         if title not in _TITLES:
             raise OutputError(
                 "unknown-name",
-                f"'{title}' is none of the OSU benchmarks in the catalogue; see 'mpibench "
-                "catalogue'",
+                f"'{title}' is not an OSU benchmark of the catalogue; see 'mpibench catalogue'",
             )
         # osu_mbw_mr of 7.0 prints its title twice.
         if self.rows and (
@@ -1102,7 +1102,7 @@ class _Table:
             return
         if "Transmit Size" in line:
             raise OutputError(
-                "output-damaged", "column 'Transmit Size' is not read; run without -D"
+                "output-damaged", "column 'Transmit Size' is not supported; run without -D"
             )
         headings = list(_COLUMN.finditer(line))
         bare = self.rows[0].sizes == SIZELESS and _BARE_HEAD.fullmatch(line)
@@ -1129,19 +1129,19 @@ class _Table:
             if f"latency_p{tail[1]}_us" not in QUANTITIES:
                 raise OutputError(
                     "output-damaged",
-                    f"percentile P{tail[1]} is not read; ask for P50, P90 and P99 (-z)",
+                    f"percentile P{tail[1]} is not supported; use P50, P90 and P99 (-z)",
                 )
         self.rows = tuple(row for row in able if _prints(row, titles))
         if not self.rows:
             raise OutputError(
                 "output-damaged",
-                f"the columns are not those of {name}; outputs are damaged or mixed up",
+                f"the columns are not those of {name}; the output is damaged or mixed up",
             )
         self.memory = self._memory()
         self.columns = list(zip(titles, ends, strict=True))
 
     def _memory(self) -> str:
-        """What the memory of its buffers adds to the variant; empty for memory of the host."""
+        """What the memory of its buffers adds to the variant; empty for host memory."""
         row = self.rows[0]
         sided = self.rows[0].options[:1] == ("-w",)
         plain = row.name in _PLAIN_TITLE
@@ -1155,18 +1155,14 @@ class _Table:
         ):
             raise OutputError(
                 "output-damaged",
-                "title and line on buffers contradict each other; the output is damaged or "
-                "mixed up",
+                "title and buffer line contradict each other; the output is damaged or mixed up",
             )
         if any(places):
             if places not in _IN_MEMORY:
                 known = ", ".join(MEMORIES)
-                fault = (
-                    f"buffers on {' and '.join(places)} are none of the memories that are told "
-                    f"apart ({known})"
-                )
+                fault = f"buffers on {' and '.join(places)} are not in a supported memory ({known})"
                 raise OutputError(
-                    "output-trouble", f"{fault}; ask for D or MD on both sides, or H and D"
+                    "output-trouble", f"{fault}; use D or MD on both sides, or H and D"
                 )
             word = _IN_MEMORY[places[::-1] if _receives(row) else places]
             return f"memory={word}" if word != HOST else ""
@@ -1175,7 +1171,7 @@ class _Table:
         if pair and (sided or self.version < _SILENT_SINCE):
             raise OutputError(
                 "output-damaged",
-                "the line on its buffers is missing; the output is damaged or mixed up",
+                "the buffer line is missing; the output is damaged or mixed up",
             )
         return (
             f"memory={MANAGED}"
@@ -1209,7 +1205,7 @@ class _Table:
         if printed.get(VALIDATION) in ("Fail", "failed"):
             raise OutputError(
                 "output-trouble",
-                f"validation failed: {row.name} received wrong data at {size} bytes; distrust "
+                f"validation failed: {row.name} received wrong data at {size} bytes; do not trust "
                 "this MPI",
             )
         if row.reduction and self.version >= (7, 1) and "type" not in self.facts:
@@ -1224,7 +1220,7 @@ class _Table:
         if self.records:
             before = self.records[-1]
             if size is None or size != 2 * (before.message_bytes or 0.5):
-                gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes double"
+                gap = f"{size} bytes follow {before.message_bytes} bytes, but sizes must double"
                 raise OutputError(
                     "output-mixed",
                     f"{gap}; rows are missing, repeated or mixed up; run the benchmark again",
@@ -1331,7 +1327,7 @@ def _contradiction(values: Mapping[str, float]) -> str:
     }
     for kind in ("latency_p{}_us", "bandwidth_p{}_mb_per_s"):
         orders[tuple(kind.format(percent) for percent in PERCENTILES)] = (
-            "a percentile is below a smaller one"
+            "a percentile is below a lower one"
         )
     for names, fault in orders.items():
         printed = [values[name] for name in names if name in values]
@@ -1355,24 +1351,24 @@ def facts_of_output(text: str) -> Facts:
                 and not GROUPS[row.group].collective
             ):
                 notes[
-                    f"memory of GPUs was asked for ({platform[2]}); of which buffers, the output "
-                    "does not say"
+                    f"GPU memory was requested ({platform[2]}), but the output does not say for "
+                    "which buffers"
                 ] = None
         if (
             "Min Comm.(us)" in text
             and tuple(map(int, match["version"].split("."))) < RIGHT_RANGE_SINCE
         ):
             notes[
-                f"left out: minimum and maximum of OSU {match['version']}, which are neither on "
-                f"three ranks or more (right from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
+                f"left out: minimum and maximum of OSU {match['version']}, which are wrong on "
+                f"three or more ranks (correct from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             ] = None
     return Facts(tuple(notes), platform=named)
 
 
 def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
-    """Where the output under a title begins, with what its program prints above the title, and
-    where it ends: after the last line before another title that only OSU prints, so that whatever
-    stands before that line stands inside.
+    """Where the output of a title begins, including what its program prints above the title, and
+    where it ends: after the last line before the next title that only OSU prints, so that
+    everything before that line is inside.
     """
     begin = title
     end = title + 1
@@ -1405,9 +1401,7 @@ _ASKED_LARGEST = re.compile(r"\bosu_\w+\s(?:.*\s)?(?:-m|--message-size)[\s=]*(?:
 
 
 def doubt(last: Record, around: Iterable[str]) -> str:
-    """Nothing ends a table: one that was cut at the end of a row
-    looks like one that was asked to end there.
-    """
+    """Tables have no end mark: one truncated after a row looks like one told to end there."""
     row = next(row for row in ROWS if row.name == last.benchmark)
     largest = _LARGEST_COLLECTIVE if GROUPS[row.group].collective else _LARGEST
     if row.sizes != SERIES or last.message_bytes is None or last.message_bytes >= largest:
@@ -1418,10 +1412,10 @@ def doubt(last: Record, around: Iterable[str]) -> str:
         if asked
     ):
         return ""
-    by_itself = f"{row.name} by itself goes on to {largest}"
+    by_itself = f"{row.name} by default continues to {largest}"
     return (
-        f"the table ends with {last.message_bytes} bytes, and {by_itself}: it was asked to end "
-        "there (-m, -M), or cut off"
+        f"the table ends with {last.message_bytes} bytes, and {by_itself}: it was told to end "
+        "there (-m, -M), or is truncated"
     )
 
 

@@ -1,8 +1,8 @@
-"""What a server and a client on two nodes are started with, and what they left behind
-(``cascade/end.py``), read whole or not at all.
+"""The commands of a server and a client on two nodes, and the files they left (``cascade/end.py``),
+read completely or not at all.
 
-The text is the server's file and then the client's, each a line of JSON between a title and a
-CRC-32. That both met, on which port, and with which command is in it, since some programs print
+The text is the server's file followed by the client's, each a line of JSON between a title and a
+CRC-32. It shows that both met, on which port, and with which command, because some programs print
 neither test nor size.
 """
 
@@ -34,7 +34,7 @@ class Look:
     """An interface at one moment.
 
     :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the
-        kernel has them; empty where it says nothing.
+        kernel has them; empty if it says nothing.
     :param counters: its own.
     :param others: those of the node's other interfaces and RDMA ports
         (``mlx5_0/1``); empty in older records.
@@ -89,7 +89,7 @@ class End:
         }
 
     def option(self, name: str) -> str:
-        """Value of an option of its command line, ``-s 8``; empty where it has none."""
+        """Value of an option of its command line, ``-s 8``; empty if it has none."""
         return dict(zip(self.words, self.words[1:], strict=False)).get(name, "")
 
 
@@ -202,7 +202,7 @@ class PairGroup:
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     :param mapped: what a map of all pairs is measured with; ``None``: there is none.
-    :param on_gpu: benchmarks that can send memory of a GPU, both ways the
+    :param on_gpu: benchmarks that can send GPU memory, both ways the
         GPU's own, to the platforms they know.
     """
 
@@ -261,7 +261,7 @@ def read(text: str, program: str, source: str) -> Pair:
         if not match or f"{zlib.crc32(match[1].encode(errors='replace')):08x}" != match[3]:
             raise wrong(
                 "output-cut",
-                f"the record of {program}'s {which} is missing, cut off or changed; run it again",
+                f"the record of {program}'s {which} is missing, truncated or changed; run it again",
             )
         try:
             content = msgspec.json.decode(match[2], type=dict)
@@ -275,19 +275,19 @@ def read(text: str, program: str, source: str) -> Pair:
             fault = one_line(str(error))[:100]
             raise wrong(
                 "output-damaged",
-                f"the record of {program}'s {which} is not of this format: {fault}",
+                f"the record of {program}'s {which} has another format: {fault}",
             ) from None
         rest = rest[match.end() :]
     server, client = ends
     if rest.strip():
         raise wrong(
             "output-mixed",
-            f"something stands behind the record of {program}'s client; outputs are mixed up",
+            f"something follows the record of {program}'s client; outputs are mixed up",
         )
     if (server.meeting, server.port) != (client.meeting, client.port):
         raise wrong(
             "output-mixed",
-            f"{program}'s client met another server than the one recorded with it; run it again",
+            f"{program}'s client reached a server other than the recorded one; run it again",
         )
     if (
         str(client.port) not in client.words
@@ -316,7 +316,7 @@ def read(text: str, program: str, source: str) -> Pair:
             uncounted = f"{end.interface} of {end.host} does not count what it receives and sends"
             raise wrong(
                 "output-trouble",
-                f"{uncounted}, so nothing shows that {program} used it; measure over another one",
+                f"{uncounted}, so nothing shows that {program} used it; use another interface",
             )
         if max(len(end.output), len(end.errors)) > MOST:
             raise wrong(
@@ -384,12 +384,12 @@ def expect_carried(pair: Pair, moved: Exchanged, program: str, source: str) -> N
                 raise OtherNetwork(
                     "not-comparable",
                     f"{source}: interface {end.interface} of {end.host} {verb} "
-                    f"{end.bytes_of(counter)} bytes, and {program} exchanged {least + headers}: "
-                    "it went over another network; check its options.",
+                    f"{end.bytes_of(counter)} bytes, but {program} exchanged {least + headers}: it "
+                    "used another network; check its options.",
                 )
         if end.before.link != end.after.link:
             raise OtherNetwork(
                 "changed-since",
-                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its "
-                "cable, run again.",
+                f"{source}: the link of {end.interface} of {end.host} changed during the run; "
+                "check its cable and run it again.",
             )

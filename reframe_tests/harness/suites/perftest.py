@@ -1,7 +1,7 @@
 """perftest: RDMA reads, writes and sends between two adapters below MPI,
 latency and bandwidth (``ib_write_bw``, ...).
 
-Outputs are read alone or with both ends. Formats: perftest, ``src/perftest_parameters.h``
+Outputs of one end or of both ends are read. Formats: perftest, ``src/perftest_parameters.h``
 (``RESULT_FMT``, ``REPORT_FMT``, ``REPORT_FMT_EXT``, ``RESULT_FMT_LAT``, ``REPORT_FMT_LAT``) and
 ``perftest_parameters.c`` (``ctx_print_test_info``, ``print_report_bw``, ``print_report_lat``). What
 older releases print as ``MB/sec`` is divided by 0x100000 there, so it is MiB/s, as newer ones say;
@@ -32,7 +32,7 @@ GROUP = "wire_rdma"
 VERBS = {"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send"}
 
 
-#: Programs that are measured with memory of GPUs, and of which platforms. The latency of a write
+#: Programs that are measured with GPU memory, and of which platforms. The latency of a write
 #: cannot be (``perftest_parameters.c``: "doesn't support device memory latency test with write"):
 #: its receiver would have to look there.
 ON_GPU = dict.fromkeys(("ib_write_bw", "ib_read_bw"), ("cuda", "rocm"))
@@ -104,8 +104,8 @@ def _words(program: str, start: Start) -> Words:
 
 
 def exchanged(ends: Pair) -> Exchanged:
-    """Bytes each way: what is written or sent goes to the server, what is
-    read comes from it, and a latency is to and fro.
+    """Bytes each way: writes and sends go to the server, reads come from it, and latencies go both
+    ways.
     """
     program = PurePosixPath(ends.client.words[0]).name
     count = int(ends.client.option("-n"))
@@ -245,16 +245,16 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
     if server != [program]:
         raise OutputError(
             "output-mixed",
-            f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed "
-            "up, run it again.",
+            f"{source}: {program}'s server does not confirm that it ran {program}; outputs are "
+            "mixed up, run it again.",
         )
     size, count = map(ends.client.option, ("-s", "-n"))
     asked = any(word.startswith("--use_") for word in ends.client.words)
     if {asked} != {bool(_ON_GPU.search(end.output)) for end in (ends.server, ends.client)}:
         raise OutputError(
             "output-mixed",
-            f"{source}: {program} was asked for memory of {'GPUs' if asked else 'the host'}, and "
-            "an end does not say that it used that; see how it was built.",
+            f"{source}: {program} was asked for memory of {'GPUs' if asked else 'the host'}, but "
+            "one end does not confirm it; check how it was built.",
         )
     variant = Memory(DEVICE).variant if asked else ""
     if [
@@ -263,7 +263,7 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
     ] != [(program, size, count, variant)]:
         raise OutputError(
             "output-mixed",
-            f"{source}: {program} was asked for {size} bytes, {count} times, and printed another "
+            f"{source}: {program} was asked for {size} bytes, {count} times, but printed another "
             "table; run it again.",
         )
     pair.expect_carried(ends, replace(exchanged(ends), messages=0), program, source)
@@ -283,7 +283,7 @@ def _read(text: str, source: str) -> list[Record]:
         number = (
             text.count("\n", 0, max(max(own[address], remote[address]) for address in both)) + 1
         )
-        fault = "the output of the other end, too, stands in this file; save what one end printed"
+        fault = "this file also has the output of the other end; save them separately"
         raise OutputError("output-mixed", f"{source}, line {number}: {fault}.")
     title: re.Match[str] | None = None
     unit = ""
@@ -305,7 +305,7 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(
                     source,
                     number,
-                    "the head of a table stands where none can be; the output is mixed up",
+                    "a table head is in an unexpected place; the output is mixed up",
                 )
             unit = match[1]
             with_cpu = bool(match["cpu"])
@@ -313,7 +313,7 @@ def _read(text: str, source: str) -> list[Record]:
             raise _wrong(
                 source,
                 number,
-                f"'{line.strip()[:60]}' says that its buffer is not memory of a GPU alone",
+                f"'{line.strip()[:60]}' shows that its buffer is not only in GPU memory",
             )
         elif not title and _ON_GPU.match(line):
             on_gpu = True
@@ -325,13 +325,13 @@ def _read(text: str, source: str) -> list[Record]:
             raise _wrong(
                 source,
                 number,
-                f"'{line.strip()[:60]}' stands behind the end of the table; see what failed",
+                f"'{line.strip()[:60]}' follows the end of the table; see what failed",
             )
         elif _FAILED.search(line):
             raise _wrong(
                 source,
                 number,
-                f"'{line.strip()[:60]}' says that something failed; its numbers are not used",
+                f"'{line.strip()[:60]}' reports a failure; its numbers are not used",
             )
         elif title and unit and line.strip():
             if closed := bool(_LINE.fullmatch(line)):
@@ -353,7 +353,7 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(
                     source,
                     number,
-                    f"the table begins with {before} bytes and not {_FIRST_BYTES}; rows are "
+                    f"the table begins with {before} bytes instead of {_FIRST_BYTES}; rows are "
                     "missing",
                 )
             if kind == "BW":
@@ -414,14 +414,14 @@ def _read(text: str, source: str) -> list[Record]:
     if not closed:
         raise OutputError(
             "output-cut",
-            f"{source}: the table of perftest has no end; the output was cut off, run it again.",
+            f"{source}: the table of perftest has no end; the output is truncated, run it again.",
         )
     connection = _CONNECTION.search(text)
     last = records[-1].message_bytes
     largest = int(connection[2]) if connection and connection[1] == "UD" else _LAST_BYTES
     if len(records) > 1 and connection and last != largest:
         fault = (
-            f"the table of perftest ends with {last} bytes and not {largest}; rows are missing, "
+            f"the table of perftest ends with {last} bytes instead of {largest}; rows are missing, "
             "run it again"
         )
         raise OutputError("output-cut", f"{source}: {fault}.")

@@ -1,12 +1,11 @@
-"""Lines around a benchmark's output: the MPI library, the launcher, the
-batch system and the job's script share its file.
+"""Lines around a benchmark's output: the MPI library, the launcher, the batch system and the job's
+script write to the same file.
 
-They are set aside and counted, by whose they are as far as that is known: what a library or a
-launcher can print on stdout is kept with each (:attr:`Mpi.stdout_lines`,
-:attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did not find
-each other (:data:`TROUBLE`), are set aside nowhere: an output among them is not a result. Suites
-that do not say where their outputs begin and end (:attr:`model.Suite.extent`) have only known lines
-set aside, and only before the title.
+They are set aside and counted by origin, as far as it is known: what a library or a launcher can
+print on stdout is defined with each (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`).
+Lines that report a failure, or that ranks did not find each other (:data:`TROUBLE`), are never set
+aside: an output among them is not a result. Suites that do not define where their outputs begin and
+end (:attr:`model.Suite.extent`) have only known lines set aside, and only before the title.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ OTHERS = "other programs"
 TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "the ranks did not find each other: each was started as a world of its own "
-        "(singletons); start them with a launcher that this MPI knows",
+        "(singletons); start them with a launcher that this MPI supports",
         re.compile(
             r"singletons? will be started|PMI server not found|No PMIx server was reachable"
         ),
     ),
     (
-        "a device or transport that was asked for is not there",
+        "a requested device or transport is missing",
         re.compile(
             r"(?:devices?|transports?|interfaces?|providers?|UCX|libfabric|PML|BTL"
             r"|MTL)\b.* (?:is|are) not (?:available|usable)"
@@ -54,14 +53,14 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "validation failed: received data was wrong",
         re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation"),
     ),
-    ("IMB found wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
+    ("IMB received wrong data", re.compile(r"^\d+: Error \w+,? *size = ?\d|CHECK FAILURES")),
     # NCCLCHECK, CUDACHECK and TESTCHECK of nccl-tests (src/common.h).
     (
         "NCCL or the GPU's runtime failed",
         re.compile(r"\bTest (?:NCCL|CUDA|HIP) failure|\.\. \S+ pid \d+: Test failure"),
     ),
     (
-        "the launcher refused an option that it was given; see what it takes",
+        "the launcher rejected an option; check which it accepts",
         re.compile(
             r"\b(?:srun|mpirun|mpirun_rsh|mpiexec(?:\.hydra)?|prterun|prun|orterun|jsrun|aprun"
             r"|flux(?:-\w+)?)(?:\[\d+\])?: "
@@ -71,7 +70,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|unrecogni[sz]ed))"
         ),
     ),
-    ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
+    ("UCX reports a failure", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
     (
         "a process crashed or was ended by a signal",
         re.compile(
@@ -96,7 +95,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "a command, the launcher or the batch system says that it failed",
+        "a command, the launcher or the batch system reports a failure",
         re.compile(
             r"\b(?:srun|slurmstepd|salloc|sbatch|slurmd|mpirun|mpiexec|prterun|prun|orterun"
             r"|jsrun|aprun|flux-\w+|flux|psid?)"
@@ -138,7 +137,7 @@ _NO_COMPLAINT = re.compile(
 
 
 def find_complaint(lines: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
-    """The first line that may say that a run was cut off.
+    """The first line that may say that a run was truncated.
 
     :param lines: those below a table that nothing ends, each with its number.
     """
@@ -180,9 +179,9 @@ _PREFIXES = (
 
 
 def plain(text: str, first_lines: Iterable[re.Pattern[str]]) -> str:
-    """The text without a byte order mark and, if all lines from the first to the last with one have
-    it, without the prefixes that launchers put in front of what the rank writes that wrote the
-    title. Those of other ranks keep theirs.
+    """The text without a byte order mark and without launchers' prefixes on lines of the rank that
+    wrote the title, if all lines from the first to the last prefixed one have a prefix. Lines of
+    other ranks keep theirs.
 
     :param first_lines: which lines are an output's first ones; the text is
         left as it is unless one follows a prefix.

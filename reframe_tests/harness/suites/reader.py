@@ -1,8 +1,8 @@
-"""Outputs of benchmarks to records: which reader takes a text, and
-whether what it read is what was asked for.
+"""From outputs of benchmarks to records: which reader takes a text, and whether its contents are
+what was requested.
 
-All or nothing: either every number of complete outputs, or an
-:class:`benchmark.OutputError` with one sentence.
+All or nothing: either every number of complete outputs, or an :class:`benchmark.OutputError` with
+one sentence.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def read(text: str, *, source: str = "<text>", parse: Parser | None = None) -> O
     if others:
         raise OutputError(
             "output-mixed",
-            f"{source}, line {others[0].line}: a second table starts, that of another run; split "
-            "the outputs.",
+            f"{source}, line {others[0].line}: a second table starts, from another run; split the "
+            "outputs.",
         )
     return first
 
@@ -101,8 +101,7 @@ def read_steps(
     if not text.strip():
         raise OutputError(
             "output-empty",
-            f"{source}: the output is empty; the benchmark printed nothing, see its standard "
-            "error.",
+            f"{source}: the output is empty; see the benchmark's standard error.",
         )
     suites = catalogue.SUITES
     text = preamble.plain(text, (suite.first_line for suite in suites.values() if suite.extent))
@@ -118,8 +117,8 @@ def read_steps(
             or _one_end(text, source)
             or OutputError(
                 "output-unknown",
-                f"{source}: this is not output of a benchmark that is known here ('mpibench "
-                "catalogue'); give the whole output of one, from its title on.",
+                f"{source}: this is not output of a supported benchmark ('mpibench catalogue'); "
+                "give a complete output, including its title.",
             )
         )
     suite = suites[titles[0][1]]
@@ -129,8 +128,8 @@ def read_steps(
         records = _parse(replace(suite, parse=parse or suite.parse), own, source)
         if other:
             fault = (
-                f"output of {suites[other[1]].title} stands in that of {suite.title}; outputs "
-                "are mixed up"
+                f"output of {suites[other[1]].title} is inside that of {suite.title}; outputs are "
+                "mixed up"
             )
             raise OutputError(
                 "output-damaged",
@@ -263,8 +262,8 @@ def _touched(
 def _beside(step: Whole, source: str) -> OutputError:
     name = step.output.records[0].benchmark
     fault = (
-        f"this output of {name} stands beside a fault, and no line between starts a program, so "
-        "it is left out, too"
+        f"this output of {name} is next to a fault without a program start in between, so it is "
+        "ignored, too"
     )
     return OutputError(
         "output-damaged", f"{source}, line {step.output.line}: {fault}; run it again."
@@ -299,12 +298,13 @@ def _complaints(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
     for output, below in open_ends:
         if complaint := preamble.find_complaint(below):
             fault = (
-                f"stands below a table of {output.records[0].benchmark}, which prints no last "
-                "line, so it may be cut off"
+                f"follows a table of {output.records[0].benchmark}, which has no last line, so the "
+                "table may be truncated"
             )
             yield (
                 *complaint,
-                f"{fault}; run it again, or take that line out of the file if the table is whole",
+                f"{fault}; run it again, or remove that line from the file if the table is "
+                "complete",
             )
 
 
@@ -313,16 +313,15 @@ def _strays(around: Iterable[Numbered]) -> Iterator[Fault]:
     pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
     for number, line in around:
         if _TITLE_WITHIN.search(line):
-            fault = "is a title behind other characters, so its table is not read"
+            fault = "has a title after other characters, so its table is not read"
             yield (
                 number,
                 line,
-                f"{fault}; give each output as the benchmark printed it, in a file of its own",
+                f"{fault}; give each output unchanged, in its own file",
             )
         if any(piece.fullmatch(line) for piece in pieces):
             fault = (
-                "is a piece of a table whose beginning is not above it; outputs are damaged, "
-                "cut or mixed up"
+                "is part of a table without a beginning; outputs are damaged, truncated or mixed up"
             )
             yield number, line, f"{fault}, run the benchmark again"
 
@@ -339,14 +338,13 @@ def _next_rows(open_ends: Iterable[OpenEnd]) -> Iterator[Fault]:
                     yield (
                         number,
                         line,
-                        "is the beginning of the next row of the table above it, which is cut "
-                        "off; run it again",
+                        "is a truncated row of the table above it; run it again",
                     )
             for number, line in below:
                 if row.search(line):
                     fault = (
-                        "is the next row of the table above it behind other characters; outputs "
-                        "are mixed up"
+                        "is a row of the table above it after other characters; outputs are mixed "
+                        "up"
                     )
                     yield number, line, f"{fault}, run the benchmark again"
 
@@ -377,10 +375,10 @@ def _one_end(text: str, source: str) -> OutputError | None:
         if suite.by_itself and (line := suite.by_itself.search(text))
     )
     for suite, line in found:
-        fault = f"this is what one end of {suite.title} prints, which says not all of its test"
+        fault = f"this is the output of one end of {suite.title}, which is incomplete"
         groups = " or ".join(pair.name for pair in suite.pairs)
         remedy = (
-            f"read are both ends as a test of group {groups} records them ('mpibench catalogue "
+            f"give both ends as a test of group {groups} records them ('mpibench catalogue "
             f"{suite.name}')"
         )
         return OutputError(
@@ -425,26 +423,23 @@ def _alone(lines: Sequence[str], source: str) -> OutputError | None:
     if len(alone) > 1:
         return _singletons(source, *alone[1])
     if alone and "requires" in alone[0][1]:
-        fault = (
-            "the benchmark was started on another number of ranks than it needs: "
-            f"'{_shown(alone[0][1])}'"
-        )
+        fault = f"the benchmark was started on the wrong number of ranks: '{_shown(alone[0][1])}'"
         return OutputError(
             "options-exclude",
-            f"{source}, line {alone[0][0]}: {fault}; start it on that number, with a launcher "
-            "that this MPI knows.",
+            f"{source}, line {alone[0][0]}: {fault}; use the right number, and a launcher that "
+            "this MPI supports.",
         )
     return None
 
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
     fault = (
-        f"more than one rank speaks for itself ('{_shown(line)}'), so each was started as a "
-        "world of its own (singletons)"
+        f"more than one rank prints the header ('{_shown(line)}'), so each was started as its own "
+        "world (singletons)"
     )
     return OutputError(
         "options-exclude",
-        f"{source}, line {number}: {fault}; start them with a launcher that this MPI knows.",
+        f"{source}, line {number}: {fault}; start them with a launcher that this MPI supports.",
     )
 
 
@@ -495,24 +490,25 @@ def _possible(records: list[Record], suite: Suite, source: str) -> list[Record]:
         if record.benchmark not in names:
             raise wrong(
                 record,
-                f"is no benchmark of {suite.title}: its reader is to give one of the suite's rows",
+                f"is not a benchmark of {suite.title}: its reader must return one of the suite's "
+                "rows",
             )
         identity = (record.benchmark, record.ranks, record.variant, record.message_bytes)
         if identity in seen:
-            raise wrong(record, "is there twice; outputs are mixed up, run it again")
+            raise wrong(record, "appears twice; outputs are mixed up, run it again")
         seen.add(identity)
         for name, value in record.values.items():
             if name not in QUANTITIES:
                 raise wrong(
                     record,
-                    f"has {name}, which is no quantity: its reader is to give one of "
+                    f"has {name}, which is not a quantity: its reader must return one of "
                     "vocabulary.QUANTITIES",
                 )
             if not (0 < value < math.inf or (value == 0 and name not in POSITIVE_TIMES)):
                 raise wrong(
                     record,
-                    f"has {name} = {value:g}, which nothing can take; the output is damaged, run "
-                    "it again",
+                    f"has {name} = {value:g}, which is impossible; the output is damaged, run it "
+                    "again",
                 )
     return records
 
@@ -533,19 +529,19 @@ def check_complete(
         tables.setdefault(record.benchmark, []).append(record)
     faults = [
         *(
-            f"benchmark {name} was asked for and is missing; run it again"
+            f"requested benchmark {name} is missing; run it again"
             for name in items
             if name not in tables
         ),
         *(
-            f"benchmark {name} was not asked for; this is the output of another launch"
+            f"benchmark {name} was not requested; this is the output of another launch"
             for name in tables
             if name not in items
         ),
     ]
     if not faults and list(tables) != list(items):
         faults = [
-            "the benchmarks are in another order than asked for; outputs are mixed up, run again"
+            "the benchmarks are not in the requested order; outputs are mixed up, run it again"
         ]
     for fault in (
         *faults,
@@ -559,31 +555,29 @@ def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str
     launch = "this is the output of another launch"
     for record in records:
         if record.ranks not in (item.ranks, None, *item.growing):
-            yield (
-                f"{name} ran on {record.ranks} ranks, asked for were {item.ranks}; check the launch"
-            )
+            yield (f"{name} ran on {record.ranks} ranks instead of {item.ranks}; check the launch")
         if item.repetitions is not None and record.repetitions not in (item.repetitions, None):
             yield (
-                f"{name} made {record.repetitions} repetitions, asked for were "
-                f"{item.repetitions}; {launch}"
+                f"{name} made {record.repetitions} repetitions instead of {item.repetitions}; "
+                f"{launch}"
             )
         if absent := [quantity for quantity in item.quantities if quantity not in record.values]:
             yield (
-                f"{name} has no column of {absent[0]}, which was asked for; {launch}, or of a "
-                "version with other columns"
+                f"{name} lacks the requested column {absent[0]}; {launch}, or of a version with "
+                "other columns"
             )
         if item.validated and not record.validated:
-            yield f"{name} does not say whether its data was right, as was asked for (-c)"
+            yield f"{name} does not report whether its data was right, as requested (-c)"
     variants = tuple(dict.fromkeys(record.variant for record in records))
     if variants != item.variants:
         shown, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
-        yield f"{name} has the variants '{shown}', asked for were '{wanted}'; run it again"
+        yield f"{name} has the variants '{shown}' instead of '{wanted}'; run it again"
     for variant in variants:
         printed = [record.message_bytes for record in records if record.variant == variant]
         if tuple(printed) != item.sizes:
             missing = [f"lacks {_bytes(size)}" for size in item.sizes if size not in printed]
             extra = [
-                f"has {_bytes(size)}, which was not asked for"
+                f"has {_bytes(size)}, which was not requested"
                 for size in printed
                 if size not in item.sizes
             ]
@@ -594,7 +588,7 @@ def _faults(item: catalogue.Expected, records: Sequence[Record]) -> Iterator[str
 def complete(
     records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>"
 ) -> list[Record]:
-    """Records that are exactly those asked for, with the ranks and
+    """Records that are exactly those requested, with the ranks and
     repetitions the suite does not print filled in.
 
     :raises OutputError: as :func:`check_complete`.
@@ -636,7 +630,7 @@ def _as_started(
 def _in_memory(
     records: Sequence[Record], expected: Sequence[catalogue.Expected]
 ) -> Sequence[Record]:
-    """The records with the memory of GPUs that was asked for, where
+    """The records with the GPU memory that was requested, where
     an output says only that it was some.
     """
     asked = {
@@ -686,9 +680,7 @@ def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text
         return
     for there, asked in zip_longest(shown, launch.args, fillvalue="nothing"):
         if there not in (asked, asked.partition(",")[0]):
-            fault = (
-                f"{launch.binary} says it was started with '{there}' where '{asked}' was asked for"
-            )
+            fault = f"{launch.binary} says it was started with '{there}' instead of '{asked}'"
             raise OutputError(
                 "output-mixed", f"{source}: {fault}; this is the output of another launch."
             )

@@ -1,8 +1,7 @@
-"""Programs side by side on one node: how the numbers of each are kept apart.
-What the suite and the test of it have in common.
+"""Programs side by side on one node: how their numbers are kept apart, for the suite and its test.
 
-A node that is shared by independent programs of one job is section 3.5 of the Cambridge white paper
-on Westmere and QDR InfiniBand (2011), which calls such a program a joblet.
+A node shared by independent programs of one job is section 3.5 of the Cambridge white paper on
+Westmere and QDR InfiniBand (2011), which calls such a program a joblet.
 """
 
 from __future__ import annotations

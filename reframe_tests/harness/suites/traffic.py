@@ -1,13 +1,13 @@
-"""Lower bounds on what a benchmark must send: bytes that all ranks
-together send to other ranks in one repetition.
+"""Lower bounds on what a benchmark must send: bytes from all ranks together to other ranks, per
+repetition.
 
 Evidence compares byte counters with ``bound x repetitions``: less than the bound cannot have
-carried the benchmark. So every function errs on the low side. Counted is payload only, no headers,
-acknowledgements, warm-up, barriers or calibration, and never more than any correct MPI must move.
-Two arguments are used:
+carried the benchmark. So every function errs on the low side. Only payload is counted, without
+headers, acknowledgements, warm-up, barriers or calibration, and never more than any correct MPI
+must move. Two arguments are used:
 
-*sent by the program*: the benchmark itself calls so many sends of ``s``
-bytes (IMB sources, file named in each function).
+*sent by the program*: the benchmark itself calls this many sends of ``s`` bytes (IMB sources, file
+named in each function).
 
 *information*: IMB's buffers differ from rank to rank, so a rank whose result depends on data of
 other ranks must receive at least as many bytes as those data fix of its result, whatever the
@@ -29,7 +29,7 @@ Bound = Callable[[int, int], int]
 RunBound = Callable[[Mapping[str, int], int, int], int]
 
 #: Messages in flight in one repetition of Uniband and Biband. Fixed at 64 up to IMB 2021.1
-#: (``MAX_WIN_SIZE`` in src_c/IMB_settings.h); 256 by default from 2021.2 on, where launches ask for
+#: (``MAX_WIN_SIZE`` in src_c/IMB_settings.h); 256 by default since 2021.2, where launches ask for
 #: 64 with ``-window_size``.
 WINDOW = 64
 

@@ -1,8 +1,8 @@
 """ucx_perftest: what UCX reaches between two nodes below MPI: messages with tag matching, as an MPI
-on UCX sends them, one after the other and without pause.
+on UCX sends them, singly and without pause.
 
 Format: UCX, ``src/tools/perf/perftest.c`` (``print_progress``, ``print_header``) as release 1.13
-prints it. The client's table names neither test nor size, its command does. ``MB/s`` is divided by
+prints it. The client's table names neither test nor size; its command does. ``MB/s`` is divided by
 1024 x 1024 there, so it is MiB/s; it becomes MB/s (1e6 bytes) here.
 """
 
@@ -35,7 +35,7 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     test, size, repetitions = map(ends.client.option, ("-t", "-s", "-n"))
     known = test in TESTS and re.fullmatch("[1-9][0-9]{0,12}", size) and repetitions.isdecimal()
     if not known or "-f" not in ends.client.words:
-        raise ValueError(f"it is read with -f, -s, -n and one of -t {', '.join(TESTS)}")
+        raise ValueError(f"it must run with -f, -s, -n and one of -t {', '.join(TESTS)}")
     lines = ends.client.output.splitlines()
     row = (
         _ROW.fullmatch(lines[5])
@@ -45,10 +45,10 @@ def measured(ends: Pair) -> tuple[Record, Exchanged]:
     if not row:
         shown = one_line(ends.client.output.strip())[-80:]
         raise ValueError(
-            f"'{shown}' is not the end of a table of {test}; it was cut off or mixed up"
+            f"'{shown}' is not the end of a table of {test}; it is truncated or mixed up"
         )
     if row[1] != repetitions:
-        raise ValueError(f"it made {row[1]} iterations, asked for were {repetitions}")
+        raise ValueError(f"it made {row[1]} iterations instead of {repetitions}")
     carried = int(size) * int(repetitions)
     count = int(repetitions)
     if test == "tag_lat":

@@ -1,3 +1,1 @@
-"""What commands list: the machine, jobs that nobody reads,
-stacks, benchmarks, records of an output.
-"""
+"""What commands list: the machine, orphaned jobs, stacks, benchmarks, parsed outputs."""

@@ -1,5 +1,5 @@
-"""``mpibench catalogue``: what the tests can measure: its groups by
-suite, or the benchmarks of one group or suite.
+"""``mpibench catalogue``: what can be measured, as groups by suite or the benchmarks of one group
+or suite.
 """
 
 from __future__ import annotations
@@ -153,9 +153,8 @@ def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
     )
     console.print(
         "mpibench catalogue NAME     the benchmarks of a group or suite, or where a benchmark "
-        "is\n"
-        "mpibench catalogue --tests  each group with the test that measures it (reframe -c "
-        "reframe_tests -n TEST)\n",
+        "is\nmpibench catalogue --tests  each group and its test (reframe -c reframe_tests -n "
+        "TEST)\n",
         soft_wrap=True,
     )
 
@@ -165,7 +164,7 @@ def _only_read() -> str:
         suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs
     )
     return (
-        "Outputs that 'mpibench catalogue --parse' reads and no test starts: "
+        "'mpibench catalogue --parse' also reads these, which no test runs: "
         f"{escape(only_read or 'none')}."
     )
 

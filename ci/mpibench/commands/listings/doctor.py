@@ -1,5 +1,5 @@
-"""``mpibench doctor``: what this machine and the selected system
-offer, what is missing, and how to get it.
+"""``mpibench doctor``: what this machine and the selected system offer, what is missing, and how to
+get it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Docto
     for key, text in left:
         yield DoctorLine(f"{described['name']} {key}", MISSING, f"still to be filled in: {text}")
     if left:
-        yield DoctorLine("system", NOTE, "nothing else is looked at before these are filled in")
+        yield DoctorLine("system", NOTE, "fill these in first; nothing else was checked")
         return
     yield from _software()
     yield from _stacks(root)
@@ -189,8 +189,8 @@ def _stacks(root: Path) -> Iterator[DoctorLine]:
         if not stack.suites.keys() & suite_builds.CHECKSUMS.keys():
             lacks = " and ".join(catalogue.SUITES[name].title for name in suite_builds.CHECKSUMS)
             what = (
-                f"has no {lacks}, whose tests leave it out; 'mpibench stacks add --build' builds "
-                "them on an MPI"
+                f"has no {lacks}, so its tests leave that out; build it with 'mpibench stacks add "
+                "--build'"
             )
             yield DoctorLine(f"stack {stack.name}", NOTE, what)
         for row in (mpi, family):
@@ -231,7 +231,7 @@ def check_modules(stacks: Sequence[Stack], system: str | None) -> Iterator[Docto
 
 
 def check_suites(stacks: Sequence[Stack]) -> Iterator[DoctorLine]:
-    """Suites of which no stack has a program, so that none of their groups is run."""
+    """Suites without a program in any stack, so none of their groups is run."""
     for suite in catalogue.SUITES.values():
         if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = (
@@ -258,8 +258,8 @@ def check_groups(folders: Sequence[Path]) -> Iterator[DoctorLine]:
     for group in catalogue.GROUPS:
         if group not in named:
             what = (
-                f"no test class in {' or '.join(map(str, folders))} has group = '{group}', so it "
-                "is run only by one elsewhere"
+                f"no test class in {' or '.join(map(str, folders))} has group = '{group}', so no "
+                "test in these folders runs it"
             )
             yield DoctorLine(
                 f"group {group}",
@@ -290,7 +290,7 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield DoctorLine(
-            "tests", MISSING, f"`{shlex.join(words)}` does not end, or cannot be started: {error}"
+            "tests", MISSING, f"`{shlex.join(words)}` does not end, or cannot start: {error}"
         )
         return
     said = printable(done.stdout + done.stderr)
@@ -299,7 +299,7 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
         yield DoctorLine("tests", OK, f"ReFrame loads {found[1]} from {' and '.join(paths)}")
         return
     errors = [line.partition("ERROR: ")[2] for line in said.splitlines() if "ERROR: " in line]
-    why = "; ".join(dict.fromkeys(errors)) or "it lists nothing: a file of tests ends the program"
+    why = "; ".join(dict.fromkeys(errors)) or "it lists no tests: a test file ends the program"
     yield DoctorLine(
         "tests", MISSING, f"`{shlex.join(words)}` ended with exit status {done.returncode}: {why}"
     )
@@ -334,7 +334,7 @@ def _system(system: dict[str, Any], root: Path) -> Iterator[DoctorLine]:
             yield DoctorLine(
                 label,
                 NOTE,
-                "has no 'processor': ReFrame must detect its topology (general.remote_detect)",
+                "has no 'processor': let ReFrame detect the topology (general.remote_detect)",
             )
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(
@@ -353,8 +353,7 @@ def check_launcher(label: str, name: str) -> Iterator[DoctorLine]:
         yield DoctorLine(
             label,
             MISSING,
-            f"{launchers.unknown(name)}; correct 'launcher', or describe it in a file of "
-            "launchers/",
+            f"{launchers.unknown(name)}; correct 'launcher', or add a file for it to launchers/",
         )
     else:
         yield from check_untested(label, f"launcher {launcher.title}", launcher.untested)
@@ -367,10 +366,10 @@ def check_untested(label: str, what: str, why: str) -> Iterator[DoctorLine]:
     """
     if why:
         advice = (
-            "its settings are from its documents; look at the evidence of a first smoke session "
+            "its settings come from its documentation: check the evidence of a first smoke session "
             "before you trust a number"
         )
-        yield DoctorLine(label, NOTE, f"{what} was never run by this project ({why}): {advice}")
+        yield DoctorLine(label, NOTE, f"{what} has not been run by this project ({why}): {advice}")
 
 
 def check_gpus(
@@ -386,13 +385,12 @@ def check_gpus(
         return
     kind = KINDS[row["kind"]]
     never = (
-        f"memory of {kind.title} GPUs was never measured by this project (no machine with a GPU "
-        "was at hand)"
+        f"memory of {kind.title} GPUs has not been measured by this project (no GPU was available)"
     )
     yield DoctorLine(
         label,
         NOTE,
-        f"{never}: look at the evidence of a first smoke session before you trust a number",
+        f"{never}: check the evidence of a first smoke session before you trust a number",
     )
     if partition["scheduler"] in batch_systems.SLURM.schedulers and not batch.gpu_resource(
         {each["name"]: each.get("options", ()) for each in partition.get("resources", ())}
@@ -401,7 +399,7 @@ def check_gpus(
         yield DoctorLine(
             label,
             NOTE,
-            "its jobs do not ask Slurm for GPUs; where nodes do not give all unasked, add to "
+            "its jobs do not request GPUs from Slurm; unless nodes grant all by default, add to "
             f"resources: {option}",
         )
     fabrics = [
@@ -409,14 +407,14 @@ def check_gpus(
     ]
     if not fabrics:
         yield DoctorLine(
-            label, NOTE, "no fabric has 'memory' of its GPUs, so nothing is measured with it"
+            label, NOTE, "no fabric has 'memory' of its GPUs, so its GPUs are not measured"
         )
         return
     aware = [stack for stack in stacks if stack.gpu == kind.name]
     if not aware:
         what = (
-            f"no stack here sends {kind.title} memory by MPI ('gpu' of stack.json): nothing of "
-            "MPI is measured on"
+            f"no stack here sends {kind.title} memory by MPI ('gpu' in stack.json): no MPI test "
+            "runs on"
         )
         remedy = (
             f"'mpibench stacks build openmpi-{kind.name}', or 'mpibench stacks add --gpu "
@@ -461,8 +459,8 @@ def check_submission(label: str, scheduler: str, here: bool) -> Iterator[DoctorL
     system = batch_systems.find(scheduler)
     if system and system.submit and not shutil.which(system.submit):
         what = (
-            f"scheduler {scheduler}: there is no {system.submit} here; start reframe where jobs "
-            "are submitted"
+            f"scheduler {scheduler}: {system.submit} is not on PATH: run reframe where jobs can be "
+            "submitted"
         )
         yield DoctorLine(label, MISSING if here else NOTE, what)
 
@@ -497,9 +495,9 @@ def check_reserved(label: str, partition: Mapping[str, Any]) -> Iterator[DoctorL
     for text, nodes in kept.items():
         if re.fullmatch(r"[0-9,-]+", text) and not parse_cpus(text) <= described:
             some = f"{', '.join(nodes[:3])}{', ...' if nodes[3:] else ''}"
-            what = f"Slurm keeps CPUs {text} of {some} for itself, and srun refuses ranks on them"
+            what = f"Slurm keeps CPUs {text} of {some} for itself, and srun places no ranks on them"
             remedy = (
-                f'add "reserved_cpus": "{text}" to its extras, in the kernel\'s numbers '
+                f'add "reserved_cpus": "{text}" to its extras, numbered as by the kernel '
                 "(slurm.conf(5), CpuSpecList)"
             )
             yield DoctorLine(label, MISSING, f"{what}: {remedy}")
@@ -515,13 +513,13 @@ def check_files(system: Mapping[str, Any], root: Path) -> Iterator[DoctorLine]:
 
 
 def check_references(system: str, here: bool, root: Path) -> Iterator[DoctorLine]:
-    """Whether the system's learned references can be used, and are ever asked for."""
+    """Whether the system's learned references can be used, and are ever used."""
     path = site.references_file(system, root)
     if not path.exists():
         yield DoctorLine(
             "references",
             NOTE,
-            f"{path} does not exist: no number is checked against a learned reference",
+            f"{path} does not exist: no learned references are checked",
         )
         return
     try:
@@ -533,7 +531,8 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[DoctorLine
     for stack, count in named.items():
         if stack not in registered:
             what = (
-                f"{path}: no stack '{stack}' is registered, so its {count} references hold nothing"
+                f"{path}: no stack '{stack}' is registered, so its {count} references are never "
+                "used"
             )
             yield DoctorLine(
                 "references",
@@ -562,8 +561,7 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[DoctorLi
 def check_below_mpi(
     system: dict[str, Any], folders: Sequence[Path], here: bool
 ) -> Iterator[DoctorLine]:
-    """Tests that measure between two nodes without MPI: those that have no
-    case on a system, and programs that are not here.
+    """Tests between two nodes without MPI: those without a case on a system, and missing programs.
 
     :param here: this machine is one of the system's, so that its nodes may lack what it lacks.
     """
@@ -581,8 +579,8 @@ def check_below_mpi(
         yield DoctorLine(
             subject,
             NOTE,
-            f"{names} have no case here: they take two nodes, and no fabric of the system is "
-            "between nodes",
+            f"{names} have no case here: they need two nodes, and no fabric of the system connects "
+            "nodes",
         )
         return
     for group in groups:
@@ -601,8 +599,8 @@ def check_below_mpi(
             yield DoctorLine(subject, NOTE, f"has no case here: {'; '.join(reasons)}")
         elif absent and here:
             what = (
-                f"not on PATH here: {', '.join(absent)}; where the nodes have none of it the "
-                "case is skipped"
+                f"not on PATH here: {', '.join(absent)}; the case is skipped if the nodes lack it, "
+                "too"
             )
             yield DoctorLine(
                 subject, NOTE, f"{what} (Debian's {group.debian}, Spack's {group.spack})"

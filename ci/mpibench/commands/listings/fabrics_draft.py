@@ -1,9 +1,8 @@
-"""What ``doctor`` says of a system that the centre's own ReFrame configuration describes, and a
-draft of the ``extras`` that it lacks, from what this machine shows of its networks, for a person to
-correct.
+"""What ``doctor`` reports of a system in the centre's own ReFrame configuration, and a draft of its
+missing ``extras`` from the networks of this machine, to be corrected by hand.
 
-Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`):
-``net``, ``infiniband`` and ``cxi`` in ``/sys/class``.
+It reads the same places as ``NodePreflight`` on nodes (:mod:`node_facts`): ``net``, ``infiniband``
+and ``cxi`` in ``/sys/class``.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ LINK_LAYERS: Mapping[str, tuple[str, str]] = {
 ETHERNET = 1
 UP = ("up", "active", "unknown")
 SHM = {"transport": "shm", "scope": "node"}
-#: Transports whose adapters can read and write memory of GPUs.
+#: Transports whose adapters can read and write GPU memory.
 REACHING_GPUS = ("ucx", "cxi", "efa")
 
 
@@ -216,21 +215,19 @@ def write(
             fabric |= {"memory": ["host", "device"]} if fabric["transport"] in REACHING_GPUS else {}
         described["gpu_ipc"] = {"transport": "gpu_ipc", "scope": "node", "memory": ["device"]}
     seen = (
-        f"up on {socket.gethostname()}"
-        if found
-        else f"no network was seen on {socket.gethostname()}"
+        f"up on {socket.gethostname()}" if found else f"no network found on {socket.gethostname()}"
     )
     lines = [
-        f"# Begun by '{command}': {seen}. Take out networks that MPI must not use; say what must "
-        "be reached,",
-        '# e.g. "min_efficiency": 0.9 (of the line rate), where that is known. Words: '
+        f"# Begun by '{command}': {seen}. Remove networks that MPI must not use; add what must be "
+        "reached,",
+        '# e.g. "min_efficiency": 0.9 (of the line rate), where you know it. Keys: '
         "site_configs/system.schema.json, extras.",
     ]
     for row in partitions:
         if row["scheduler"] == "local":
             lines.append(
-                f"# {row['name']} runs where ReFrame is started: needs none unless it is a node "
-                "that MPI jobs run on."
+                f"# {row['name']} is where ReFrame runs: it needs no fabrics unless MPI jobs run "
+                "on it."
             )
             continue
         options = " ".join(row.get("access", ())) or "without options"
@@ -239,7 +236,7 @@ def write(
         elsewhere = (
             ""
             if inside
-            else f" its nodes may have others: run the same in one of its jobs ({options})."
+            else f" its nodes may differ: run the same command in a job there ({options})."
         )
         extras = json.dumps(
             {"node_counts": [2], **({"gpus": cards} if cards else {}), "fabrics": described},
@@ -248,8 +245,8 @@ def write(
         lines += [f"# {row['name']}:{elsewhere}", f'"extras": {extras},']
         if not (row.get("processor", {}).get("topology") or {}).get("cores"):
             lines.append(
-                "# No topology: put what 'reframe --detect-host-topology' prints in one of its "
-                "jobs into 'processor'."
+                "# No topology: put what 'reframe --detect-host-topology' prints in a job there "
+                "into 'processor'."
             )
         if cards:
             lines.append(
@@ -268,7 +265,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
     rows: list[tuple[str, bool | None, str]] = [
-        (name, None, f"is in {centre.source}, with what is measured on it")
+        (name, None, f"is in {centre.source}, including its fabrics")
     ]
     for mode in site.MODES:
         if mode["name"] in centre.modes:
@@ -276,7 +273,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
                 (
                     f"mode {mode['name']}",
                     True,
-                    f"stands in place of that of {centre.source} while ours is read, too",
+                    f"replaces the one in {centre.source} as long as both are read",
                 )
             )
     return rows + [
@@ -287,7 +284,7 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
 
 def draft(system: Mapping[str, Any], root: Path) -> str:
     """A draft of ``extras`` for the partitions of a centre's system that
-    have no fabrics; empty where there are none.
+    have no fabrics; empty if there are none.
     """
     centre = centres.read(root)
     name = system["name"]
@@ -300,7 +297,7 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
 
 
 def require_draft(name: str | None, root: Path) -> str:
-    """The draft that somebody asked for.
+    """The draft that somebody requested.
 
     :param name: of the system; by default the one that ReFrame finds this machine to be.
     """
@@ -308,7 +305,7 @@ def require_draft(name: str | None, root: Path) -> str:
     if centre is None:
         raise BadInput(
             "file-missing",
-            f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, "
+            f"no configuration of a centre is loaded: name yours in {centres.VARIABLE}, "
             f"before {root}/site_configs/settings.py; for a system.py begin with "
             "site_configs/template.",
         )

@@ -1,9 +1,7 @@
-"""Slurm jobs and launches on this machine whose ReFrame is gone:
-killed with SIGKILL, it could not cancel them.
+"""Slurm jobs and local launches whose ReFrame was killed with SIGKILL and so could not cancel them.
 
-A job on this machine ends by itself when its ReFrame does (``jobscript``); what is found here are
-launches whose job script was killed too. They are known by a variable in their environment that
-names their ReFrame.
+A local job ends by itself when its ReFrame does (``jobscript``). What remains are launches whose
+job script was killed, too; a variable in their environment names their ReFrame.
 """
 
 from __future__ import annotations
@@ -84,8 +82,7 @@ def orphaned(jobs: Iterable[OrphanJob], host: str) -> list[OrphanJob]:
 
 
 def read_processes(host: str, proc: Path = Path("/proc")) -> list[OrphanProcess]:
-    """Processes of this user on this machine that carry the name of a
-    ReFrame of this host, whether or not it is alive.
+    """This user's processes on this machine that name a ReFrame of this host, alive or not.
 
     :param proc: where the kernel shows processes (``proc(5)``).
     """
@@ -152,7 +149,7 @@ def _launches() -> list[OrphanProcess]:
 
 
 def _jobs() -> list[OrphanJob]:
-    """None where there is no Slurm."""
+    """None if there is no Slurm."""
     return (
         orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
     )
@@ -200,7 +197,7 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
         there = [launch for launch in launches if launch.directory == directory]
         listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
         say(
-            f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; "
+            f"local processes {listed}: their ReFrame (process {there[0].owner.pid}) has ended; "
             f"files in {directory}"
         )
     if launches and cancel:
@@ -214,14 +211,14 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
     jobs = _jobs()
     for job in jobs:
         say(
-            f"job {job.number} ({job.state}): its ReFrame, process {job.owner.pid}, is gone; "
+            f"job {job.number} ({job.state}): its ReFrame (process {job.owner.pid}) has ended; "
             f"files in {job.directory}"
         )
     if jobs and cancel:
         _call(["scancel", *(job.number for job in jobs)])
         say(f"cancelled: {', '.join(job.number for job in jobs)}")
     if not jobs and not launches and shutil.which(_LIST[0]):
-        say("no job in the queue is an orphan, and no process on this machine is")
+        say("no orphaned jobs in the queue, no orphaned processes on this machine")
     elif not jobs and not launches:
-        say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
+        say("no orphaned processes on this machine; there is no Slurm here, so no queue to look at")
     return int(bool(left) or (bool(jobs) and not cancel))

@@ -98,11 +98,11 @@ def read_text(path: Path) -> str:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
         raise BadInput(
-            "file-missing", f"{path}: there is no such file; give the path of a benchmark's output."
+            "file-missing", f"{path}: no such file; give the path of a benchmark's output."
         ) from None
     except IsADirectoryError:
         raise BadInput(
-            "file-unreadable", f"{path}: this is a directory; give the files in it."
+            "file-unreadable", f"{path}: is a directory; give the files in it."
         ) from None
     except OSError as error:
         raise BadInput(
@@ -111,7 +111,8 @@ def read_text(path: Path) -> str:
         ) from error
     if b"\0" in data:
         raise BadInput(
-            "file-unreadable", f"{path}: this is a binary file; give what the benchmark printed."
+            "file-unreadable",
+            f"{path}: is a binary file; give the text that the benchmark printed.",
         )
     try:
         return data.decode().removeprefix("\ufeff")

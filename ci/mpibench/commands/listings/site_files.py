@@ -1,5 +1,5 @@
-"""Files that lie beside a ``system.py``: each is read before anything is
-measured, and not only by what judges it later.
+"""The files beside a ``system.py``: all are checked before anything is measured, including those
+that are needed only later.
 """
 
 from __future__ import annotations

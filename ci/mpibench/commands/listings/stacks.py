@@ -1,6 +1,4 @@
-"""``mpibench stacks``: the stacks that have been built, and
-those that cannot be used with the reason.
-"""
+"""``mpibench stacks``: the stacks that were built, and why some cannot be used."""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
 
 
 def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
-    """Print all stacks, then one sentence for each that cannot be used;
-    1 if there is such a one or none at all.
+    """Print all stacks, then one sentence for each unusable one. Returns 1 if there is one, or no
+    stack at all.
     """
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
@@ -113,9 +111,9 @@ def check(
     verify: Callable[[Stack], Verified] | None = None,
     ask: Callable[[Stack, str], Mapping[str, str]] | None = None,
 ) -> int:
-    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, if one is
-    not what was built, or if an MPI library, of whatever stack, is compiled so that its numbers say
-    nothing.
+    """Print how stacks built by Spack differ apart from their MPI. Returns 1 if they do, if one
+    changed since it was built, or if any stack's MPI library is compiled in a way that makes its
+    numbers meaningless.
 
     :param verify: looks at what is installed; without it only lock files are read.
     :param ask: how a library was compiled (:func:`compilation.ask`);
@@ -140,7 +138,7 @@ def check(
                 problems.append(str(error))
                 continue
         else:
-            notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
+            notes.append(f"{stack.name} is not compared: it has no lock file ({stack.origin}).")
         stored = stack.build.get("compiled", {})
         compiled = ask(stack, injected) if ask else stored
         if fault := compilation.find_fault(compiled):
@@ -151,7 +149,7 @@ def check(
         ):
             texts = " and now ".join(map(compilation.describe, (stored, compiled)))
             problems.append(
-                f"{stack.name}: its MPI library is not as it was registered: {texts}; register "
+                f"{stack.name}: its MPI library changed after it was registered: {texts}; register "
                 "it again."
             )
         if not lock:
@@ -176,18 +174,19 @@ def check(
             for note in (*stack_lock.notes(lock), *(f"{note}." for note in remarks))
         ]
         if not aspects:
-            notes.append(f"{stack.name}: how its MPI library was compiled is not known.")
+            notes.append(f"{stack.name}: it is unknown how its MPI library was compiled.")
     for problem in problems:
         console.print(problem, style="red", markup=False, soft_wrap=True)
     if not facts and not problems:
         raise BadInput(
             "nothing-measured",
-            f"none of {len(stacks)} stacks was built by Spack, and only such are compared: build "
-            "with 'mpibench stacks build'.",
+            "no stack was built by Spack, and only those can be compared: build with 'mpibench "
+            "stacks build'.",
         )
     if len(facts) == 1:
         notes.append(
-            f"{next(iter(facts))} is the only stack built by Spack and is compared with nothing."
+            f"{next(iter(facts))} is the only stack built by Spack: there is nothing to compare it "
+            "with."
         )
     differ = False
     for device, compiler in dict.fromkeys(kinds.values()):
@@ -197,8 +196,8 @@ def check(
         elif len(facts) > 1:
             memory = f"{device} device memory" if device else "host memory alone"
             notes.append(
-                f"{next(iter(group))} is the only stack for {memory} built with {compiler} and "
-                "is not compared."
+                f"{next(iter(group))} is the only stack for {memory} built with {compiler}: there "
+                "is nothing to compare it with."
             )
     for left, right in combinations(facts, 2):
         left_identity = identities[left]
@@ -243,7 +242,7 @@ def _compare(
         console.print(table)
         return True
     console.print(
-        f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:"
+        f"{', '.join(facts)} differ only in their MPI, as far as their spack.lock records:"
     )
     shared = next(iter(facts.values()))
     for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):

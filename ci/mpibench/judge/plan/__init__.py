@@ -1,1 +1,1 @@
-"""Which cases a night measures, so that it fits a budget and nothing is forgotten."""
+"""Which cases a night measures so that it fits its budget and no case is forgotten."""

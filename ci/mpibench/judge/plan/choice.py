@@ -1,17 +1,17 @@
-"""Which cases a night measures: those that were not measured for
-longest, as far as each partition has room.
+"""Chooses the cases of a night: those not measured for the longest time, as far as each partition
+has room.
 
-So each case comes again, about as soon as there is room for all of them
-(:attr:`Candidates.nights`). In this order:
+So each case returns about as soon as there is room for all of them (:attr:`Candidates.nights`). The
+order is:
 
-1. of each partition the case whose turn it has been for longest, whatever
-   else is wanted: so nothing holds the others up;
+1. in each partition, the case that has waited longest, whatever else is
+   wanted, so that nothing blocks the others;
 2. one case for each entry of ``expected.yaml``, and what was not right when it was last tried
-   (:class:`.record.Owed`), in half of the room at most;
-3. the others, those that were never tried first.
+   (:class:`.record.Owed`), in at most half of the room;
+3. the others, first those that were never tried.
 
-Of those tried on one day the stacks of a condition come one after
-the other, so that they can be compared.
+Among cases last tried on the same day, the stacks of a condition follow each other, so that they
+can be compared.
 """
 
 from __future__ import annotations

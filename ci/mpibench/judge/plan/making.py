@@ -1,9 +1,10 @@
-"""The plan of a night: what exists, what it costs and what earlier nights did, put together.
+"""Makes the plan of a night from the existing cases, their costs and what earlier nights did.
 
-A case costs as long as it took in the last nights, else what a model says: each launch takes a
-start, and for each benchmark and size its repetitions (``harness/suites/benchmark.py``) times a
-latency and the bytes over the fabric's rate; twice, as programs warm up. The model is scaled by the
-median of what cases that were measured took longer, so that it only has to know how cases differ.
+A case costs what it took in the last nights. Without such nights a model estimates it: a start for
+each launch, and for each benchmark and size its repetitions (``harness/suites/benchmark.py``) times
+a latency plus the bytes over the fabric's rate; twice, because programs warm up. The model is
+scaled by the median ratio of measured to modelled costs, so it only has to predict how cases
+differ.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class Costs:
         return max(site.node_counts_of(self._extras(case))) if case.nodes is None else case.nodes
 
     def ppn(self, case: ListedCase) -> int | None:
-        """Processes per node as a number; ``None`` where the topology is not known."""
+        """Processes per node as a number; ``None`` if the topology is unknown."""
         key = (case.partition, case.parameters.get("ppn", "1"))
         if key not in self._ppn:
             self._ppn[key] = self._resolve(*key)
@@ -218,7 +219,7 @@ class Costs:
         latency_s: float,
         bytes_per_s: float,
     ) -> float | None:
-        """Seconds of one launch; ``None`` where nothing of it is measured on so many ranks."""
+        """Seconds of one launch; ``None`` if nothing of it is measured on so many ranks."""
         rows = [
             row
             for row in (catalogue.find(plan.binary, name) for name in plan.benchmarks)
@@ -276,11 +277,11 @@ class Costs:
         return Cost(guess.seconds * scale, nodes, guess.launches, False)
 
     def wall_per_job_second(self, max_jobs: int | None = None) -> float:
-        """Seconds a session lasts for each second of its busiest partition's jobs: below 1 where
-        these run at once; 1 before a night has shown it.
+        """Seconds that a session lasts per second of jobs in its busiest partition: below 1 if jobs
+        run in parallel; 1 until a night has shown it.
 
-        Otherwise one night that waited for hours would make each budget of
-        minutes too small, and no other would show better.
+        It is capped, because one night that waited for hours would make every budget of minutes too
+        small for good.
         """
         sessions = [night for night in self.past.sessions if night.seconds and night.job_seconds][
             :SESSIONS_TAKEN
@@ -324,9 +325,7 @@ def level_and_repeats(words: Sequence[str]) -> tuple[str, int]:
             f"there is no level '{level}'; choose one of {', '.join(catalogue.LEVELS)}.",
         )
     if not repeats.isdecimal() or not int(repeats):
-        raise BadInput(
-            "bad-option", f"-S repeats={repeats} is not a number of repeats: give 1 or more."
-        )
+        raise BadInput("bad-option", f"-S repeats={repeats} is not possible: give 1 or more.")
     return level, int(repeats)
 
 
@@ -375,7 +374,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked for.
+    """What is requested.
 
     :param words: ReFrame's options, those of the mode among them.
     :param max_jobs: that are queued or run at once in a partition;
@@ -412,7 +411,7 @@ class NightPlan:
     @cached_property
     def last(self) -> tuple[EarlierNight, PlanRecord] | None:
         """The newest session that was measured by a plan, and that plan;
-        ``None`` where there is none to be read.
+        ``None`` if there is none to be read.
         """
         for night in self.past.sessions:
             if night.plan:
@@ -434,7 +433,7 @@ def make(request: PlanRequest, listing: Listing | None = None) -> NightPlan:
     if not cases:
         raise BadInput(
             "nothing-measured",
-            f"no case can be measured here, so there is nothing to plan: '{REFRAME} -l' says why.",
+            f"nothing to plan: no case can be measured here; '{REFRAME} -l' says why.",
         )
     past = record.read_past(Store(request.dataset), listing.system, request.label, request.day)
     costs = Costs.read(listing.system, past, *level_and_repeats(request.words), request.root)
@@ -562,13 +561,13 @@ def not_kept(
     for why, numbers in wanted.items():
         if left := sorted(cases[at] for at in numbers - tonight.keys()):
             sentences.append(
-                f"{len(left)} cases that {why} do not fit into the budget: {few(left)}"
+                f"the budget is too small for {len(left)} cases that {why}: {few(left)}"
             )
     if large := sorted(candidates.too_large, key=shares.__getitem__, reverse=True):
         names = few([cases[at] for at in large])
         sentences.append(
-            f"{len(large)} cases never come, because each takes more than the whole budget: "
-            f"{names}; a budget of {budget.format(shares[large[0]])} has room for each"
+            f"{len(large)} cases are never measured, because each takes more than the whole "
+            f"budget: {names}; use a budget of {budget.format(shares[large[0]])}"
         )
     return sentences
 
@@ -581,8 +580,8 @@ def headline(plan: NightPlan) -> str:
     if plan.last is None:
         known = sum(cost.measured for cost in plan.cost)
         error = (
-            f"no planned night before: {known} of {len(plan.cost)} costs are measured, the "
-            "others are those of a model"
+            f"no planned night before: {known} of {len(plan.cost)} costs are measured, the others "
+            "are estimated by a model"
         )
     else:
         night, planned = plan.last
@@ -598,7 +597,7 @@ def headline(plan: NightPlan) -> str:
 def difference(planned: PlanRecord, jobs: int, seconds: float | None, node_seconds: float) -> str:
     """How far a plan was off, as part of a sentence.
 
-    :param seconds: of the session; ``None`` where that is not known.
+    :param seconds: of the session; ``None`` if that is unknown.
     :param node_seconds: of its jobs, each times its nodes.
     """
 

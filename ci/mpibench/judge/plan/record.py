@@ -1,13 +1,13 @@
-"""What nights were to measure, and what they did: the cases that exist,
-the plan of a night as a file, and earlier nights.
+"""What nights planned and did: the existing cases, the plan of a night as a file, and earlier
+nights.
 
-Which cases exist ReFrame is asked (``-lC``), because only it knows what its options, the system and
+ReFrame lists the existing cases (``-lC``), because only it knows what its options, the system and
 the stacks make of the tests. A session names its plan by a checksum of the file (label
-:data:`LABEL`), and the file lies in the dataset. So a file that is gone, was edited, or is of
-another day or system is noticed by whoever needs it.
+:data:`LABEL`), which is stored in the dataset. So every reader notices a plan that is gone, was
+edited, or belongs to another day or system.
 
-Of earlier nights only those before the day of the plan count, so that the plan of a day is the same
-whenever it is made. A night is a calendar day (UTC) with sessions of the label.
+Only nights before the day of the plan count, so the plan of a day is the same whenever it is made.
+A night is a calendar day (UTC) with sessions of the label.
 """
 
 from __future__ import annotations
@@ -148,22 +148,22 @@ class Listing(NamedTuple):
 def parse(text: str) -> Listing:
     """Read ReFrame's list.
 
-    :raises BadInput: it is cut off, or not such a list.
+    :raises BadInput: it is truncated, or not such a list.
     """
     lines = [found for line in text.splitlines() if (found := _LINE.fullmatch(line.rstrip()))]
     count = _COUNT.search(text)
     if count is None or int(count[1]) < len(lines) or (int(count[1]) and not lines):
         raise BadInput(
             "output-unknown",
-            "what ReFrame lists (-lC) is no whole list of cases: use the release named in "
-            "pyproject.toml.",
+            "what ReFrame lists (-lC) is not a complete list of cases: use the ReFrame release "
+            "named in pyproject.toml.",
         )
     systems = {found["system"] for found in lines}
     if len(systems) > 1:
         raise BadInput(
             "ambiguous-name",
-            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}), and "
-            "a plan is for one.",
+            f"ReFrame lists cases of {len(systems)} systems ({', '.join(sorted(systems))}); a plan "
+            "covers one: select it with --system.",
         )
     cases = {ListedCase(found["partition"], found["stack"], found["name"]) for found in lines}
     return Listing(next(iter(systems), ""), tuple(sorted(cases)))
@@ -311,14 +311,15 @@ def read(path: Path) -> PlanRecord:
     if not path.stem.endswith(f"-{checksum(text)}"):
         raise BadInput(
             "changed-since",
-            f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.",
+            f"the plan {path} was changed after it was made: its checksum is now {checksum(text)}.",
         )
     try:
         content = json.loads(text)
         if content["layout"] != LAYOUT:
             raise BadInput(
                 "other-release",
-                f"the plan {path} has layout {content['layout']}, this program reads {LAYOUT}.",
+                f"the plan {path} has layout {content['layout']}, but this program reads {LAYOUT}: "
+                "make it again.",
             )
         rows = [
             {**row, "case": (row["partition"], row["stack"], row["name"])}
@@ -347,7 +348,7 @@ def find(folder: Path, wanted: str) -> PlanRecord:
 def of_session(
     folder: Path, labels: Mapping[str, str], system: str, started: datetime
 ) -> PlanRecord | None:
-    """The plan that a session says it was measured by; ``None`` where it names none.
+    """The plan that a session says it was measured by; ``None`` if it names none.
 
     :raises BadInput: the plan is not there, was edited, or is of another system, label or day.
     """
@@ -358,14 +359,14 @@ def of_session(
     if (plan.system, plan.label) != (system, labels.get("run")):
         raise BadInput(
             "not-comparable",
-            f"plan {wanted} is for run={plan.label} on {plan.system}, and the session is "
+            f"plan {wanted} is for run={plan.label} on {plan.system}, but the session is "
             f"run={labels.get('run')} on {system}.",
         )
     begins = datetime.combine(plan.day, datetime.min.time(), timezone.utc)
     if not begins <= started < begins + timedelta(days=1) + LATE:
         raise BadInput(
             "not-comparable",
-            f"plan {wanted} is for {plan.day}, and the session started at "
+            f"plan {wanted} is for {plan.day}, but the session started at "
             f"{started:%Y-%m-%d %H:%M} UTC.",
         )
     return plan
@@ -420,8 +421,8 @@ class Owed(NamedTuple):
 class EarlierNight:
     """One earlier session.
 
-    :param plan: id of its plan; empty where it was measured without one.
-    :param seconds: its wall time; ``None`` where that is not stored, or it was interrupted.
+    :param plan: id of its plan; empty if it was measured without one.
+    :param seconds: its wall time; ``None`` if that is not stored, or it was interrupted.
     :param job_seconds: of the jobs of the partition that had most;
         ``node_seconds``: of all, each times its nodes.
     """
@@ -463,7 +464,7 @@ class PastNights:
 
 
 def read_past(store: Store, system: str, label: str, before: date) -> PastNights:
-    """Earlier nights as the dataset has them; none where there is no
+    """Earlier nights as the dataset has them; none if there is no
     dataset yet, or nothing of that system in it.
     """
     if not store.sessions_of(system):
@@ -510,7 +511,7 @@ def read_past(store: Store, system: str, label: str, before: date) -> PastNights
         .group_by("session", "started")
         .agg(
             pl.col("labels").first(),
-            # How long it would have taken is not known of a session that was interrupted.
+            # How long it would have taken is unknown of a session that was interrupted.
             wall=pl.when(~stopped).then(pl.col("session_seconds").max()),
             job_seconds=pl.col("busy").max(),
             node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
@@ -536,7 +537,7 @@ class _Attempt(NamedTuple):
         level alone; none where that is not stored.
     :param metrics: those with a reference that was missed; of what
         was right all that were looked at.
-    :param judged: it was compared with the nights before.
+    :param judged: it was compared with earlier nights.
     """
 
     started: datetime
@@ -577,7 +578,7 @@ def find_owed(
     them, and so are expected until they are.
 
     Right is what is proven, missed no reference, or none that was missed again
-    (:mod:`~mpibench.store.confirmations`), and was not slower than the nights before, or not when
+    (:mod:`~mpibench.store.confirmations`), and was not slower than earlier nights, or not when
     it was measured again (:class:`~mpibench.store.records.StoredAnswer`). What was skipped is not
     where it was proven before. Of what an interruption kept from running nothing is known. A fault
     of some nodes is none of others, and a shorter measurement does not see it: what was not right
@@ -585,7 +586,7 @@ def find_owed(
     were missed, and compared with the nights before where it was slower than these.
 
     :param cases: rows of the table ``cases`` of the sessions of one label.
-    :param tonight: the session among them that is about to be compared with the nights before.
+    :param tonight: the session among them that is about to be compared with earlier nights.
     """
     own = cases.filter(_OWN).drop_nulls(list(CASE))
     rows = own.filter(_SAYS)
@@ -688,7 +689,7 @@ def _read_try(
     slower: set[tuple[str, str, str]] | None,
     tonight: bool,
 ) -> _Attempt:
-    """What became of a case.
+    """The outcome of a case.
 
     :param slower: cases of its session that were slower than the nights
         before; ``None``: it was not compared with them.

@@ -1,6 +1,6 @@
-"""Stacks built by Spack: finds it, concretizes and installs the
-environments of ``environments/``, reads their lock files.
+"""Stacks built by Spack: finds Spack, concretizes and installs the environments of
+``environments/``, reads their lock files.
 
-Spack does the work. What is here asks it, says what it answers in sentences, and turns lock files
-into stack metadata and into the proof that stacks differ in their MPI only.
+Spack does the work. This package asks it, turns its answers into sentences, and its lock files into
+stack metadata and into proof that stacks differ only in their MPI.
 """

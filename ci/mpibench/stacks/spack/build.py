@@ -1,9 +1,9 @@
 """``mpibench stacks build``: concretize, show, install, test and register the stacks of
 ``environments/``; Spack does the work.
 
-Each step leaves what the next run starts from: the lock file with a stamp of everything it was
-concretized from, Spack's own store, and at the very end ``stack.json`` with its lock file. A stack
-is registered only when all of it is installed, tested and seen to run.
+Each step stores what the next run starts from: the lock file with a stamp of everything it was
+concretized from, Spack's own store, and at the end ``stack.json`` with its lock file. A stack is
+registered only when all of it is installed, tested and known to run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What the user asked for beyond the names of stacks.
+    """What the user requested beyond the names of stacks.
 
     :param concretize_only: stop when it has been shown what would be built.
     :param modules: folder for modulefiles.
@@ -116,7 +116,7 @@ def build(
             )
             return _build_each(project, wanted, options, shown, environ)
     except KeyboardInterrupt:
-        echo("interrupted: what was registered still is; the same command goes on from here")
+        echo("interrupted: registered stacks stay registered; repeat the command to continue")
         raise SystemExit(INTERRUPTED) from None
 
 
@@ -203,7 +203,7 @@ def compute_stamp(project: Project, name: str) -> str:
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last
-    concretization; empty where there is none.
+    concretization; empty if there is none.
     """
     path = project.work(name) / CONCRETIZED
     words = path.read_text(errors="replace").split() if path.is_file() else []
@@ -226,8 +226,8 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
         record = project.work(name) / CONCRETIZED
         record.unlink(missing_ok=True)
         remedy = (
-            "correct what asks for it: the environment's spack.yaml, environments/common or the "
-            "site's scope"
+            "correct where it is requested: the environment's spack.yaml, environments/common or "
+            "the site's scope"
         )
         project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=remedy)
         record.write_text(f"{stamp} {_hash_of_lock(project, name)}\n")
@@ -295,9 +295,7 @@ def show(
         table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
         table.add_row(
             "",
-            "registered as it is"
-            if registered
-            else f"to install: {', '.join(missing) or 'nothing'}",
+            "registered" if registered else f"to install: {', '.join(missing) or 'nothing'}",
         )
     console.print(table)
 
@@ -326,12 +324,12 @@ def finish(
     gone = [node for node in nodes if (prefix := installed.get(node.hash)) and not prefix.is_dir()]
     if gone:
         project.echo(
-            f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone))}"
+            f"{name}: missing from Spack's store, installed again: {', '.join(map(str, gone))}"
         )
         hashes = [f"/{node.hash}" for node in gone]
         project.run(
             name,
-            "removing what is no longer there",
+            "removing missing packages",
             "uninstall",
             "--force",
             "--yes-to-all",
@@ -339,14 +337,14 @@ def finish(
         )
     words = ["install", "--only-concrete", "--fail-fast"]
     words += ["--jobs", str(options.jobs)] if options.jobs else []
-    remedy = "when the cause is corrected, the same command goes on from here"
+    remedy = "correct the cause and repeat the command to continue"
     project.run(name, "installing", *words, remedy=remedy, show=True)
     prefixes, verified = find_installed(project, name, lock)
     absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
         raise BadInput(
             "unknown-name",
-            f"{name}: Spack ended without an error and {absent[0]} is not installed (log: "
+            f"{name}: Spack reported no error, but {absent[0]} is not installed (log: "
             f"{project.log(name)}).",
         )
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
@@ -359,7 +357,8 @@ def finish(
             )
             raise BadInput(
                 "changed-since",
-                f"{name}: Spack has {node} as installed and {there[node.hash]} is gone; {remedy}.",
+                f"{name}: Spack lists {node} as installed, but {there[node.hash]} is gone; "
+                f"{remedy}.",
             )
     if verified.faults:
         raise BadInput(
@@ -380,7 +379,7 @@ def finish(
         project.echo(
             f"{name}: running the install-time tests of {', '.join(node.name for node in tested)}"
         )
-        remedy = "read what it printed; until it passes the stack is not registered"
+        remedy = "read its output; the stack is registered once it passes"
         specs = [f"{node.name}/{node.hash}" for node in tested]
         project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)
     with project.log(name).open("a") as stream:
@@ -413,7 +412,7 @@ def keep_lock(project: Project, name: str) -> None:
 
 
 def _current(project: Project, name: str) -> Stack | None:
-    """The registered stack when it is the one asked for and all of it is there."""
+    """The registered stack when it is the one requested and all of it is there."""
     try:
         stack = metadata.read(project.folder(name) / writer.METADATA)
     except metadata.StackError:

@@ -1,5 +1,5 @@
-"""What a Spack-built stack is, for its ``stack.json``: from the lock file,
-the installed files and the MPI library itself.
+"""Describes a Spack-built stack for its ``stack.json``, from the lock file, the installed files and
+the MPI library itself.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
     if lock.mpi.name not in known:
         raise BadInput(
             "unknown-name",
-            f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(known)}); "
-            f"{registry.remedy()}.",
+            f"{lock.path}: MPI {lock.mpi} is unknown ({', '.join(known)}); {registry.remedy()}.",
         )
     return known[lock.mpi.name]
 
@@ -85,7 +84,7 @@ def find_programs(package: str, prefix: Path) -> dict[str, str]:
     if not found:
         raise BadInput(
             "tool-missing",
-            f"{package} is installed and has no {pattern} below {prefix / folder}; install it "
+            f"{package} is installed but has no {pattern} below {prefix / folder}; install it "
             "again.",
         )
     return found
@@ -100,8 +99,8 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
     missing = next((name for name, path in needs.items() if not path), "any libmpi")
     raise BadInput(
         "tool-missing",
-        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in "
-        "packages.yaml, or install it again.",
+        f"{program} cannot run without {missing}; correct its MPI's prefix in packages.yaml, or "
+        "install it again.",
     )
 
 
@@ -134,8 +133,8 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
         programs = probe.SUITES[suite]
         if version != programs.unsaid and not _same_version(wanted, version):
             return (
-                f"{suite} of {stack.name} says it is {version} and was built as {wanted}; "
-                "install it again."
+                f"{suite} of {stack.name} says it is {version}, but was built as {wanted}; install "
+                "it again."
             )
         if (says := found.gpus.get(suite, "")) != (kind := stack.suites[suite].get("gpu", "")):
             what = (
@@ -175,9 +174,9 @@ def find_home(lock: Lock, prefix: Path) -> Path:
     if len(own) < len(launchers) and any((path / "bin" / "mpicc").exists() for path in homes):
         raise BadInput(
             "nothing-measured",
-            f"{lock.mpi} at {prefix} has nothing here that starts its ranks "
-            f"({', '.join(launchers)}); build its benchmarks and register them with the launcher "
-            "of the machine: 'mpibench stacks add --mpirun'.",
+            f"{lock.mpi} at {prefix} has no known launcher ({', '.join(launchers)}); build its "
+            "benchmarks and register them with the machine's launcher: 'mpibench stacks add "
+            "--mpirun'.",
         )
     remedy = (
         "correct its prefix in the site's packages.yaml"
@@ -338,7 +337,7 @@ def _suite(lock: Lock, node: LockedSpec) -> dict[str, str]:
         "flags": flags,
     }
     built |= {"compiler": compilers} if compilers else {}
-    # of other suites no program for memory of GPUs is started
+    # of other suites no program for GPU memory is started
     programs = probe.SUITES.get(BENCHMARKS[node.name])
     kind = PACKAGES[node.name].gpu or node.device
     return {**built, **({"gpu": kind} if programs and kind in programs.gpu else {})}
@@ -398,8 +397,8 @@ def _agree(lock: Lock, installed: probe.Installation, remedy: str = "") -> None:
     if not own:
         raise BadInput(
             "changed-since",
-            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its "
-            "library; install them again.",
+            f"benchmarks built for {lock.mpi} load {installed.library}, which is another MPI's; "
+            "install them again.",
         )
 
 

@@ -1,11 +1,11 @@
-"""Run by Spack's own Python (``spack -e ENV python list_installed.py
-[HASH...]``): where its packages are, as JSON.
+"""Run by Spack's own Python (``spack -e ENV python list_installed.py [HASH...]``): where its
+packages are, as JSON.
 
-``{hash: {"prefix": path, "installed": true}}``, after a line ``INSTALLED`` that sets it off from
-anything Spack says before. Of packages whose hashes are given, after a line ``VERIFIED``:
-``faults`` (files that are not as installed, externals that are another version than their entry
-says) and ``notes`` (what else their entries say that is not so, checksums that are switched off),
-each a sentence without its end.
+``{hash: {"prefix": path, "installed": true}}``, after a line ``INSTALLED`` that separates it from
+other output of Spack. For packages whose hashes are given, after a line ``VERIFIED``: ``faults``
+(files that changed after installation, externals of another version than their entry says) and
+``notes`` (other wrong claims of their entries, disabled checksums), each a sentence without its
+full stop.
 """
 
 import json
@@ -34,7 +34,7 @@ def main() -> None:
     faults = []
     notes = []
     if not spack.config.get("config:checksum", True):
-        notes.append("Spack compared no source with its checksum: config:checksum is false")
+        notes.append("Spack checked no checksums of sources: config:checksum is false")
     for key in sys.argv[1:]:
         # A compiler of the site's is in the store's list only once
         # something has been compiled with it here.
@@ -42,7 +42,7 @@ def main() -> None:
             spec for spec in environment.all_specs() if spec.dag_hash() == key
         ]
         if not known:
-            notes.append(f"Spack knows no package {key[:7]} here, so that it is not verified")
+            notes.append(f"Spack does not know package {key[:7]}, so it was not verified")
             continue
         spec = known[0]
         title = f"{spec.name}@{spec.version}"
@@ -57,13 +57,13 @@ def main() -> None:
             manifest = json.loads(record.read_text()) if record.exists() else {}
             if manifest and str(spec.prefix) not in manifest:
                 notes.append(
-                    f"{title} is from a build cache of another store: Spack compared what it "
-                    "unpacked, and its files are not verified again"
+                    f"{title} is from another store's build cache: Spack checked it while "
+                    "unpacking, but cannot verify its files again"
                 )
                 continue
             errors = spack.verify.check_spec_manifest(spec).errors
             faults += [
-                f"{path} of {title} is not as it was installed ({', '.join(said)})"
+                f"{path} of {title} changed after installation ({', '.join(said)})"
                 for path, said in errors.items()
             ]
             continue
@@ -79,14 +79,14 @@ def main() -> None:
         ]
         if found and not any(other.versions.intersects(spec.versions) for other in found):
             faults.append(
-                f"{prefix} has {spec.name} {found[0].versions}, and its entry in packages.yaml "
+                f"{prefix} has {spec.name} {found[0].versions}, but its entry in packages.yaml "
                 f"says {spec.version}"
             )
         for other in found[:1]:
             for name, variant in other.variants.items():
                 if name in spec.variants and str(spec.variants[name]) != str(variant):
                     notes.append(
-                        f"{title} of {prefix} is {variant}, and Spack took it for "
+                        f"{title} of {prefix} is {variant}, but Spack expected "
                         f"{spec.variants[name]}"
                     )
     print("VERIFIED")

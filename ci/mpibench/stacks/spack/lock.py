@@ -1,8 +1,8 @@
-"""A Spack lock file (``spack.lock``) as data, and what differs between stacks apart from their MPI.
+"""A Spack lock file (``spack.lock``) as data, and how stacks differ apart from their MPI.
 
-``mpibench stacks --check`` lists what differs; whoever compares stacks asks :func:`things`. Only
-what is known to differ is a difference: of an MPI the site had already, the lock says nothing but
-its version, and that is said as a note.
+``mpibench stacks --check`` lists the differences; comparisons of stacks ask :func:`things`. Only
+known differences count: for an MPI that the site already had, the lock has only the version, and a
+note says so.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class LockedSpec:
 class Lock:
     """A concretized environment.
 
-    :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
+    :param roots: hashes of what was requested, sorted (Spack writes them in any order).
     :param digest: SHA-256 of all it says. A node's own hash says
         nothing of what somebody has edited since.
     """
@@ -139,7 +139,7 @@ class Lock:
         if len(found) != 1 or len(self.roots) != 1:
             raise BadInput(
                 "configuration-unusable",
-                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the "
+                f"{self.path} has {len(self.roots)} roots instead of the one {SUITE}; correct the "
                 "spack.yaml beside it.",
             )
         return found[0]
@@ -152,7 +152,7 @@ class Lock:
                 return self.nodes[edge.hash]
         raise BadInput(
             "configuration-unusable",
-            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with "
+            f"{self.path}: no package in it provides MPI to {SUITE}; concretize it again with "
             "'mpibench stacks build --fresh'.",
         )
 
@@ -219,7 +219,7 @@ def read(path: Path) -> Lock:
     except OSError as error:
         raise BadInput(
             "file-missing",
-            f"{path} cannot be read ({error.strerror}): it has not been concretized; {again}.",
+            f"{path} cannot be read ({error.strerror}): it was not concretized; {again}.",
         ) from error
     except ValueError as error:
         raise BadInput(
@@ -236,20 +236,20 @@ def parse(document: Any, path: Path) -> Lock:
             known = " and ".join(map(str, VERSIONS))
             raise BadInput(
                 "configuration-unusable",
-                f"{path} is a lock file of format {version}, and {known} are known here; {again} "
-                "and Spack 1.x.",
+                f"{path} is a lock file of format {version}, but only {known} can be read; {again} "
+                "with Spack 1.x.",
             )
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
-            "file-damaged", f"{path} is not a lock file of Spack (no {error}); {again}."
+            "file-damaged", f"{path} is not a Spack lock file (no {error}); {again}."
         ) from error
     named = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := named - set(nodes):
         raise BadInput(
             "file-damaged",
-            f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.",
+            f"{path} names a package {sorted(absent)[0]} without describing it; {again}.",
         )
     # Two solutions that are equal differ in the order of roots and nodes.
     whole = {"format": version, "roots": roots, "nodes": document["concrete_specs"]}
@@ -315,23 +315,22 @@ def lock_of(stack: Stack) -> Lock:
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
             "changed-since",
-            f"{path} has been concretized again since stack '{stack.name}' was built "
+            f"{path} was concretized again after stack '{stack.name}' was built "
             f"({found.suite.hash[:7]} is not {stack.lock_hash[:7]}); build it with 'mpibench "
             f"stacks build {path.parent.name}'.",
         )
     if found.digest != stack.build.get("lock_digest"):
         raise BadInput(
             "changed-since",
-            f"{path} is not the file stack '{stack.name}' was built from: it has been changed "
-            "since, and its hashes were left; build it with 'mpibench stacks build "
-            f"{path.parent.name}'.",
+            f"{path} was edited after stack '{stack.name}' was built, although its hashes are the "
+            f"same; build it with 'mpibench stacks build {path.parent.name}'.",
         )
     if stack.build.get("facts") != described(found):
         raise BadInput(
             "changed-since",
-            f"{stack.source} does not say of stack '{stack.name}' what its lock file says "
-            "('facts'): it was changed, or is of an older release; build it with 'mpibench "
-            f"stacks build {path.parent.name}'.",
+            f"{stack.source} does not match the lock file of stack '{stack.name}' ('facts'): it "
+            "was edited, or is from an older release; build it with 'mpibench stacks build "
+            f"{path.parent.name}'.",
         )
     return found
 
@@ -372,7 +371,7 @@ def facts(lock: Lock) -> dict[str, str]:
     }
     other = sorted(f"{node.name} {node.os}" for node in nodes if node.os != lock.suite.os)
     found["operating system"] = ", ".join([lock.suite.os, *other])
-    found["libraries under the benchmarks"] = _listed(
+    found["libraries below the benchmarks"] = _listed(
         node for node in common if node.name not in BENCHMARKS
     )
     # Another MPI has others; the same one has the same.
@@ -398,8 +397,8 @@ def described(lock: Lock) -> dict[str, str]:
 def identity(lock: Lock) -> dict[str, str]:
     """Which MPI it is, by which recipe, with which variants (``mpich netmod``).
 
-    Of one that the site had already its place, and what its library was asked for
-    (:func:`description.check_mpi`): its other variants are what Spack takes it for.
+    For an MPI that the site already had: its place, and what its library reported
+    (:func:`description.check_mpi`); its other variants are only what Spack assumes.
     """
     mpi = lock.mpi
     known = ASKED if mpi.external else mpi.variants
@@ -455,15 +454,15 @@ def notes(lock: Lock) -> list[str]:
     """What the lock cannot say, and what is not as released, one sentence each."""
     mpi = lock.mpi
     inside = (
-        f"{mpi} is the site's own ({mpi.external}): compiler, flags and transport libraries "
-        "inside it are not in the lock."
+        f"{mpi} is the site's own ({mpi.external}): the lock does not record its compiler, flags "
+        "and transport libraries."
     )
     said = [inside] if mpi.external else []
     for node in lock.at_run_time():
         if "dev_path" in node.variants:
             said.append(
-                f"{node} is built from a folder of somebody's ({node.variants['dev_path']}) and "
-                "is no release."
+                f"{node} is built from a developer's folder ({node.variants['dev_path']}) and is "
+                "not a release."
             )
         if "patches" in node.variants:
             patches = node.variants["patches"].removeprefix("patches=")
@@ -491,11 +490,11 @@ def things(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, str]:
 
 
 def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequence[str]]]:
-    """Per aspect that is not the same in all stacks that have it: value to
-    the names of the stacks with it, in their order.
+    """For each aspect that differs between the stacks that have it: value to the names of the
+    stacks with it, in order.
 
-    What one build of an MPI has and another build of it has not (a
-    variant, patches, a prefix) is :data:`ABSENT` there.
+    What only one of several builds of an MPI has (a variant, patches, a prefix) is :data:`ABSENT`
+    for the others.
     """
     rows: dict[str, dict[str, list[str]]] = {}
     every = dict.fromkeys(aspect for found in stacks.values() for aspect in found)

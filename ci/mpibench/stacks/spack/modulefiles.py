@@ -1,8 +1,8 @@
-"""Modulefiles of what has been built, which Spack writes.
+"""Modulefiles of built stacks, written by Spack.
 
-Its settings are made for each stack: their names have that of the environment, for which Spack's
-projections have no word, and with that of the MPI alone ``openmpi`` and ``openmpi-clang`` would be
-one module.
+Spack's settings are made for each stack, because names include that of the environment, for which
+Spack's projections have no placeholder. With the MPI's name alone, ``openmpi`` and
+``openmpi-clang`` would be the same module.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ def configure_modules(root: Path, lock: Lock) -> dict[str, Any]:
 
 
 def write_modules(project: Project, name: str, root: Path) -> None:
-    """Write the modulefiles of an installed stack, so that users load what
-    the tests have proved, and the tests can load it.
+    """Write the modulefiles of an installed stack, so that users can load exactly what was tested.
 
     One module a stack, such as ``mpibench-suite/openmpi-5.0.10``, loads its MPI and its benchmarks,
     which have modules of their own; nothing else of Spack's store gets one.

@@ -1,10 +1,9 @@
 """Spack, and the folders in which it builds stacks.
 
-Its output goes to a log file, the caller sees lines; where it ends with an error, the sentence has
-what Spack says first. It works in copies of the environments,
-``results/spack/environments/<name>/``, so that it changes neither what is committed nor what a
-registered stack was built from: the lock file beside ``stack.json`` is written when a stack is
-registered.
+Spack's output goes to a log file while the caller sees lines; if it fails, the error message starts
+with Spack's own. It works in copies of the environments, ``results/spack/environments/<name>/``,
+and so changes neither committed files nor those that a registered stack was built from: the lock
+file beside ``stack.json`` is written when a stack is registered.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ class Spack:
 
 
 def first_error(output: str) -> str:
-    """What Spack marks as its first error, with the lines that go on with
-    it; else the last line that says something.
+    """Spack's first error with its continuation lines; without one, the last line that is not
+    empty.
     """
     found = re.search(r"Error: (.*\S(?:\n[ \t]+\S.*)*)", output)
     text = found[1] if found else next(iter(output.strip().splitlines()[-1:]), "")
@@ -124,7 +123,7 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
         raise BadInput("tool-missing", f"Spack is neither in SPACK_ROOT nor on PATH; {get}.")
     if not os.access(program, os.X_OK):
         raise BadInput(
-            "tool-missing", f"SPACK_ROOT is {root}, and there is no {program}; unset it, or {get}."
+            "tool-missing", f"SPACK_ROOT is {root}, but there is no {program}; unset it, or {get}."
         )
     inside = {**ISOLATED, **environ}
     try:
@@ -134,8 +133,7 @@ def locate_spack(environ: Mapping[str, str] = os.environ) -> Spack:
             said = first_error(done.stderr + done.stdout) if done.returncode else f"it is {word}"
             raise BadInput(
                 "configuration-unusable",
-                f"{program} cannot be used ({said}), and Spack {MINIMUM} or newer is needed; "
-                f"{get}.",
+                f"{program} cannot be used ({said}); Spack {MINIMUM} or newer is needed: {get}.",
             )
     except (OSError, subprocess.TimeoutExpired, InvalidVersion) as error:
         raise BadInput(
@@ -206,8 +204,7 @@ class Project:
             if not (path.exists() and (yaml_file.read(path) or {}).get("packages")):
                 raise BadInput(
                     "file-missing",
-                    f"{name} is to be built as {path} says, which is not there or says nothing; "
-                    "write it.",
+                    f"{name} needs {path}, which is missing or has no packages; write it.",
                 )
 
     def prepare(self, name: str) -> Path:
@@ -331,8 +328,8 @@ def specs_of(root: Path, name: str) -> list[str]:
 
 
 def list_shared(root: Path, name: str) -> list[str]:
-    """Names of the folders of settings that an environment includes, all
-    beside its own; what the site has is none of them.
+    """Names of the shared folders of settings that an environment includes, without its own and the
+    site's.
     """
     base, changes = split(root, name)
     rows = _spack_file(root, base, ENVIRONMENT).get("include")

@@ -1,5 +1,5 @@
-"""The site's configuration scope: where it is, what is written into it,
-and whether what it says of compilers is so.
+"""The site's configuration scope: where it is, what is written into it, and whether its compilers
+exist.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ SITE_SOFTWARE: Mapping[str, str] = {
 }
 #: Why a prefix is none that a stack can be built on, by what is in it.
 MARKS: Mapping[str, str] = {
-    "pyvenv.cfg": "it is a Python environment, which is made again or removed at any time",
-    "conda-meta": "it is a Conda environment, whose libraries are not the machine's",
+    "pyvenv.cfg": "it is a Python environment, which may disappear at any time",
+    "conda-meta": "it is a Conda environment, whose libraries do not belong to the machine",
 }
 #: What Spack's ``external find`` says of a package whose recipe fails to detect it
 #: (lib/spack/spack/detection/path.py).
@@ -121,12 +121,12 @@ def write_found(
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
 ) -> Path:
-    """Have Spack look for compilers, build tools, MPIs and libraries, and add
-    what can be used to the site's scope; the file.
+    """Let Spack find compilers, build tools, MPIs and libraries, and add the usable ones to the
+    site's scope. Returns the file.
 
-    Spack writes into a scope that is thrown away, because it never writes to one named with ``-C``
-    and drops the comments of a file it writes to. What stands in the site's file stays as it is;
-    what is unusable is left out, with the reason.
+    Spack writes into a temporary scope, because it never writes to one named with ``-C`` and drops
+    the comments of a file. The site's own entries stay unchanged; unusable findings are left out,
+    with the reason.
     """
     place = choose(system, root, environ)
     spack = locate_spack(environ)
@@ -149,14 +149,12 @@ def write_found(
         if name in kept and (name in searched or settings.get("externals"))
     }
     if said:
-        echo(f"{path} has entries for {', '.join(sorted(said))}, which stay as they are")
+        echo(f"{path} already has entries for {', '.join(sorted(said))}; they stay unchanged")
     added = {name: settings for name, settings in kept.items() if name not in said}
     if added:
         add(path, added)
     for name in sorted(added.keys() & set(mpis)):
-        echo(
-            f"{name}: its stack is built on this one; without the entry Spack builds one of its own"
-        )
+        echo(f"{name}: its stack uses this one; without the entry, Spack builds its own")
     echo(
         f"{path}: {', '.join(sorted(added))} added"
         if added
@@ -191,8 +189,8 @@ def _search(
             )
             for package, prefix, reason in _FAILED.findall(output):
                 echo(
-                    f"left out {package} ({prefix}): Spack cannot look at it ({reason}); "
-                    "describe it by hand if needed"
+                    f"left out {package} ({prefix}): Spack cannot inspect it ({reason}); add it by "
+                    "hand if needed"
                 )
         rows = read(Path(made) / "user" / PACKAGES)
     return {name: settings for name, settings in rows.items() if settings.get("externals")}
@@ -207,7 +205,7 @@ class External:
 
     @property
     def prefix(self) -> Path | None:
-        """Where it is; ``None`` where only a module says so."""
+        """Where it is; ``None`` if only a module says so."""
         return Path(self.entry["prefix"]) if self.entry.get("prefix") else None
 
     def __str__(self) -> str:
@@ -216,7 +214,7 @@ class External:
 
 def _contradict(found: External) -> str:
     """Why an MPI is not what Spack takes it for, as it says itself when a
-    program is compiled for it; empty where it is.
+    program is compiled for it; empty if it is.
     """
     try:
         if found.prefix:
@@ -274,7 +272,7 @@ def curate(
 
 
 def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bool) -> str:
-    """Why an installation is unusable; empty where it can be used.
+    """Why an installation is unusable; empty if it can be used.
 
     :param mpis: the other MPIs that were found, where it is one.
     """
@@ -285,9 +283,9 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
         if hidden := next(
             (part for part in path.parts if part.startswith(".") or part == "shims"), ""
         ):
-            return f"it lies in {hidden}, where a version manager keeps what it chooses from"
+            return f"it is in {hidden}, which belongs to a version manager"
         if path.is_relative_to(checkout) or path.resolve().is_relative_to(checkout.resolve()):
-            return "it belongs to this project, which makes and removes it"
+            return "it belongs to this project, which may remove it"
         for place in (path, *path.parents):
             if mark := next((name for name in MARKS if (place / name).exists()), ""):
                 return MARKS[mark]
@@ -301,8 +299,8 @@ def _judge(found: External, checkout: Path, mpis: Sequence[External], is_mpi: bo
     )
     if shared:
         return (
-            f"{shared.entry['spec'].split()[0]} has its programs there, too, and one of them has "
-            "the names mpicc and mpirun; each needs a folder of links to its programs and an "
+            f"{shared.entry['spec'].split()[0]} has its programs there, too, but only one of them "
+            "owns the names mpicc and mpirun; give each a folder of links to its programs, and an "
             "entry of its own (site_configs/template/spack/debian12)"
         )
     # Intel MPI has its programs in a folder of its version.
@@ -361,11 +359,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
                 {clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999
             ).split()
         )
-        where = (
-            f"has an entry for {clash}"
-            if clash
-            else "is not laid out so that lines can follow its last"
-        )
+        where = f"has an entry for {clash}" if clash else "cannot be extended at its end"
         raise BadInput(
             "configuration-unusable", f"{path} {where}; add this to it by hand: {lines}."
         )
@@ -376,7 +370,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """The settings of each package in a ``packages.yaml``, each external
-    with its spec; empty where there is no file.
+    with its spec; empty if there is no file.
     """
     try:
         found: dict[str, Any] = (
@@ -399,9 +393,8 @@ def configured_packages(text: str, where: str) -> dict[str, Any]:
 
 
 def check_compiler(project: Project, name: str) -> str:
-    """All package settings in effect in an environment, as text, once they are known to name a
-    compiler, and what the stack is built on and Spack does not build
-    (:func:`project.list_of_site`).
+    """All package settings in effect in an environment, as text, after checking that they name a
+    compiler and the packages that Spack does not build itself (:func:`project.list_of_site`).
 
     Without a compiler Spack would look for compilers itself and write what
     it finds into the environment's ``spack.yaml``.
@@ -443,14 +436,14 @@ def check_compiler(project: Project, name: str) -> str:
         )
         raise BadInput(
             "tool-missing",
-            f"compiler {missing[0]} is named in {where} and is not there; correct or remove its "
+            f"compiler {missing[0]} is named in {where}, but does not exist; correct or remove its "
             "entry.",
         )
     if not any(row.get("compilers") for row in rows):
         system = f" --system {project.system}" if project.system else ""
         raise BadInput(
             "unknown-name",
-            f"Spack knows no {wanted}; install it, then run 'mpibench stacks build "
+            f"Spack has no {wanted}; install it, then run 'mpibench stacks build "
             f"--find{system}', which writes it into the site's configuration scope.",
         )
     of_site = [package for package in list_of_site(project.root, name) if package != wanted]
@@ -459,8 +452,8 @@ def check_compiler(project: Project, name: str) -> str:
     ]:
         raise BadInput(
             "file-missing",
-            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope "
-            f"does not name; add them, or let {FIND_COMPILERS} write what it finds.",
+            f"{name} is built on {', '.join(absent)} of the site, which the site's configuration "
+            f"scope lacks; add them, or let {FIND_COMPILERS} find them.",
         )
     return text
 
@@ -510,11 +503,8 @@ def find_unmet(settings: Mapping[str, Any], node: LockedSpec | None) -> str:
 
 
 def check_entries(project: Project, name: str, lock: Lock) -> None:
-    """See that what the site has is said to be what a change of settings asks of it
-    (``common-ucx``: ``netmod=ucx``).
-
-    Spack takes an external for whatever its entry leaves open, so that
-    a stack would be called what it is not.
+    """Check that entries of the site state what a change of settings requires (``common-ucx``:
+    ``netmod=ucx``).
     """
     packages = configured_packages(project.configured[name], f"package settings of {name}")
     externals = {node.name for node in lock.nodes.values() if node.external}
@@ -532,8 +522,8 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
             if word := find_unmet(settings, lock.find(package)):
                 raise BadInput(
                     "other-release",
-                    f"{name}: {package} is solved without {word} of environments/{change}: "
-                    "another folder's or the site's 'require::' replaces it; put "
+                    f"{name}: {package} ignores {word} of environments/{change}, because another "
+                    "folder or the site replaces it with 'require::'; put "
                     f"{change.removeprefix(COMMON)} last in the name, or add the word there.",
                 )
     for change in split(project.root, name)[1]:
@@ -548,6 +538,6 @@ def check_entries(project: Project, name: str, lock: Lock) -> None:
                     raise BadInput(
                         "other-release",
                         f"{name} needs {package} {' or '.join(words)}, and the site's own is "
-                        f"{' or '.join(dict.fromkeys(specs))}: add the word to the spec of its "
-                        "entry if it is so, or let Spack build one.",
+                        f"{' or '.join(dict.fromkeys(specs))}: add the word to that entry's spec "
+                        "if it applies, or let Spack build one.",
                     )

@@ -105,7 +105,7 @@ def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) 
     assert re.search(r"pair(, repeat [12] of 2)?: ended with exit status", text)
     assert "c2: UCX WARN network device 'eth1g' is not available" in text
     text = said(cases[f"eth10g {STACK}"])
-    assert f"nothing more can be written to the stage directory {disk}" in text
+    assert f"cannot write to the stage directory {disk}" in text
     assert "No space left on device" in text
     expect_control(cases[f"eth40g {STACK}"], repeats=2)
 

@@ -81,8 +81,8 @@ def test_a_drained_node_is_named_and_fails_where_the_site_misses_it(
         cluster.good(*update, "state=resume")
     status, case = noted
     assert (status, case.evidence, case.nodes) == (0, "proven", 1), case.reason
-    said = "not looked at because they are out of service: c2 (drain+idle: bad DIMM)"
+    said = "not checked, because they are out of service: c2 (drain+idle: bad DIMM)"
     assert said in case.proof.notes
     status, case = missed
     assert (status, case.evidence) == (1, "contradicted"), case.reason
-    assert "not looked at though they must be in service: c2 (drain+idle: bad DIMM)" in case.reason
+    assert "not checked, although they must be in service: c2 (drain+idle: bad DIMM)" in case.reason

@@ -59,7 +59,7 @@ def test_a_stack_that_vanished_is_missing_every_night_until_it_is_retired(tmp_pa
     answer = judge(tmp_path, gone)
     assert (answer.expected, answer.there) == (4, 2)
     (line,) = answer.missing
-    assert line.startswith("missing: stack b-spack: none of the 2 expected of it is proven; ")
+    assert line.startswith("missing: stack b-spack: none of its 2 expected cases is proven; ")
     assert line.endswith("last proven 2026-01-07 in session 00000003")
     write_file(tmp_path, "retired: [{stack: b-*, date: 2026-01-07, reason: licence ended}]")
     answer = judge(tmp_path, gone)
@@ -84,9 +84,9 @@ def test_what_failed_the_night_before_is_still_expected(tmp_path: Path) -> None:
 def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
     groups(tmp_path, 0, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})
     (line,) = judge(tmp_path, groups(tmp_path, 2, {"p2p": "eth1g"})).missing
-    assert line.startswith("missing: fabric hdr200: none of the 8 expected of it is proven")
+    assert line.startswith("missing: fabric hdr200: none of its 8 expected cases is proven")
     (line,) = judge(tmp_path, groups(tmp_path, 3, {"p2p": "eth1g", "transfer": "hdr200"})).missing
-    assert line.startswith("missing: group collectives: none of the 4 expected of it is proven")
+    assert line.startswith("missing: group collectives: none of its 4 expected cases is proven")
     lacking = night(tmp_path, 4, benchmarks={"PingPong": "latency_us"}, where={"fabric": "eth1g"})
     named = "stack a-spack, fabric eth1g, group p2p: benchmark Uniband; "
     assert named in "\n".join(judge(tmp_path, lacking).missing)

@@ -122,7 +122,7 @@ def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_p
     whole_night(tmp_path)
     made = plan(tmp_path, 1, [*FIRST_ONES, LAST])
     answer = judge(tmp_path, night(tmp_path, 1, made=made))
-    [line] = [line for line in answer.missing if "planned and not proven: partition node" in line]
+    [line] = [line for line in answer.missing if "planned but not proven: partition node" in line]
     assert line.endswith("%ppn=2 %pinning=bunch (did not run)")
     assert said(judge(tmp_path, night(tmp_path, 2)), "did not run on 2026-01-06")
 
@@ -131,19 +131,21 @@ def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was
     tmp_path: Path,
 ) -> None:
     failed = night(tmp_path, 0, result="fail", evidence="contradicted")
-    [line] = [line for line in judge(tmp_path, failed).missing if "planned and not proven" in line]
+    [line] = [line for line in judge(tmp_path, failed).missing if "planned but not proven" in line]
     assert line.count("(fail: without proof)") == 2
     one, other = FIRST_ONES
     skipped = {"result": "skip", "evidence": "", "reason": "no such rail"}
     answer = judge(tmp_path, night(tmp_path, 1, [one], odd=[other], how=skipped))
     assert answer.complete, answer.lines()
-    assert answer.notes == (f"planned and skipped, never proven here: {other.name}: no such rail",)
+    assert answer.notes == (
+        f"planned but skipped, and never proven here: {other.name}: no such rail",
+    )
 
 
 def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
     whole_night(tmp_path)
     answer = judge(tmp_path, night(tmp_path, 1, made=plan(tmp_path, 1, FIRST_ONES, OF_A)))
-    assert said(answer, "missing: stack b-spack: none of the ")
+    assert said(answer, "missing: stack b-spack: none of its ")
     retire(tmp_path)
     made = plan(tmp_path, 2, FIRST_ONES, OF_A)
     assert judge(tmp_path, night(tmp_path, 2, made=made)).complete
@@ -241,7 +243,7 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
     night(tmp_path, 1, odd=[LAST], how=WRONG[how])
     for number in (2, 3):
         answer = judge(tmp_path, night(tmp_path, number))
-        [line] = [line for line in answer.missing if "not right when last tried and not" in line]
+        [line] = [line for line in answer.missing if "not right when last tried, but not" in line]
         assert how.partition(" ")[0] in line and "on 2026-01-06" in line and LAST.name in line
     assert list(owed(tmp_path, 4)) == [LAST]
     proven = owed(tmp_path, 4)[LAST].proven
@@ -292,7 +294,7 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
     first = night(tmp_path, 1, odd=[LAST], how=wrong)
     again = {**reference(99.0, metric), "nodelist": nodes}
     second = night(tmp_path, 2, [], odd=[LAST], how=again, condition={"depth": depth})
-    lines = [line for line in judge(tmp_path, second).missing if "not measured again as" in line]
+    lines = [line for line in judge(tmp_path, second).missing if "not measured again under" in line]
     assert len(lines) == (0 if settled else 1)
     assert all(f"on 2026-01-06 on n1, n2; tonight {other})" in line for line in lines)
     left = owed(tmp_path, 3)

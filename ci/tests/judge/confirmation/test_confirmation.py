@@ -173,8 +173,8 @@ def test_what_was_measured_otherwise_confirms_nothing(
         ({}, ""),
         ({"condition": newer}, "is another measurement: mpi_version 5.0.0 and now 5.0.1"),
         ({"proof": {**plan["proof"], "ranks": ranks}}, "measured it on n2, and not on n1"),
-        ({"name": "Other"}, "no longer among the tests here"),
-        ({"proof": {}}, "has no proof of its condition"),
+        ({"name": "Other"}, "its test is gone or was left out"),
+        ({"proof": {}}, "has no proven condition"),
     ):
         again = {**plan, **changed}
         found = remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
@@ -254,7 +254,7 @@ UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "mis
         (50.0, [(99.0, UNPROVEN), (98.0, {})], 0, "1 missed (1 not seen again)"),
         (50.0, [(99.0, SMOKE)], 1, "1 missed (1 not measured again)"),
         (50.0, [(99.0, {"where": {"name": "Other"}})], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after its"),
+        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after it"),
         (50.0, [(99.0, {"labels": {CONFIRMS: "0" * 36}})], 1, "1 missed, 0"),
     ],
 )
@@ -279,7 +279,10 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> 
     records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
     said = said_of(tmp_path, night, 1)
     assert "1 missed, 0 without" in said
-    assert "session 00000003 cannot be read and may have measured this one again" in said
+    assert (
+        "session 00000003 cannot be read. It may have been the first to measure this one again"
+        in said
+    )
 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
@@ -303,7 +306,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
-    assert ("it starts 30 h after its start, and later than 24 h" in problem) is not measured
+    assert ("it starts 30 h after it; more than 24 h" in problem) is not measured
 
 
 def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(
@@ -368,7 +371,7 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
     night = nightly.Night("smoke", "smoke", [], print)
     nightly.confirm(night, Session({"uuid": "s"}, []))
     assert night.problems == [
-        "not measured again, by a defect of this program (KeyError: 'stack'): report it"
+        "not measured again because of a defect in mpibench (KeyError: 'stack'): report it"
     ]
     assert "Traceback" in capsys.readouterr().err
 

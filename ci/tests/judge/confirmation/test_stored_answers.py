@@ -42,7 +42,7 @@ def kept(tmp_path: Path) -> Kept:
                 dataset.export_session(session, tmp_path / "set")
             else:
                 why = (
-                    f"session {uuid} is cut off or damaged: remove that session or restore the "
+                    f"session {uuid} is truncated or damaged: remove that session or restore the "
                     "file."
                 )
                 hour = FIRST.started + timedelta(hours=1)
@@ -65,7 +65,7 @@ def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: 
     found = kept(**{"lost-one": None, "third": again("third", 90)})
     assert not found.answers
     (sentence,) = found.unreadable
-    assert sentence.startswith("session lost-one cannot be read and may have measured this one")
+    assert sentence.startswith("session lost-one cannot be read. It may have been")
     page = report.render(report.View(FIRST, tmp_path, again=found))
     assert '<p class="verdict bad">session lost-one' in page
     report.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)

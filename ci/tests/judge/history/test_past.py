@@ -74,7 +74,7 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
         ({"condition": {"suites": ["imb"]}}, "with benchmark version none"),
         # Of one fabric on which nothing is forced.
         ({"condition": {"network": "hdr200"}}, "with network hdr200"),
-        ({"evidence": "contradicted"}, "without proof of this"),
+        ({"evidence": "contradicted"}, "unproven for this"),
         ({"started": datetime(1970, 1, 1, 1, tzinfo=timezone.utc)}, "whose clock was wrong"),
         ({"started": FIRST + timedelta(days=100)}, "that started later"),
     ],

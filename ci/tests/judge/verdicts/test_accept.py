@@ -125,9 +125,7 @@ def test_a_policy_that_judges_nothing_decides_nothing(
     monkeypatch.setattr(verdict_policy, "load", lambda name: policy)
     for number in range(2):
         write_session(tmp_path, number)
-    with refused_as(
-        "configuration-unusable", match="gives none of the 21 metrics that both sides have a margin"
-    ):
+    with refused_as("configuration-unusable", match="gives none of the 21 common metrics a margin"):
         accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
@@ -273,7 +271,7 @@ def test_too_few_repeats_are_a_sentence_and_no_accident(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number, repeats=1)
     assert run(tmp_path) == 3
-    assert record(tmp_path)["finding"].startswith("too few repeats: 21 metrics have only 1 ")
+    assert record(tmp_path)["finding"].startswith("too few repeats: 21 metrics with only 1 ")
     written = [(tmp_path / "out" / name).read_text() for name in ("accept.json", "accept.html")]
     assert "NaN" not in written[0] and "Infinity" not in written[0]
     assert "nan" not in written[1].replace("nanosecond", "")
@@ -374,7 +372,7 @@ def test_a_reference_that_the_baseline_reached_and_the_candidate_missed_refuses(
     assert run(tmp_path) == status
     found = record(tmp_path)
     assert found["decision"] == ("refused" if status else "accepted")
-    missed = found["finding"].startswith("reference missed that the baseline reached: ")
+    missed = found["finding"].startswith("missed a reference that the baseline met: ")
     assert missed is bool(status)
 
 
@@ -388,7 +386,7 @@ def test_what_was_left_out_is_said_in_every_form(tmp_path: Path) -> None:
     write_session(tmp_path, 1, stacks=("a", "b"), change=slow)
     assert run(tmp_path) == 1
     assert run(tmp_path, "--where", "stack == 'a'") == 0
-    said = "judged is only a part, 1 of 2 cases of the candidate and 1 of 2 cases of the baseline"
+    said = "only a part is judged, 1 of 2 cases of the candidate and 1 of 2 cases of the baseline"
     found = record(tmp_path)
     assert found["headline"].startswith(f"ACCEPTED: {said}")
     assert [found[side]["cases_left_out"] for side in ("baseline", "candidate")] == [1, 1]
@@ -418,6 +416,6 @@ def test_unlike_levels_are_said_instead_of_a_hundred_absences(
     write_session(tmp_path, 1, condition={"depth": "smoke"}, benchmarks={"Call0": "t_avg_us"})
     assert run(tmp_path) == 1
     lines = capsys.readouterr().out.splitlines()
-    said = "  unlike: the baseline was measured as nightly, the candidate as smoke; 209 metrics"
+    said = "  different modes: the baseline was measured as nightly, the candidate as smoke; 209 metrics"
     assert lines[3].startswith(said)
     assert len([line for line in lines if line.startswith("  missing: ")]) == 1

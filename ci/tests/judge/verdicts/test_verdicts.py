@@ -189,7 +189,7 @@ def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
     ("text", "part"),
     [
         ("margins_percent: {latency_ms: 3}", "latency_ms"),
-        ("margins_percent: {latency_us: {huge: 3}}", "no such band"),
+        ("margins_percent: {latency_us: {huge: 3}}", "unknown band"),
         ("marginz: 3", "marginz"),
         ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
         ("margins_percent: {latency_us: {small: .nan}}", "is not a finite number"),
@@ -296,5 +296,5 @@ def test_a_stored_latency_of_nothing_is_damage(tmp_path: Path, value: float) -> 
         0,
         edit=lambda row: {**row, "value": value} if row["message_bytes"] == 8 else row,
     )
-    with refused_as("output-damaged", match="which nothing can take"):
+    with refused_as("output-damaged", match="which is impossible"):
         Store(tmp_path).select("testbed", "latest")

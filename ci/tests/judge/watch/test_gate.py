@@ -101,7 +101,9 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(
     assert run(tmp_path, *OLD) == 0
     out = capsys.readouterr().out
     assert out.startswith("PASS: ") and "no value was judged: " in out.splitlines()[0]
-    assert "nothing compared with 1 session before; 21 metrics not judged: too few nights" in out
+    assert (
+        "nothing was compared with 1 session before; 21 metrics not judged: too few nights" in out
+    )
     for number, factor in ((2, 1.05), (3, 0.97)):
         write_session(tmp_path, number, change=by(factor))
     for number in range(4, 10):
@@ -144,7 +146,7 @@ def test_values_without_their_cases_are_red(
     path.unlink()
     for command in ("gate", f"gate --session {newest}", "gate --only=completeness", "drift"):
         assert run(tmp_path, command=command) == 2, command
-        assert f"{path} is gone, and " in capsys.readouterr().err
+        assert f"{path} is gone, but " in capsys.readouterr().err
 
 
 def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(
@@ -189,7 +191,7 @@ def test_a_night_whose_history_is_to_come_does_not_pass(
     chosen = write_session(tmp_path, 0, started=now - timedelta(hours=1), change=slower)
     later = write_session(tmp_path, 1, started=now + timedelta(days=2))
     assert run(tmp_path, "--session", chosen) == 2
-    assert "which is to come: correct the clock" in capsys.readouterr().err
+    assert "which is in the future: correct the clock" in capsys.readouterr().err
     Store(tmp_path).withdraw(later, "its clock")
     assert run(tmp_path, "--session", chosen) == 0
 
@@ -237,7 +239,7 @@ def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(
     [path] = tmp_path.glob("samples/*/*/00000002-*.parquet")
     path.write_bytes(path.read_bytes()[:-40])
     assert run(tmp_path, *OLD) == 2
-    assert f"{path} is cut off" in capsys.readouterr().err
+    assert f"{path} is truncated" in capsys.readouterr().err
     for one in list(tmp_path.rglob(path.name)):
         one.unlink()
     assert run(tmp_path, *OLD) == 0

@@ -60,7 +60,7 @@ def test_the_first_measurement_again_counts_and_no_later_one(
     Store(tmp_path).withdraw(first, "a wrong cable")
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert any("measured it again first and was withdrawn" in line for line in result.lines)
+    assert any("measured it again first, but was withdrawn" in line for line in result.lines)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
     tests = ("WireTcp", "TransportUcx", "TransportLibfabric")
     assert listed == {(test, name) for test in tests for name in ("eth1g", "eth10g", "eth40g")}
     for test, fabric, why in (
-        ("WireRdma", "eth1g", "eth1g is of transport tcp, without an RDMA adapter"),
-        ("WireTcp", "shm", "shm is inside a node, and server and client run on two"),
+        ("WireRdma", "eth1g", "eth1g has transport tcp, without an RDMA adapter"),
+        ("WireTcp", "shm", "shm is inside a node, but server and client run on two"),
         ("WireTcpMap", "eth1g", "one pair of nodes has nothing to be compared with"),
     ):
         assert f"left out: {test} %fabric={fabric} @minicluster:{fabric}: {why}" in said

@@ -252,7 +252,7 @@ def test_a_file_that_others_can_write_is_not_run(apt: Path, place: str) -> None:
     root = packages.provide(print)
     assert root is not None
     (root / place).chmod(0o775)
-    with pytest.raises(BadInput, match=f"{place} is somebody else's"):
+    with pytest.raises(BadInput, match=f"{place} belongs to, or can be written by, another user"):
         packages.provide(print)
 
 

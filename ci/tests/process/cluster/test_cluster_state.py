@@ -91,7 +91,7 @@ def test_one_command_at_a_time(runtime: Path) -> None:
     with state.locked():
         program = "from mpibench_cluster import state\nwith state.locked(): pass"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "another mpibench cluster command is at work" in other.stderr
+    assert "another mpibench cluster command is running" in other.stderr
     with state.locked():
         pass
 
@@ -139,10 +139,10 @@ def test_what_others_control_is_believed_by_no_command(
         mine = os.getuid()
         monkeypatch.setattr(os, "getuid", lambda: mine + 1)
     for command in (state.running, state.load, lifecycle.look, lambda: lifecycle.down(print)):
-        with pytest.raises(BadInput, match=r"only you can write to.* remove it"):
+        with pytest.raises(BadInput, match=r"only you own and can write to.* remove it"):
             command()
     if trick in DIRECTORY_TRICKS:
-        with pytest.raises(BadInput, match="only you can write to"), state.locked():
+        with pytest.raises(BadInput, match="only you own and can write to"), state.locked():
             pass
     assert init.alive
 
@@ -230,7 +230,7 @@ def test_a_directory_with_something_else_in_it_stays_as_it_is(
         (runtime / "log").mkdir()
     before = everything(runtime)
     for command in (lifecycle.down, lambda say: lifecycle.up(2, "spread", [], say)):
-        with pytest.raises(BadInput, match="nothing in it is touched"):
+        with pytest.raises(BadInput, match="nothing was changed"):
             command(print)
     state.remove()
     assert everything(runtime) == before

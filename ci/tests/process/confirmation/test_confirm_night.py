@@ -138,7 +138,7 @@ def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject
     assert night.returncode == 128 + signal.SIGTERM, said
     assert "INTERRUPTED by SIGTERM" in said and "Traceback" not in said
     first = sessions.read_session(project.results / "results.db", project.session)
-    assert len(first.cases) == 3 and f"session {first.uuid} is whole and stored" in said
+    assert len(first.cases) == 3 and f"session {first.uuid} is complete and stored" in said
 
 
 def at_speed(factor: float) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def test_what_is_slower_than_the_nights_before_is_measured_again(
     project.plan([at_speed(1.3), *GOOD])
     ended, said = project.run(NIGHT_DURING=then(project, at_speed(second), *GOOD))
     assert ended == 0, "the night's references and proof are as they must be: " + said
-    assert "measuring again what was called slower: 1 case of mpich-wheels on tiny:node" in said
+    assert "measuring again what looked slower: 1 case of mpich-wheels on tiny:node" in said
     gated, answer = gate_says(project)
     assert gated == status, answer
     assert ("for the gate, history: mpich-wheels on node, shm" in said) == bool(status)

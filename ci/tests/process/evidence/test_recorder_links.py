@@ -115,7 +115,7 @@ def test_infiniband(seen_on: Callable[..., RankEvidence]) -> None:
         }
     ]
     (sentence,) = link_state.check_links([rank], fabric("mlx5_0", rate=400)).sentences
-    assert "came up at 200 Gbit/s, the site says 400" in sentence
+    assert "came up at 200 Gbit/s, but the site says 400" in sentence
 
 
 def test_new_errors_of_infiniband_are_notes_and_a_lost_link_is_none(

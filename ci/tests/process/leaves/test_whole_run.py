@@ -78,7 +78,7 @@ def red(run_reframe: Run, tmp_path: Path) -> Callable[..., str]:
     ("end", "said"),
     [
         ("\n\nimport sys\nsys.exit()\n", "own.py, line "),
-        ("\n\nexit(0)\n", "ended ReFrame while the tests were loaded: take the exit out of it"),
+        ("\n\nexit(0)\n", "ended ReFrame while tests were loaded: remove the exit from it"),
         ("\n\nimport time\nwhile True:\n    time.sleep(1)\n", "were not loaded within 8 s"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_folder_with_its_tests_one_below_is_refused(
     (tmp_path / "above" / "tests").mkdir(parents=True)
     (tmp_path / "above" / "tests" / "own.py").write_text(TEST)
     error = red("", "-l", "-c", str(tmp_path / "above"))
-    assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured without it" in error
+    assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured, because" in error
 
 
 def test_a_session_that_is_not_stored_ends_with_another_status(
@@ -107,7 +107,7 @@ def test_a_session_that_is_not_stored_ends_with_another_status(
     words = ("-r", "-c", str(own), "-n", "OfTheSite")
     assert run_reframe(*words, only="startup.py").returncode == 0
     error = red(passes, *words, f"--report-junit={tmp_path}/absent/night.xml")
-    assert "this is no success: " in error and "No such file" in error
+    assert "FAILED: " in error and "No such file" in error
 
 
 def test_a_session_whose_cases_were_all_skipped_is_red(
@@ -122,7 +122,7 @@ def test_a_session_whose_cases_were_all_skipped_is_red(
     ("end", "said"),
     [
         ("", None),
-        ("import os\nos._exit(0)\n", "it lists nothing: a file of tests ends the program"),
+        ("import os\nos._exit(0)\n", "it lists no tests: a test file ends the program"),
         ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
     ],
 )
@@ -139,8 +139,8 @@ def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.py").write_text(TEST)
     [sentence] = selected_tests.overlooked([str(tmp_path)])
-    assert sentence.endswith(f"ReFrame does not look below it: give -c {tmp_path}/tests")
+    assert sentence.endswith(f"ReFrame does not search below it: give -c {tmp_path}/tests")
     assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
     [sentence] = selected_tests.overlooked([str(tmp_path)])
-    assert sentence == f"{tmp_path}/gone.py is a link to nothing"
+    assert sentence == f"{tmp_path}/gone.py is a dangling link"

@@ -101,14 +101,16 @@ def test_orphans_are_named_and_ended(
     [line] = said
     number = dead.split(":")[1]
     assert f"{gentle.pid} (sleep)" in line and f"{deaf.pid} (sh)" in line
-    assert line.endswith(f"their ReFrame, process {number}, is gone; files in {tmp_path}")
+    assert line.endswith(f"their ReFrame (process {number}) has ended; files in {tmp_path}")
     assert orphans.report(True, said.append) == 0
     assert said[-1] == "all of them are ended"
     assert (gentle.wait(30), deaf.wait(30)) == (-signal.SIGTERM, -signal.SIGKILL)
     assert living.poll() is None
     said.clear()
     assert orphans.report(True, said.append) == 0
-    assert said == ["no process on this machine is an orphan; no Slurm here, so no jobs in a queue"]
+    assert said == [
+        "no orphaned processes on this machine; there is no Slurm here, so no queue to look at"
+    ]
 
 
 def test_a_recycled_number_is_never_signalled(start: Start) -> None:

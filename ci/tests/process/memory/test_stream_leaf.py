@@ -110,7 +110,7 @@ def test_a_real_case_is_stored_with_its_evidence(
 @pytest.mark.parametrize(
     ("fields", "status", "said"),
     [
-        ({"cut": 300}, "missing", "run 1: STREAM's output is cut off or mixed with other output"),
+        ({"cut": 300}, "missing", "run 1: STREAM's output is truncated or mixed with other output"),
         ({"largest_error": 1e-3}, "contradicted", "the arrays hold wrong numbers"),
     ],
     ids=["cut", "wrong"],

@@ -42,7 +42,7 @@ def runs(project: NightProject) -> list[str | None]:
 def test_nodes_that_are_as_they_must_be_say_nothing(project: NightProject) -> None:
     status, said = project.run(PREFLIGHT="yes")
     assert status == 0, said
-    assert "looking at the nodes first" in said and "preflight of " not in said
+    assert "checking the nodes first" in said and "preflight of " not in said
     assert runs(project) == ["preflight", "nightly"]
     assert project.session == sessions.list_sessions(project.results / "results.db")[-1]
 
@@ -53,5 +53,5 @@ def test_an_odd_node_is_named_and_the_night_is_red_and_whole(project: NightProje
     status, said = project.run(PREFLIGHT="exclude")
     assert status == 1, said
     assert "preflight of node: kernel is " in said.split("NOT accepted; reasons: 1")[1]
-    assert "no node is left out, because 1 of 1 are odd" in said
+    assert "no node is left out: 1 of 1 differ" in said
     assert runs(project) == ["preflight", "nightly"], "what can be measured is measured"

@@ -96,7 +96,7 @@ def test_stacks_that_are_built_otherwise_are_named(
     commit(project, **{name: (project / name).read_text() + "\n"})
     found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
     assert found.stacks == stacks
-    assert "1 stacks are built differently" in found.markdown()
+    assert "built differently: 1 stack;" in found.markdown()
 
 
 def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
         [system] = found.systems
         assert system.why == "" and [*system.entries] == [kind], system
         assert system.hides == hides and (hides == 0 or system.finds == 0)
-        assert (f"{hides} values of stored nights that missed" in found.markdown()) == bool(hides)
+        assert (f"{hides} stored value" in found.markdown()) == bool(hides)
 
 
 def _stored(dataset: Path) -> tuple[tuple[Any, ...], float]:

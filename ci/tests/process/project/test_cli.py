@@ -82,4 +82,4 @@ def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: P
     for command in ("doctor", "report", "stacks"):
         done = call(MAIN, command, cwd=tmp_path, env=environ)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-        assert "without the systems and stacks of its checkout; run ci/setup" in done.stderr
+        assert "not the systems and stacks of a checkout: run ci/setup" in done.stderr

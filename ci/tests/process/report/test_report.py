@@ -117,7 +117,7 @@ def test_an_overwritten_directory_is_reported(
     later = session.started.timestamp() + session.seconds + job_files.SLACK_S + 1
     os.utime(output, (later, later))
     try:
-        assert "later run has overwritten" in job_files.place_of(session, case, folder).note
+        assert "later run overwrote" in job_files.place_of(session, case, folder).note
     finally:
         os.utime(output, (before.st_atime, before.st_mtime))
 

@@ -67,9 +67,9 @@ def test_only_old_files_of_sessions_go(results: Path) -> None:
     assert set(_files(results)) == before, "without --remove it is only a list"
     assert "--remove removes them" in listed[-1] and any(OLD in line for line in listed)
     [line] = prune(results, 90, remove=True)
-    assert line.startswith("removed 6 files and folders of sessions, ")
+    assert line.startswith("removed files and folders of sessions: 6, ")
     assert before - set(_files(results)) == set(OF_SESSIONS)
-    assert prune(results, 90, remove=False) == ["no file of a session is to be removed"]
+    assert prune(results, 90, remove=False) == ["no files of sessions to remove"]
 
 
 def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -101,7 +101,7 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: 
         path.write_bytes(b"half")
         if "new" not in name:
             os.utime(path, (time.time() - 2 * 86400,) * 2)
-    assert prune(results, 3000, remove=False)[-1].startswith("3 files and folders of sessions, ")
+    assert prune(results, 3000, remove=False)[-1].startswith("files and folders of sessions: 3, ")
     before = set(_files(results))
     prune(results, 3000, remove=True)
     assert before - set(_files(results)) == set(left)

@@ -60,7 +60,7 @@ def test_a_site_that_cannot_be_written_makes_a_night_red_and_hides_nothing(
     status, said = project.run()
     end = said.split("NOT accepted")[1]
     assert status == 1 and ("ReFrame ended with exit status 1" in end) != good
-    assert "the site of results is not that of tonight: `mpibench site` ended with exit" in end
+    assert "the results site does not show tonight: `mpibench site` ended with exit" in end
     assert f"session {project.session}" in said and "results/report.html" in end
     assert thesis.read_text() == "somebody else's"
 

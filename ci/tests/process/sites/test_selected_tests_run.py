@@ -23,7 +23,7 @@ ONE = "point_to_point.py"
     ("options", "sentence"),
     [
         ("-l -n PointToPoit", "-n PointToPoit fits no test: there are ImbMessageSources, "),
-        ("-r -S levl=smoke", "-S levl=smoke sets nothing: no test has a variable 'levl'"),
+        ("-r -S levl=smoke", "-S levl=smoke has no effect: no test has a variable 'levl'"),
         ("-r -S repeats=0", "-S repeats=0 would measure nothing; give 1 or more."),
         ("-l -n ImbMessageSources --mode=smoke", "-t smoke of --mode=smoke fits no test that the"),
         ("-l -E nosuch==1", "-E nosuch==1 fits no test: parameters are "),
@@ -86,7 +86,7 @@ def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., A
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "-iter 2000,80,2000" in script
     refused = run("--dry-run", "-S", "level=deep")
-    assert "'deep' is not a level; there are smoke, nightly, acceptance." in refused.stdout
+    assert "'deep' is not a level; choose one of smoke, nightly, acceptance." in refused.stdout
 
 
 # ---- a site's folder as ReFrame meets it ----

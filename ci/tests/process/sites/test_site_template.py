@@ -35,7 +35,7 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
     system = site.read_system(file)
     *findings, last = doctor.examine("mysystem", copied)
     assert {row.state for row in findings} == {doctor.MISSING}
-    assert last.state == doctor.NOTE and "nothing else is looked at" in last.detail
+    assert last.state == doctor.NOTE and "nothing else was checked" in last.detail
     details = {row.subject.removeprefix("mysystem "): row.detail for row in findings}
     assert details["prefix"] == "still to be filled in: folder all nodes see"
     assert "partitions.5.extras.fabrics.ss200.rails.0.numa_node" in details

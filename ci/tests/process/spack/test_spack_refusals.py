@@ -27,7 +27,7 @@ def place(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"version": "1.0.2"}, "it is 1.0.2), and Spack 1.1 or newer is needed"),
+        ({"version": "1.0.2"}, "it is 1.0.2); Spack 1.1 or newer is needed"),
         ({"version": "spack"}, "gives no version"),
         (
             {"version": "==> Error: Python 3.5 is too old", "version_status": 1},

@@ -349,7 +349,7 @@ def test_a_set_is_what_its_record_says(two: TwoMpis) -> None:
     [
         (
             lambda path: path.write_bytes(path.read_bytes() + b"0"),
-            "changed after it was registered: register again with 'mpibench stacks abi --build osu=",
+            "changed after registration: register again with 'mpibench stacks abi --build osu=",
         ),
         (lambda path: path.unlink(), "is gone"),
         (lambda path: shutil.rmtree(path.parents[3]), "is gone"),

@@ -117,6 +117,6 @@ def test_values_that_are_damaged_or_gone_are_exported_again_and_missed_without_a
     path.unlink()
     for command in (f"gate --session {newest}", COMPLETENESS, "drift"):
         assert on_database(measured, "--dataset-only", command=command) == 2, command
-        assert f"{path} is gone, and " in capsys.readouterr().err
+        assert f"{path} is gone, but " in capsys.readouterr().err
     assert on_database(measured, f"--session {newest}") == 0
     assert pl.read_parquet(path).equals(whole)

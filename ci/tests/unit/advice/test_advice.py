@@ -48,7 +48,7 @@ def gap_texts(found: advice.Advice) -> str:
         (ProfiledCalls("Allreduce", 8 << 20, 10, 1.0, 2), "sizes above 4 MiB"),
         (ProfiledCalls("Put", 8, 10, 1.0), "no benchmark times this call"),
         (ProfiledCalls("Bcast", 8, 10, 1.0, 2), "not measured (imb Bcast)"),
-        (ProfiledCalls("Allreduce", None, 10, 1.0, 2), "the profile has no sizes of it"),
+        (ProfiledCalls("Allreduce", None, 10, 1.0, 2), "the profile has no sizes for it"),
         (ProfiledCalls("Allreduce", 8, 10, 1.0, 1), "communicators of 1 rank, measured with 2"),
     ],
 )

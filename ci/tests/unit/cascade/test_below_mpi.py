@@ -51,7 +51,7 @@ def judge(ends: pair.Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
 def test_another_interface_that_carried_a_part_is_named_with_its_node(which: str) -> None:
     [sentence] = judge(both(which, others={**QUIET, "eth10g": 5_000_000}), MOVED, ETH)
     host = {"server": "c1", "client": "c2"}[which]
-    assert sentence == f"asked for eth1g (eth1g), but eth10g of {host} carried 5.0 MB meanwhile."
+    assert sentence == f"asked for eth1g (eth1g), but eth10g of {host} also carried 5.0 MB."
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_more_than_the_two_exchanged_is_somebody_elses(which: str, counter: str,
 
 def test_two_ends_on_one_node_prove_nothing() -> None:
     [sentence] = judge(both("client", host="c1"), MOVED, ETH)
-    assert sentence == "server and client both ran on c1, so that nothing went over eth1g."
+    assert sentence == "server and client both ran on c1, so nothing went over eth1g."
 
 
 RECORDED = (
@@ -174,9 +174,7 @@ def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:
 
     write(tmp_path, {("c1", "client"): other})
     found = read(tmp_path)
-    [(status, sentence)] = [
-        row for row in found.findings if "it went over another network" in row[1]
-    ]
+    [(status, sentence)] = [row for row in found.findings if "it used another network" in row[1]]
     assert status == CONTRADICTED and sentence.startswith("c1 to c")
     assert {one.source for one in found.values(SIZE) if one.counted is False} == {"c1"}
     assert any("did not count the bytes" in said for said in judge_map(stored(found)).inconclusive)
@@ -189,9 +187,7 @@ def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
             path.unlink()
         (tmp_path / step.folder).rmdir()
     found = read(tmp_path)
-    assert found.findings == [
-        (MISSING, "2 of 6 steps were begun: the job ended early, or gave up.")
-    ]
+    assert found.findings == [(MISSING, "2 of 6 steps started: the job ended early, or gave up.")]
     assert len([one for one in found.values(SIZE) if one.value is not None]) == 4
 
 

@@ -102,7 +102,7 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
     [wanted] = reader.parse(TEXTS[IPERF3])
     [record] = reader.parse(times(1 + 4e-16))
     assert record.values == wanted.values
-    with refused_as("output-trouble", match="do not say the same of what was received"):
+    with refused_as("output-trouble", match="disagree on what was received"):
         reader.parse(times(1.001))
 
 
@@ -159,24 +159,24 @@ def no_counters(content: dict[str, Any]) -> None:
         content[look]["counters"] = {}
 
 
-OTHER_NETWORK = "it went over another network"
+OTHER_NETWORK = "it used another network"
 
 
 @pytest.mark.parametrize(
     ("name", "which", "change", "wanted"),
     [
-        (IPERF3, "client", put(meeting="0" * 16), "met another server"),
-        (IPERF3, "client", put(port=1), "met another server"),
-        (IPERF3, "client", replace('"cookie":\t"', '"cookie":\t"x'), "the same cookie"),
-        (IPERF3, "client", word("2", "3"), "-t 3 was asked for, and duration was 2"),
+        (IPERF3, "client", put(meeting="0" * 16), "other than the recorded one"),
+        (IPERF3, "client", put(port=1), "other than the recorded one"),
+        (IPERF3, "client", replace('"cookie":\t"', '"cookie":\t"x'), "different cookies"),
+        (IPERF3, "client", word("2", "3"), "-t 3 was requested, but duration was 2"),
         (IPERF3, "server", put(ended="at the time limit"), "ended at the time limit"),
         (IPERF3, "client", put(failed="there is no iperf3"), "could not measure: there is no"),
         (IPERF3, "client", put(output="x" * ((1 << 20) + 1)), "more than 1048576 characters"),
         (IPERF3, "client", put(output="[]"), "run it again"),
         (IPERF3, "server", put(address="127.0.0.2"), "another address or port"),
-        (LATENCY, "client", word("2000", "1000"), "made 2000 iterations, asked for were 1000"),
-        (LATENCY, "client", word("-f", "-v"), "is read with -f"),
-        (BANDWIDTH, "client", put(output=""), "cut off or mixed up"),
+        (LATENCY, "client", word("2000", "1000"), "made 2000 iterations instead of 1000"),
+        (LATENCY, "client", word("-f", "-v"), "must run with -f"),
+        (BANDWIDTH, "client", put(output=""), "truncated or mixed up"),
         (BANDWIDTH, "server", grown(0), "received 0 bytes"),
         # What a node says to others meanwhile is more than the payload of
         # small messages (16 kB); no packet without head.
@@ -190,7 +190,7 @@ OTHER_NETWORK = "it went over another network"
             "the link of lo of c1 changed",
         ),
         (PINGPONG, "server", word("rdm", "msg"), "started with different options"),
-        (PINGPONG, "client", replace("64k ", "32k "), "65536 bytes, 200 times, were asked for"),
+        (PINGPONG, "client", replace("64k ", "32k "), "65536 bytes, 200 times, were requested"),
         (PINGPONG, "client", replace("64k     200 ", "64k     100 "), "200 times"),
         (LATENCY, "client", no_counters, "lo of c1 does not count what"),
     ],

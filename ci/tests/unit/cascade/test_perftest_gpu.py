@@ -80,6 +80,6 @@ def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:
         fabric = replace(FABRIC, gpus=(Gpu(bus_id),))
         measured = below_mpi.read_launch(tmp_path, "a", made(FABRIC, 0), GROUP, fabric)
         said = " ".join(sentence for _, sentence in measured.findings)
-        assert ("c1 used the GPU on PCI bus 10, and 0000:41:00.0 was asked for" in said) == wrong
+        assert ("c1 used the GPU on PCI bus 10 instead of 0000:41:00.0" in said) == wrong
     amd = "Using ROCm Device with ID: 1, Name: AMD, PCI Bus ID: 0xc1, GCN Arch: gfx90a"
     assert [perftest.picked_bus(text) for text in (RTX, amd, HOST)] == ["10", "c1", ""]

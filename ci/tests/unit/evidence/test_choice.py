@@ -78,7 +78,7 @@ def test_the_network_is_the_one_that_carried_the_bytes(
 def test_several_networks_at_once_are_noted_with_their_shares() -> None:
     found = judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}))
     assert found.notes == (
-        "nothing was forced, and several networks were used at once: eth2 67 %, eth1 33 %",
+        "nothing was forced, and several networks were used at the same time: eth2 67 %, eth1 33 %",
     )
 
 
@@ -112,7 +112,7 @@ def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> N
 @pytest.mark.parametrize(
     ("cards", "words"),
     [
-        ({"eth1": 1e5}, "no device carried more than a node sends anyway"),
+        ({"eth1": 1e5}, "no device carried more than usual background traffic"),
         ({"eth1": 1.0 * GB}, "eth1 100 %"),
     ],
 )
@@ -126,7 +126,7 @@ def test_bytes_that_no_card_counted_prove_nothing(cards: dict[str, float], words
 
 
 def test_no_record_and_a_counter_that_went_backwards_prove_nothing() -> None:
-    assert judge([]).sentences == ("no rank left counters, so nothing shows what plain took.",)
+    assert judge([]).sentences == ("no rank recorded counters, so nothing shows what plain used.",)
     assert (
         judge(nodes({"eth1": 2.1 * GB}, problems=("it went backwards.",))).sentences
         == ("it went backwards.",) * 2

@@ -46,7 +46,7 @@ def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
     (tmp_path / "c1.0.jsonl").write_text(f"\n{lines[0][:200]}\n{lines[1]}\n")
     ranks, damaged = rank_records.read_all(tmp_path)
     assert ([rank.pid for rank in ranks], len(damaged)) == ([101], 1)
-    with refused_as("output-cut", match=r"c1\.0\.jsonl:2 is cut short"):
+    with refused_as("output-cut", match=r"c1\.0\.jsonl:2 is truncated"):
         rank_records.read(tmp_path)
 
 
@@ -57,7 +57,7 @@ def test_no_folder_is_no_evidence(tmp_path: Path):
 @given(st.integers(0, len(json.dumps(DOCUMENT)) - 1))
 def test_file_cut_short_is_an_error(length: int):
     with refused_as(
-        "output-cut", match=r"^The evidence x\.json is cut short or damaged .*run the case again\.$"
+        "output-cut", match=r"^The evidence x\.json is truncated or damaged .*run the case again\.$"
     ):
         parse_rank(json.dumps(DOCUMENT)[:length], "x.json")
 
@@ -175,7 +175,7 @@ def test_why_mpi_was_not_asked_is_a_note():
         ({}, {}, ""),
         ({"nonce": None}, {}, "its nonce is none, the launch's k.1"),
         ({"nonce": "k.2"}, {}, "its nonce is k.2, the launch's k.1"),
-        ({"init__uptime": "0.40 9"}, {}, "it is from 0.40 to 3.00 s after the node's start"),
+        ({"init__uptime": "0.40 9"}, {}, "it is from 0.40 to 3.00 s after boot"),
         ({"finalize__uptime": "3.60 9"}, {}, "the launch ran from 0.50 to 3.50 s"),
         # hundredths are cut off
         ({"init__uptime": "0.49 9", "finalize__uptime": "3.51 9"}, {}, ""),
@@ -230,7 +230,7 @@ def test_a_stack_of_the_forums_abi_ran_its_own_libmpi_abi(
         ),
         ("Open MPI v5.0.11", "/usr/lib/libmpi.so.40", [], ["from /usr/lib/libmpi.so.40."]),
         ("Open MPI v5.0.3", "/opt/ompi/lib/libmpi.so.40", [], ["ranks 0 and 1 on c1 ran Open MPI"]),
-        (None, None, [], ["ran an MPI that does not say its version from an unknown file."]),
+        (None, None, [], ["ran an MPI of unknown version from an unknown file."]),
         (
             "Open MPI v5.0.11",
             "/opt/ompi/lib/libmpi.so.40",
@@ -283,8 +283,18 @@ def left(**load: str | None) -> list[RankEvidence]:
     ("ranks", "policy", "cores", "said"),
     [
         (pair(), "bunch", [[0], [1]], []),
-        (masked("0", "0-3"), "scatter", [[0], [2]], ["core 2 (scatter), the kernel lets it run"]),
-        (pair(), "bunch", [[0], [1], [2]], ["the placement is for 3 ranks per node, c1 ran 2."]),
+        (
+            masked("0", "0-3"),
+            "scatter",
+            [[0], [2]],
+            ["core 2 (scatter), but the kernel lets it run"],
+        ),
+        (
+            pair(),
+            "bunch",
+            [[0], [1], [2]],
+            ["the placement is for 3 ranks per node, but c1 ran 2."],
+        ),
         (masked("0-3", "0-3"), "none", None, []),
         (pair()[:1], "default", None, []),
         (pair()[:1], "none", None, ["rank 0 on c1 may only run on core 0 of 0-3"]),
@@ -342,7 +352,7 @@ def test_ranks_that_lose_their_core_are_noted():
     assert checks.longest_wait([[calm, busy], [calm]]) == 0.375
     assert checks.core_losses_per_s([[calm, busy], [calm]]) == (250 + 9) / 2
     assert checks.notes([calm, busy]) == [
-        "1 rank lost the core to others often, rank 1 on c1 250 times a second (noted from 10 on)"
+        "1 rank often lost the core to others, rank 1 on c1 250 times a second (noted from 10)"
     ]
 
 

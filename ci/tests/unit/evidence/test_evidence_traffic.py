@@ -116,15 +116,15 @@ def test_what_proves_the_fabric(ranks: list[RankEvidence], fabric: Fabric, expec
             exchange({"lo": 0, "eth1": 5.1 * GB, "eth2": 5.1 * GB}, environment={}),
             ETH1G,
             10 * GB,
-            "asked for eth1g (eth1), but eth2 carried 5.1 GB of 10 GB: two networks were used "
-            "at once.",
+            "asked for eth1g (eth1), but eth2 carried 5.1 GB of 10 GB: two networks were used at "
+            "the same time.",
         ),
         # Striping is no traffic of others: what the ranks' sockets sent is not found again on eth1.
         (
             exchange({"eth1": 5 * GB, "eth2": 5 * GB}, OWN),
             ETH1G,
             10 * GB,
-            f"... two networks were used at once {ASIDE}.",
+            f"... two networks were used at the same time {ASIDE}.",
         ),
         # Two cards in one subnet: bytes bear the address of eth1 and leave through eth2.
         (
@@ -153,21 +153,21 @@ def test_what_proves_the_fabric(ranks: list[RankEvidence], fabric: Fabric, expec
             ),
             ETH1G,
             10 * GB,
-            "asked for eth1g (eth1), but eth2 carried 7.0 GB of 17 GB: two networks were used "
-            "at once.",
+            "asked for eth1g (eth1), but eth2 carried 7.0 GB of 17 GB: two networks were used at "
+            "the same time.",
         ),
         # A port of others is never excused: no socket tells whose RDMA it is.
         (
             exchange({"mlx5_0/1": 10 * GB, "mlx5_1/1": 3 * GB}, environment={}),
             EDR,
             10 * GB,
-            "... but mlx5_1/1 carried 3.0 GB of 13 GB: two networks were used at once.",
+            "... but mlx5_1/1 carried 3.0 GB of 13 GB: two networks were used at the same time.",
         ),
         (
             exchange({"eth0": GB}),
             ETH1G,
             GB,
-            "fabric eth1g names eth1, which c1 does not have (it has eth0); correct the "
+            "fabric eth1g names eth1, which c1 lacks (it has eth0); correct the "
             "system's description.",
         ),
     ],
@@ -200,7 +200,7 @@ def test_what_contradicts_the_fabric(
         (
             exchange({"eth1": 10 * GB, "lo": 4 * GB}, (*OWN, (HOME, HOME, 4 * GB))),
             ETH1G,
-            "ranks of one node exchanged 4.0 GB over lo, not in shared memory",
+            "ranks of one node exchanged 4.0 GB over lo instead of shared memory",
         ),
     ],
 )
@@ -245,7 +245,9 @@ def test_members_of_a_bond_are_the_bond():
     (sentence,) = sentences(
         exchange({**sent, "eth3": 5 * GB}, node__interfaces=bonded(), environment={}), BOND, 10 * GB
     )
-    assert sentence.endswith("eth3 carried 5.0 GB of 15 GB: two networks were used at once.")
+    assert sentence.endswith(
+        "eth3 carried 5.0 GB of 15 GB: two networks were used at the same time."
+    )
 
 
 def test_bond_used_instead_is_one_network():
@@ -256,7 +258,7 @@ def test_bond_used_instead_is_one_network():
     )
     assert (
         sentence
-        == "asked for eth3, but bond0 carried 10 GB of 12 GB: two networks were used at once."
+        == "asked for eth3, but bond0 carried 10 GB of 12 GB: two networks were used at the same time."
     )
 
 
@@ -287,8 +289,8 @@ def test_ip_over_infiniband_is_counted_by_its_port_too():
     )
     assert (
         sentence
-        == "asked for ipoib (ib0), but mlx5_0/1 carried 10 GB of 20 GB: two networks were used "
-        "at once."
+        == "asked for ipoib (ib0), but mlx5_0/1 carried 10 GB of 20 GB: two networks were used at "
+        "the same time."
     )
 
 
@@ -305,8 +307,8 @@ def test_rdma_asked_for_ip_over_the_same_port_used():
     (sentence,) = sentences(exchange(sent, own, **infiniband(), environment={}), EDR, 10 * GB)
     assert (
         sentence
-        == "asked for edr (mlx5_0/1), but ib0 carried 10 GB of 20 GB: two networks were used "
-        "at once."
+        == "asked for edr (mlx5_0/1), but ib0 carried 10 GB of 20 GB: two networks were used at "
+        "the same time."
     )
     allowed = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),), tcp_interfaces=("ib0",))
     assert sentences(exchange(sent, own, **infiniband()), allowed, 10 * GB) == []
@@ -352,7 +354,9 @@ def test_saturated_port_counter():
 
 
 def test_nobody_left_counters():
-    assert sentences([], LO, GB) == ["no rank left counters, so nothing proves that lo was used."]
+    assert sentences([], LO, GB) == [
+        "no rank recorded counters, so nothing proves that lo was used."
+    ]
     hung = dataclasses.replace(make_rank(0), finalize=None)
     assert sentences([hung], LO, GB) == sentences([], LO, GB)
 
@@ -435,7 +439,7 @@ def test_what_a_closed_connection_carried_is_known_from_the_other_end(
         assert (finding.sentences, finding.notes) == ([], [others])
     else:
         (sentence,) = finding.sentences
-        assert "eth2 carried 96 MB of 120 MB: two networks were used at once" in sentence
+        assert "eth2 carried 96 MB of 120 MB: two networks were used at the same time" in sentence
 
 
 @pytest.mark.parametrize("direction", ["rx_bytes", "tx_bytes"])
@@ -450,7 +454,7 @@ def test_interface_vanished():
     gone = pair(finalize__interfaces={"lo": {"rx_bytes": 2 * GB, "tx_bytes": 2 * GB}})
     for fabric in (LO, ETH1G):
         assert sentences(gone, fabric, 0) == [
-            "eth1 on c1 vanished during the run; what it carried is unknown."
+            "eth1 on c1 disappeared during the run, so what it carried is unknown."
         ]
 
 

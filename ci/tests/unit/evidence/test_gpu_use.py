@@ -124,8 +124,7 @@ def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
 
 def test_no_gpu_at_all() -> None:
     assert check(make_rank(0), made(1)).sentences == [
-        "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it had loaded no library "
-        "of GPUs.",
+        "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it loaded no GPU library.",
         "asked for CUDA memory (device), but rank 1 on c1 used no GPU: /lib/libcuda.so.550 had "
         "none for it.",
     ]
@@ -134,15 +133,15 @@ def test_no_gpu_at_all() -> None:
 def test_an_output_of_another_platform() -> None:
     assert check(platform="").sentences == [], "not every output says it"
     assert check(platform="openacc").sentences == [
-        "asked for CUDA memory (device), but the output is of memory of openacc."
+        "asked for CUDA memory (device), but the output is for memory of openacc."
     ]
 
 
 def test_two_ranks_on_one_gpu() -> None:
     both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
     assert both == [
-        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
-        "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0; each rank is to have one of its own.",
+        "rank 1 on c1 used GPU 0000:03:00.0, but the site's GPU 1 is 0000:41:00.0.",
+        "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0; each rank needs its own.",
     ]
     apart = [made(0, "0000:03:00.0"), replace(made(0, "0000:03:00.0"), host="c2", rank=1)]
     assert check(*apart).sentences == [], "the same address on another node is another GPU"
@@ -162,8 +161,8 @@ def test_two_ranks_on_one_gpu() -> None:
 def test_another_gpu_than_the_sites() -> None:
     swapped = check(made(0, "0000:41:00.0"), made(1, "0000:03:00.0"), pinning="none").sentences
     assert swapped == [
-        "rank 0 on c1 used GPU 0000:41:00.0, and GPU 0 of the site is 0000:03:00.0.",
-        "rank 1 on c1 used GPU 0000:03:00.0, and GPU 1 of the site is 0000:41:00.0.",
+        "rank 0 on c1 used GPU 0000:41:00.0, but the site's GPU 0 is 0000:03:00.0.",
+        "rank 1 on c1 used GPU 0000:03:00.0, but the site's GPU 1 is 0000:41:00.0.",
     ]
     numbered = replace(FABRIC, gpus=(Gpu(), Gpu()))
     assert (
@@ -178,13 +177,13 @@ def test_instances_of_one_gpu() -> None:
     ranks = [made(number, "0000:03:00.0", name=name, uuid=f"{number:032x}") for number in (0, 1)]
     sentences = check(*ranks).sentences
     assert (
-        f"ranks 0 and 1 on c1 used an instance of a GPU ({name}); measure whole GPUs (MIG)."
+        f"ranks 0 and 1 on c1 used a GPU instance ({name}); switch MIG off and measure whole GPUs."
         in sentences
     )
     assert (
         sentences[-1]
-        == "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0, in 2 instances; each rank is to "
-        "have one of its own."
+        == "ranks 0 and 1 on c1 used one GPU, 0000:03:00.0, in 2 instances; each rank needs its "
+        "own."
     )
 
 
@@ -192,7 +191,7 @@ def test_the_kernels_numa_node_of_a_gpu_is_the_sites() -> None:
     wrong = replace(FABRIC, gpus=(replace(SITE[0], numa_node=1), SITE[1]))
     (sentence,) = check(fabric=wrong).sentences
     assert sentence.startswith(
-        "GPU 0000:03:00.0 of c1 is on NUMA node 0, the site says 1: correct numa_node of 'gpus' in "
+        "GPU 0000:03:00.0 of c1 is on NUMA node 0, but the site says 1: correct numa_node of 'gpus' in "
     )
     unknown = {"gpus": {"0000:03:00.0": {"path": PATHS["0000:03:00.0"]}}}
     assert check(made(0, "0000:03:00.0", node=unknown), GOOD[1], fabric=wrong).sentences == [], (
@@ -236,19 +235,19 @@ def test_an_adapter_that_is_no_rail_of_the_fabric_is_not_asked_of() -> None:
 def test_a_gpu_in_a_case_of_host_memory_is_a_note() -> None:
     host = Fabric("ib", "ucx", "cluster", FABRIC.rails)
     assert check(fabric=host) == GpuFinding(
-        [], ["ranks 0 and 1 on c1 used a GPU too, and memory of the host was measured"]
+        [], ["ranks 0 and 1 on c1 also used a GPU, although host memory was measured"]
     )
     assert check(make_rank(0), make_rank(1), fabric=host) == GpuFinding()
 
 
 def test_a_context_on_a_further_gpu_is_noted() -> None:
     assert (
-        "rank 0 on c1 had a context on further GPUs too"
+        "rank 0 on c1 also had contexts on other GPUs"
         in check(made(0, "0000:03:00.0", "0000:41:00.0"), GOOD[1]).notes
     )
 
 
 def test_drivers_spell_one_address_in_several_ways_and_what_is_none_is_damage() -> None:
     assert rank_records.spell_bus_id("3b:00") == rank_records.spell_bus_id("00000000:3B:00.0")
-    with pytest.raises(rank_records.EvidenceError, match=r"'GPU 0' is no PCI address"):
+    with pytest.raises(rank_records.EvidenceError, match=r"'GPU 0' is not a PCI address"):
         made(0, "GPU 0")

@@ -85,19 +85,19 @@ def test_the_guid_of_a_port_is_the_end_of_its_address(address: str, guid: str | 
     [
         (
             {"mtu_bytes": 1400},
-            "eth1 on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct "
+            "eth1 on c2 has an MTU of 1400, but the site says 1500 for eth1g; set it, or correct "
             "the system's description.",
         ),
         (
             {"speed_mbit_per_s": 100},
-            "eth1 on c2 came up at 0.1 Gbit/s, the site says 1 for eth1g; see cable and port.",
+            "eth1 on c2 came up at 0.1 Gbit/s, but the site says 1 for eth1g; check cable and port.",
         ),
         (
             {"duplex": "half"},
             "the link of eth1 on c2 runs at half duplex; let both ends negotiate, or set both "
             "alike.",
         ),
-        ({"state": "down"}, "the link of eth1 on c2 is not up (state down)."),
+        ({"state": "down"}, "the link of eth1 on c2 is not up (state down); check cable and port."),
     ],
 )
 def test_a_link_that_is_not_as_described(link: dict[str, Any], sentence: str) -> None:
@@ -111,7 +111,7 @@ def test_a_link_that_is_not_as_described(link: dict[str, Any], sentence: str) ->
     ],
 )
 def test_nodes_whose_links_are_not_alike(link: dict[str, Any], listed: str) -> None:
-    assert f"the nodes' links are not alike: {listed}" in sentences(
+    assert f"the nodes' links differ: {listed}" in sentences(
         node(0), node(1, link), fabric=UNDESCRIBED
     )
 
@@ -126,18 +126,14 @@ def test_a_setting_one_node_does_not_tell_is_not_held_against_it() -> None:
 )
 def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) -> None:
     finding = link_state.check_links([node(0), node(1, link)], ETH1G)
-    wanted = (
-        [f"{words} of eth1 on c2 could not be read, so it was compared with nothing"]
-        if words
-        else []
-    )
+    wanted = [f"{words} of eth1 on c2 could not be read, so it was not compared"] if words else []
     assert finding.notes == wanted
-    assert [sentence for sentence in finding.sentences if "not alike" not in sentence] == []
+    assert [sentence for sentence in finding.sentences if "differ" not in sentence] == []
 
 
 def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
     wanted = (
-        "the state of eth1 on c2 could not be read, so it is not known to be up; see its "
+        "the state of eth1 on c2 could not be read, so it may be down; check its "
         "operstate (ports/*/state) in /sys/"
     )
     [sentence] = sentences(node(0), node(1, {"state": None}))
@@ -148,7 +144,7 @@ def test_more_than_described_is_a_note() -> None:
     finding = link_state.check_links([node(0, {"speed_mbit_per_s": 10000})], ETH1G)
     assert (finding.sentences, finding.notes) == (
         [],
-        ["eth1 on c1 reports 10 Gbit/s, the site says 1 for eth1g"],
+        ["eth1 on c1 reports 10 Gbit/s, but the site says 1 for eth1g"],
     )
     signalling = Fabric("qdr", "tcp", "cluster", (Rail("eth1", 32.0),))
     assert link_state.check_links([node(0, {"speed_mbit_per_s": 40000})], signalling).notes == []
@@ -209,7 +205,7 @@ def test_a_link_that_changed_during_the_run() -> None:
     (sentence,) = sentences(node(0, end={"carrier_changes": 4}))
     assert sentence == (
         "the link of eth1 on c1 was interrupted during the run: its carrier changed "
-        "(carrier_changes +2); see cable, port and its log."
+        "(carrier_changes +2); check cable, port and its log."
     )
 
 

@@ -40,9 +40,8 @@ def test_a_rail_below_half_of_its_share_is_named(
 
 
 TURNS = (
-    "all rails of two carried their share; whether each message was split, or whole messages "
-    "took the rails in turn, no counter tells, and no message that was sent alone was faster "
-    "than one rail"
+    "all rails of two carried their share, but counters do not show whether each message was split "
+    "or whole messages alternated: no message sent alone was faster than one rail"
 )
 
 
@@ -66,13 +65,13 @@ def test_whole_messages_that_took_the_rails_in_turn_leave_the_same_counters(
 def test_a_message_alone_that_is_faster_than_one_rail_was_split() -> None:
     sent = exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB})
     assert traffic.check_stripes(sent, TWO, 2 * GB, 220.0).notes == [
-        "each message was split over the rails of two: one at a time took 1.76 Gbit/s, and its "
-        "fastest rail has 1"
+        "each message was split over the rails of two: single messages reached 1.76 Gbit/s, but "
+        "its fastest rail has 1"
     ]
-    assert "no counter tells" in traffic.describe_splitting(UNLIKE, 370.0), (
+    assert "counters do not show" in traffic.describe_splitting(UNLIKE, 370.0), (
         "one of 3 Gbit/s takes 375 MB/s alone"
     )
-    assert "no counter tells" in traffic.describe_splitting(
+    assert "counters do not show" in traffic.describe_splitting(
         replace(TWO, rails=(Rail("eth1"), Rail("eth2"))), 1e6
     )
 
@@ -95,8 +94,7 @@ def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None
     assert found.sentences == []
     [note] = found.notes
     assert note.startswith(
-        f"that {TWO.name} was striped is not shown: no pairs of ranks exchanged enough messages "
-        "of 1"
+        f"striping of {TWO.name} is not shown: no pairs of ranks exchanged enough messages of 1"
     )
 
 

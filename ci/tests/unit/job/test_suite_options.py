@@ -68,7 +68,7 @@ def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_va
 def test_validation_must_be_printed_and_is_another_variant():
     launch = launch_of("p2p_osu", {"validation": "on"}, "osu_bw")
     sizes = [record.message_bytes for record in reader.parse(golden(OSU.format("bw")))]
-    with refused_as("output-damaged", match="does not say whether its data was right"):
+    with refused_as("output-damaged", match="does not report whether its data was right"):
         as_asked(one_size(launch, *sizes), OSU.format("bw"))
 
 
@@ -80,13 +80,9 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
     assert {record.variant for record in as_asked(cold, IMB.format("n2-off-cache"))} == {
         "off_cache=8"
     }
-    with refused_as(
-        "output-mixed", match="IMB-MPI1 says it was started with '8' where '16' was asked for"
-    ):
+    with refused_as("output-mixed", match="IMB-MPI1 says it was started with '8' instead of '16'"):
         as_asked(launch_of("p2p", {"off_cache": "16"}, level="smoke"), IMB.format("n2-off-cache"))
-    with refused_as(
-        "output-mixed", match="started with '-off_cache' where 'PingPong' was asked for"
-    ):
+    with refused_as("output-mixed", match="started with '-off_cache' instead of 'PingPong'"):
         as_asked(launch_of("p2p", {}, level="smoke"), IMB.format("n2-off-cache"))
 
 
@@ -137,7 +133,7 @@ def test_pairs_side_by_side():
 def test_what_the_program_of_a_group_does_not_take_is_not_measured(
     group: str, name: str, value: str
 ):
-    with pytest.raises(NotMeasured, match=f"^{name} is no option of group {group}, but of "):
+    with pytest.raises(NotMeasured, match=f"^{name} is not an option of group {group}, but of "):
         options.of_group(catalogue.OPTIONS, group, {name: value})
 
 
@@ -171,7 +167,7 @@ def test_a_window_of_messages_is_what_must_be_sent():
         ),
         (
             {"window": "shared"},
-            r"^suite_options: 'shared' is not a value of window; there are create, allocate,"
+            r"^suite_options: 'shared' is not a value of window; give create, allocate,"
             r" dynamic\.$",
         ),
         ({"off_cache": "-1 -1"}, r"'-1 -1' is not a value of off_cache"),
@@ -184,7 +180,7 @@ def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked: dict[st
 
 def test_a_version_that_lacks_the_option_is_not_measured():
     with pytest.raises(
-        NotMeasured, match=r"^validation is an option of osu from 7\.0 on; this stack has 5\.9$"
+        NotMeasured, match=r"^validation is an option of osu since 7\.0; this stack has 5\.9$"
     ):
         launch_of("p2p_osu", {"validation": "on"}, stack=stack_of(osu="5.9"))
 

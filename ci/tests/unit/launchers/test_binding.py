@@ -150,7 +150,7 @@ def test_versions_of_the_cambridge_paper() -> None:
         "2",
         "--bind-to-none",
     )
-    assert "hwloc's numbers only" in refusal(SCATTER, "orterun", 1, 4, version=(1, 7, 5))
+    assert "only hwloc's numbers" in refusal(SCATTER, "orterun", 1, 4, version=(1, 7, 5))
 
 
 @pytest.mark.parametrize("policy", ["default", "none", "scatter"])

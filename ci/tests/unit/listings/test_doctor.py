@@ -82,8 +82,8 @@ def notes_on_gpus(folder: Path, stack: dict[str, Any], **partition: Any) -> list
 
 def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
     never, resource, aware, nccl = notes_on_gpus(tmp_path, {})
-    assert "never measured" in never and '{"name": "_rfm_gpu", "options":' in resource
-    assert "nothing of MPI is measured on ib_device" in aware
+    assert "not been measured" in never and '{"name": "_rfm_gpu", "options":' in resource
+    assert "no MPI test runs on ib_device" in aware
     assert "no stack here has nccl-tests built for CUDA" in nccl
     suite = {"version": "2", "built_with": "x", "gpu": "cuda"}
     whole = {"gpu": "cuda", "suites": {"osu": suite, "nccl_tests": suite}}

@@ -152,7 +152,7 @@ def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path
     """Leaves that are described otherwise than cabled, and a slow way between those there are."""
     nodes = names(8)
     export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
-    clause = "flags nothing among 8 nodes, and not all could be decided"
+    clause = "flags nothing among 8 nodes; some could not be decided"
     assert clause in said(tmp_path, "aaaa0000-1")[0]
     export(tmp_path, "bbbb0000-1", 0, pair_map(8))
     assert said(tmp_path, "bbbb0000-1")[0].endswith("flags nothing among 8 nodes")
@@ -162,8 +162,8 @@ def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path
     ("before", "new", "note"),
     [
         ("healthy", 1, ""),
-        ("slow", 0, "flags, and the baseline's flags too: c5 sends at"),
-        (None, 0, "the baseline has no map to compare with: c5 sends at"),
+        ("slow", 0, "like the baseline's, flags: c5 sends at"),
+        (None, 0, "(the baseline has none to compare with): c5 sends at"),
     ],
 )
 def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, note: str) -> None:

@@ -41,7 +41,7 @@ def test_nodes_that_were_always_together_are_both_named_and_none_is_drained(
     month(tmp_path, [("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8")] * 8, "n1")
     status, said = ask()
     assert status == 1 and "scontrol" not in said
-    assert "n1 or n2, which had all these jobs together: 8 of 8 jobs are slow" in said
+    assert "n1 or n2, which ran all these jobs together: 8 of 8 jobs are slow" in said
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -51,4 +51,4 @@ def test_a_healthy_month(ask, tmp_path: Path, once: bool) -> None:
     month(tmp_path, [*pairs, *[("n7", "n8")][: 1 if once else 0]])
     status, said = ask()
     assert status == (3 if once else 0), said
-    assert ("2 of 8 nodes had fewer than 2 jobs and are not judged" in said) is once
+    assert ("2 of 8 nodes had fewer than 2 jobs and were not judged" in said) is once

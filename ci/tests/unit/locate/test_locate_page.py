@@ -25,7 +25,7 @@ def test_large_maps_are_shown_by_switch_with_the_flagged_in_detail() -> None:
     assert (len(whole.data[0].x), len(detail.data[0].x), len(detail.data[0].y)) == (16, 16, 16)
     assert (
         node in detail.data[0].y
-        and f"below leaf{faults[0].at[0] // 16} send" in detail.layout.title.text
+        and f"sent by the nodes below leaf{faults[0].at[0] // 16}" in detail.layout.title.text
     )
     assert "from simulated" in tree.layout.title.text
     page = locate_page.page([answer], "large")

@@ -68,7 +68,7 @@ def test_logical_numbers_are_those_of_hwloc() -> None:
             "CPU 4 in topology.numa_nodes but not in topology.cores",
         ),
         (processor(cores=["0x1", "0x6", "0x8"]), "puts the core of CPUs 1,2 on two sockets"),
-        (processor(num_cpus=3), "num_cpus=3 and its masks show 4"),
+        (processor(num_cpus=3), "num_cpus=3 but its masks show 4"),
     ],
 )
 def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> None:

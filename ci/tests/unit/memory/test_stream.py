@@ -140,11 +140,11 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
     calls them remote has measured nothing.
     """
     [sentence] = judge(changed(memory="remote"), "remote")
-    assert "was to be remote" in sentence
+    assert "should be remote" in sentence
     one = on_two_nodes("interleaved", {"0": 1}, {"0": 1})
     kib = {"page_cache_kib": {"0": 1}, "free_kib": {"0": 1}}
     alone = signed(json.dumps({**json.loads(one.splitlines()[1]), "numa_nodes": 1, **kib}))
-    assert judge(alone, "interleaved") == ["memory of one NUMA node cannot be interleaved"]
+    assert judge(alone, "interleaved") == ["one NUMA node cannot interleave memory"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
         ("local", -1, 1, ""),
         ("local", 0, 1, "does not fill NUMA node 1: "),
         ("interleaved", 0, 1, "does not fill NUMA node 1: "),
-        ("local", -1, -1, "NUMA node 1 is full, but not of cached files: "),
+        ("local", -1, -1, "NUMA node 1 is full, but not with cached files: "),
     ],
 )
 def test_memory_that_is_free_or_held_by_programs_is_no_filled_page_cache(

@@ -66,7 +66,7 @@ def test_what_cannot_be_judged_is_reported_and_hides_no_other_node(
         path.unlink()
         path.mkdir()
     found, [wrong] = node_answers.read(tmp_path)
-    assert found == {"n2": good} and wrong.startswith("n1's facts cannot be read: ")
+    assert found == {"n2": good} and wrong.startswith("n1's facts are unreadable: ")
 
 
 def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
             2,
             [
                 "1 of 2 nodes answered; silent: n2",
-                "n3 answered without being a node of the job (n1, n2)",
+                "n3 answered, but are not nodes of the job (n1, n2)",
             ],
         ),
     ],
@@ -168,4 +168,4 @@ def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> N
     names = [one.name for one in NODES]
     assert node_answers.find_absent(names, ["n*", "n4"]) == []
     [said] = node_answers.find_absent(names, ["n*", "n9", "gpu*"])
-    assert "has n9, gpu*, and the partition has no such node" in said
+    assert "names n9, gpu*, but the partition has no such node" in said

@@ -48,10 +48,10 @@ def test_what_is_required_of_some_cards_only_is_required() -> None:
     required = replace(optional, required=True)
     facts = nodes(fact, 25, 25, instance="eth0")
     (text,) = texts(facts, required)
-    assert "of mlx5_* is not to be read on n1, n2; every node must show it" in text
+    assert "of mlx5_* is unreadable on n1, n2; every node must show it" in text
     assert texts(nodes(fact, 400, 400, instance="mlx5_0:1"), required) == []
     rules = (optional, required, rule("smt", partitions=("other",)), rule("turbo"))
-    said = ["no node shows rate_gbit_per_s of mlx5_*, turbo: nothing is known of that"]
+    said = ["no node shows rate_gbit_per_s of mlx5_*, turbo, so it was not checked"]
     assert node_judgement.find_unseen(facts, rules, "batch") == said
     assert node_judgement.find_unseen({}, rules, "batch") == []
 
@@ -63,7 +63,7 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
     (text,) = texts({"n1": card, "n2": card}, equal)
     assert text.startswith("pcie_width_of_card of eth0 is 16 where pcie_width is 4 on n1, n2; must")
     (text,) = texts({"n1": {"pcie_width_of_card": {"eth0": "16"}}}, equal)
-    assert "16 where pcie_width is not to be read on n1" in text
+    assert "16 where pcie_width is unreadable on n1" in text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
     ],
 )
 def test_what_is_expected_holds_for_each_node(expected: Any, value: Any, wanted: str) -> None:
-    text = f"x is {value} on n1; must be {wanted}: w (to put it right: f)"
+    text = f"x is {value} on n1; must be {wanted}: w (to correct it: f)"
     assert texts(nodes("x", value), rule("x", same=False, **expected)) == [text]
 
 
@@ -85,12 +85,12 @@ def test_numbers_may_be_near_each_other() -> None:
     near = rule("memory_gib", within_percent=1)
     assert texts(nodes("memory_gib", 503.1, 503.0, 500.0), near) == []
     (text,) = texts(nodes("memory_gib", 503.1, 503.0, 471.5), near)
-    assert "471.5 on n3; the middle one is 503, and within 1 % of it is equal" in text
+    assert "471.5 on n3; the median is 503, and within 1 % counts as equal" in text
     clock = rule("unix_s", within=30)
     (odd,) = judge(nodes("unix_s", 100.0, 101.5, 3700.0), clock)
     assert odd.nodes == ("n3",)
     (odd,) = judge(nodes("unix_s", 100.0, 3700.0), clock)
-    assert odd.nodes == ("n1", "n2") and "no value is that of most" in odd.text()
+    assert odd.nodes == ("n1", "n2") and "there is no majority" in odd.text()
     (text,) = texts(nodes("unix_s", None, None, 3700.0), clock)
     assert "3700 on n3; 2 of 3 nodes do not show it" in text
     (text,) = texts(nodes("unix_s", "unlimited", "unlimited", 64), clock)
@@ -108,7 +108,7 @@ def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
     assert texts({"n1": rail("active"), "n2": rail("active")}, fabrics=(IB,)) == []
     (text,) = texts({"n1": rail("active"), "n2": rail("down"), "n3": {}}, fabrics=(IB,))
     assert text.startswith(
-        "state of mlx5_0 is down on n2; not to be read on n3; a rail of ndr must be up"
+        "state of mlx5_0 is down on n2; unreadable on n3; a rail of ndr must be up"
     )
     (text,) = texts({"n1": rail("active"), "n2": rail("active", 100.0)}, fabrics=(IB,))
     assert text.startswith(
@@ -142,13 +142,13 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     assert [odd.fact for odd in judge({**facts, "n5": older}, *rules)] == ["presence", "firmware"]
     bare = {fact: values for fact, values in card.items() if fact != "driver"}
     (text,) = texts({"n1": card, "n2": bare, "n3": card}, *rules)
-    assert text.startswith(f"driver of {at} is not to be read on n2; 2 of 3 nodes have x")
+    assert text.startswith(f"driver of {at} is unreadable on n2; 2 of 3 nodes have x")
     # Rules decide what is looked at, and the site's rails have a sentence of their own.
     assert texts(facts) == [] == texts(facts, rule("firmware", instances="hfi*"))
     assert [odd.note for odd in judge(facts, rule("driver", note=True))] == [True]
     rows = {"n1": {**rail("active"), "firmware": {"mlx5_0:1": "1"}}, "n2": {}}
     (text,) = texts(rows, firmware, fabrics=(IB,))
-    assert text.startswith("state of mlx5_0 is not to be read on n2")
+    assert text.startswith("state of mlx5_0 is unreadable on n2")
 
 
 def test_an_address_belongs_to_one_node() -> None:
@@ -192,7 +192,7 @@ def test_gpus_are_as_the_site_describes_them() -> None:
     assert [text.partition(": ")[0] for text in said] == [
         "gpus is 1 on n1; the site says 2",
         "numa_node of 0000:41:00.0 is 1 on n3; the site says 0",
-        "0000:81:00.0 is missing on n1; the site says that a GPU is there",
+        "0000:81:00.0 is missing on n1; the site describes a GPU there",
         "numa_node of 0000:81:00.0 is 0 on n3; the site says 1",
     ]
 
@@ -211,11 +211,13 @@ def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -
     among = rule("nvlinks", among="gpu")
     (text,) = gpu_texts(bad | {"n4": good}, (), among)
     of = f"nvlinks of {GPUS[1]} is"
-    assert text.startswith(f"{of} all down on {names}; on a node it must be the same where gpu is")
+    assert text.startswith(
+        f"{of} all down on {names}; on a node it must be the same wherever gpu is"
+    )
     rest = {"n4": linked("9 x 26.562 GB/s"), "n5": good, "n6": good}
     said = [text.split(";")[0] for text in gpu_texts(bad | rest, (), among) if GPUS[1] in text]
     assert said == [f"{of} all down on {names}", f"{of} 9 x 26.562 GB/s on n4"], (
         "an uneven node hides no other"
     )
     unread = {"n1": {"gpu": kinds, "nvlinks": {}}} | dict.fromkeys(("n5", "n6", "n7"), good)
-    assert f"{GPUS[0]} is not to be read on n1; 3 of 4" in gpu_texts(unread, (), among)[0]
+    assert f"{GPUS[0]} is unreadable on n1; 3 of 4" in gpu_texts(unread, (), among)[0]

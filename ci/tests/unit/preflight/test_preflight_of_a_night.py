@@ -61,11 +61,11 @@ def test_nodes_that_did_not_answer_are_left_out() -> None:
     assert judge(failed(nodes=1, silent_nodes=["n2", "n3"])).excluded == []
     found = judge(failed(nodes=2, odd_nodes=[odd("n1")]))
     assert found.excluded == []
-    assert "no node is left out, because 1 of 2 are odd or did not answer" in found.notes[0]
+    assert "no node is left out: 1 of 2 differ or did not answer" in found.notes[0]
 
 
 def test_what_was_not_looked_at_is_no_success() -> None:
-    none = "preflight: no node was looked at: "
+    none = "preflight: no node was checked: "
     skipped = case("skip", skip_reason="no idle node")
     late = case("fail", fail_reason=LATE, never_started=True)
     lost = Case("u", 0, {"result": "pass", "partition": "batch", "condition": {}}, {}, (), None, ())
@@ -80,9 +80,9 @@ def test_what_was_not_looked_at_is_no_success() -> None:
     waited = judge(case(), late)
     assert waited.problems == []
     assert waited.notes == [
-        "preflight of batch: not looked at: the job never started (state CANCELLED): it waited"
+        "preflight of batch: not checked: the job never started (state CANCELLED): it waited"
     ]
-    assert judge(skipped).notes == ["preflight of batch: not looked at: no idle node"]
+    assert judge(skipped).notes == ["preflight of batch: not checked: no idle node"]
 
 
 @pytest.mark.parametrize("rows", ["none", [3], [{"values": [{}]}]])
@@ -108,7 +108,7 @@ def test_nodes_that_others_had_are_counted() -> None:
     found = judge(case(not_idle={"allocated": 3, "drain+idle": 1}))
     assert found.problems == []
     assert found.notes == [
-        "preflight of batch: 4 nodes were not idle and not looked at: 3 allocated, 1 drain+idle"
+        "preflight of batch: 4 nodes were not idle and not checked: 3 allocated, 1 drain+idle"
     ]
     assert judge(case(not_idle={})).notes == []
 
@@ -121,7 +121,7 @@ GONE = [
 
 def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red() -> None:
     """Once, and never cut off behind other sentences."""
-    missed = "preflight of batch: not looked at though they must be in service: n7 (down*)"
+    missed = "preflight of batch: not checked, although they must be in service: n7 (down*)"
     found = judge(case(out_of_service=GONE))
     assert found.problems == [missed]
     assert "they are out of service: n3 (drain+idle: bad DIMM)" in found.notes[0]

@@ -33,11 +33,14 @@ def own(root: Path, text: str) -> None:
         (f"kernel: {OWN}}}", "key 'kernel"),
         (f"kernel: {OWN}, same: true, expected: a}}", "key 'kernel"),
         (f"kernel: {OWN}, at_least: high}}", "key 'kernel"),
-        (f"nvlinks: {OWN}, same: true, among: gpus}}", "gpus is no such fact; write 'gpu'"),
-        (f"kernal: {OWN}, same: true}}", "no node shows such a fact; write 'kernel', or remove"),
-        ("tubro: null", "key 'tubro': no node shows such a fact; write 'turbo', or remove it."),
-        (f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}", "'dnr2' is no partition of the"),
-        (f"kernel: {OWN}, same: true, instances: 'mlx5*'}}", "kernel is one fact of the node as a"),
+        (f"nvlinks: {OWN}, same: true, among: gpus}}", "gpus is not such a fact; write 'gpu'"),
+        (f"kernal: {OWN}, same: true}}", "no such fact; write 'kernel', or remove"),
+        ("tubro: null", "key 'tubro': no such fact; write 'turbo', or remove it."),
+        (
+            f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}",
+            "'dnr2' is not a partition of the",
+        ),
+        (f"kernel: {OWN}, same: true, instances: 'mlx5*'}}", "kernel is a fact of the whole node"),
     ],
 )
 def test_what_is_no_rule_or_could_never_find_anything_is_refused(

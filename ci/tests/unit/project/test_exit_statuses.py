@@ -18,7 +18,7 @@ from mpibench import cli, exit_status
 from mpibench.commands.listings import catalogue as catalogue_command
 from reframe_tests.harness.vocabulary import BadInput
 
-DEFECT = "this is a defect of mpibench and no answer"
+DEFECT = "there is no answer because of a defect in mpibench"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_it_is_said_before_anything_is_imported_that_an_old_reframe_lacks(
 ) -> None:
     monkeypatch.setitem(sys.modules, "reframe", SimpleNamespace(VERSION="4.8.4"))  # type: ignore[arg-type]
     with pytest.raises(
-        SystemExit, match=r"^ERROR: this is ReFrame 4\.8\.4, and the tests need"
+        SystemExit, match=r"^ERROR: this is ReFrame 4\.8\.4, but the tests need"
     ) as ended:
         runpy.run_path(str(root / "reframe_tests" / "__init__.py"))
     assert isinstance(ended.value.code, str), "which Python prints, and ends with 1"

@@ -138,26 +138,26 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
         (TORUS_MPI.replace("    sonames=", "    soname="), "the nearest field is 'sonames'"),
         (
             TORUS_MPI.replace("            proofs=", "            by_rails={} if True else "),
-            "has no 'proofs' and no 'proofs_by_scope'",
+            "has neither 'proofs' nor 'proofs_by_scope'",
         ),
         (
             TORUS_MPI.replace('{"TORUS_LINK": "{device}"}', '{"TORUS_LINK": "{devise}"}'),
             "has the placeholder {devise}",
         ),
-        (TORUS_MPI.replace('(\\S+)"', '(\\S+"'), "which is no regular expression"),
-        (GPU_TORUS.replace("cuda", "cudda"), "'cudda', which is no platform of GPUs"),
+        (TORUS_MPI.replace('(\\S+)"', '(\\S+"'), "which is not a regular expression"),
+        (GPU_TORUS.replace("cuda", "cudda"), "'cudda', which is not a GPU platform"),
         (GPU_TORUS.replace('("link",)', '("lane",)'), "replaces the proof 'lane'"),
         ("MPIS = ()\n", "defines no MPI = Mpi(...)"),
         (TORUS_MPI.replace('"torusmpi"', '"mpich"'), "both describe 'mpich'"),
-        (TORUS_MPI.replace('"torusmpi"', '"Torus MPI"'), "is not a name of small letters"),
-        (TORUS_MPI.replace('("TORUS_",)', '("torus",)'), "'settings' is not the beginning"),
-        (TORUS_MPI.replace('world="7"', 'world="0x80000000"'), "neither a number of C's int"),
-        (TORUS_MPI.replace('world="7"', 'world="a world"'), "neither a number"),
+        (TORUS_MPI.replace('"torusmpi"', '"Torus MPI"'), "is not a name of lower-case letters"),
+        (TORUS_MPI.replace('("TORUS_",)', '("torus",)'), "'settings' is not the start"),
+        (TORUS_MPI.replace('world="7"', 'world="0x80000000"'), "which is neither a C int"),
+        (TORUS_MPI.replace('world="7"', 'world="a world"'), "which is neither"),
         (TORUS_MPI.replace('"torus",\n    launchers', '"mpihc",\n    launchers'), "'mpich'"),
         (TORUS_MPI.replace('transports=("torus",),', ""), "transport 'torus' is not one of"),
-        (TORUS_MPI.replace('launchers=("hydra",)', 'launchers=("hidra",)'), "is no launcher"),
-        (TORUS_MPI.replace('manual", ("hydra",)', 'manual", ("hidra",)'), "is no launcher"),
-        (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), "'tcp' is there already"),
+        (TORUS_MPI.replace('launchers=("hydra",)', 'launchers=("hidra",)'), "is not a launcher"),
+        (TORUS_MPI.replace('manual", ("hydra",)', 'manual", ("hidra",)'), "is not a launcher"),
+        (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), "'tcp' already exists"),
         (DESCRIBED.replace("headers_bytes=100", "headers_bytes='9'"), "is of type str, not"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_folder_that_cannot_be_what_it_is_to_be_is_named(
 def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
     path = folder / name
     path.chmod(path.stat().st_mode | 0o002)
-    with refused_as("configuration-unusable", match="can be written by others"):
+    with refused_as("configuration-unusable", match="is writable for others"):
         registry.known()
     path.chmod(path.stat().st_mode & ~0o002 | 0o020)
     assert "torusmpi" in registry.known(), "a team's folder"

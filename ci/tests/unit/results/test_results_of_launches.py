@@ -63,14 +63,14 @@ def judged(
 def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:
     least, [note] = judged("nas_s", "npb-3.4-ep-n2.txt", 2)
     assert least == 0
-    assert note.startswith("not compared with the bytes that lo carried: EP (moves no data")
+    assert note.startswith("not checked against the bytes that lo carried: EP (moves no data")
     assert judged("nas_s", "npb-3.4-ep-n2.txt", 2, fabric=SHM) == (0.0, [])
 
 
 def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
     """Of a square grid with two ranks a node; with one a node it leaves them."""
     two, notes = judged("hpcc", on_grid(2, 2), 4, 2, ETH, level="smoke")
-    assert [note for note in notes if "PTRANS (its grid of ranks is drawn by chance" in note]
+    assert [note for note in notes if "PTRANS (its grid of ranks is random" in note]
     four, notes = judged("hpcc", on_grid(2, 2), 4, 4, ETH, level="smoke")
     assert not [note for note in notes if "PTRANS" in note] and four > two > 0
 
@@ -84,8 +84,8 @@ def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:
     assert nodes_tested(64, loaded=True) == 13
     assert least == 2 * 13 * 32 * (30 * 200 * 2 * 8 + 30 * 8 * 8 * 2 * 131072 + 200 * 8)
     assert note.endswith(
-        "Lat_impact, RR_Two-sided_BW_Sync_impact, Multiple_Allreduce_impact (the quotient of "
-        "two others)"
+        "Lat_impact, RR_Two-sided_BW_Sync_impact, Multiple_Allreduce_impact (the ratio of two "
+        "others)"
     )
 
 

@@ -47,7 +47,7 @@ def numbers(selector: str) -> str:
         ("?run == ", "not an expression"),
         ("?nonsuch == 1", "'nonsuch'"),
         ("?__import__('os').system('true')", "not an expression"),
-        ("?run < 3", "quote texts"),
+        ("?run < 3", "quote strings"),
         ("now-99999999999d:now", "not a period"),
         ("?" + "(" * 300 + "run" + ")" * 300, "not an expression"),
     ],

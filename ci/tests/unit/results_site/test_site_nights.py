@@ -37,7 +37,7 @@ def only(folder: Path) -> SiteNight:
     ("where", "changes", "state", "said"),
     [
         (HELD, {}, "green", "1 of 1 cases proven, 1 references held, none missed"),
-        ({}, {}, "unjudged", "compared with nothing"),
+        ({}, {}, "unjudged", "nothing to compare with"),
         (HELD, {"command_line": "reframe -r -n PingPong"}, "part", "measured in part"),
         (MISSED, {}, "red", "Uniband bandwidth at 4 MiB is 90 MB/s"),
         (
@@ -52,7 +52,7 @@ def only(folder: Path) -> SiteNight:
             "red",
             "went over lo",
         ),
-        (HELD, {"evidence": "missing"}, "red", "no proof of its condition was stored"),
+        (HELD, {"evidence": "missing"}, "red", "without stored proof of its condition"),
         ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
         ({}, {"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
     ],
@@ -74,7 +74,7 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
         assert night.state.name == state and "".join(problems) in night.finding
     answers = tmp_path / records.StoredAnswer.kind
     (answers / f"{session}.gate.json").write_text("{}")
-    with refused_as("file-damaged", match=r"gate\.json is not a readable record"):
+    with refused_as("file-damaged", match=r"gate\.json is damaged"):
         only(tmp_path)
     answers.rename(tmp_path / "away")
     answers.symlink_to(answers)

@@ -134,7 +134,7 @@ def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("0 0\n", "damaged"), ("", "is empty, as where nothing more can be written")]
+    ("text", "said"), [("0 0\n", "damaged"), ("", "is empty, as on a full disk")]
 )
 def test_an_end_that_cannot_be_read_is_a_failure(slurm: Slurm, text: str, said: str) -> None:
     """As a full disk leaves it."""
@@ -235,7 +235,7 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
     slurm.clock += slurm_shared.LATE_S
     slurm.scheduler.poll(job)
     assert job.state in ("CANCELLED", "TIMEOUT") and job.exitcode and len(slurm.submitted) == 1
-    assert "started none of its cases" in str(job._exception)
+    assert "without starting any of its cases" in str(job._exception)
 
 
 def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:

@@ -114,11 +114,11 @@ def test_programs_on_two_nodes_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        ((("0",), ("0",)), "of 2 ranks at most 1 can have a core of their own"),
+        ((("0",), ("0",)), "of 2 ranks, at most 1 can have their own core"),
         # Six ranks of each are pinned to the first six of twelve cores: the other six are idle.
-        ((tuple("012345"),) * 2, "of 12 ranks at most 6 can have a core of their own"),
+        ((tuple("012345"),) * 2, "of 12 ranks, at most 6 can have their own core"),
         ((("0-1",), ("0-1",)), "nothing keeps the 2 programs apart"),
-        ((("0",), ("1",)), "still had no core in common"),
+        ((("0",), ("1",)), "but had no core in common"),
     ],
 )
 def test_unaware_programs_on_the_same_first_core_are_the_finding(

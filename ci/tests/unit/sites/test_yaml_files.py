@@ -54,7 +54,7 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
         raise PermissionError(13, "Permission denied", str(self))
 
     twice = refused(tmp_path, path, b"# comment\nmax_age_hours: 1\nother: 2\nmax_age_hours: 3\n")
-    assert "line 4 is not YAML (key 'max_age_hours' is there twice, first in line 2)" in twice
+    assert "line 4 is not YAML (key 'max_age_hours' appears twice, first in line 2)" in twice
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", deny)
         assert "cannot be read (Permission denied)" in refused(tmp_path, path)
@@ -72,15 +72,15 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
         (b"a: 2026-02-30\n", "line 1 is not YAML (day"),
         (b"a: 1\n---\na: 2\n", "line 2 is not YAML"),
         (b"a: 1\nb: &x [1, *x]\n", "line 2 is not YAML (*x contains itself)"),
-        (b"a: &a [x]\n" + nested(b"%c: &%c [%s]\n"), "aliases stand for more than 100000 values"),
-        (b"a: &a {x: 1}\n" + nested(b"%c: &%c {<<: [%s]}\n"), "its aliases stand for more than"),
+        (b"a: &a [x]\n" + nested(b"%c: &%c [%s]\n"), "aliases expand to more than 100000 values"),
+        (b"a: &a {x: 1}\n" + nested(b"%c: &%c {<<: [%s]}\n"), "its aliases expand to more than"),
         (b"a: !!python/name:os.system x\n", "could not determine a constructor"),
         (b"a: !!bool x\n", "line 1 is not YAML ('x' is no bool)"),
         (b"a: " + 600 * b"[", "nested too deeply"),
-        (b"a: {b: 1, c: {d: 1, d: 1}}", "is there twice"),
-        (b"1: x\n0x1: y", "is there twice"),
-        (b"x: &x {a: 1}\ny: {<<: *x, <<: *x}", "is there twice"),
-        (b"? [1]\n: {b: 1, b: 2}", "is there twice"),
+        (b"a: {b: 1, c: {d: 1, d: 1}}", "appears twice"),
+        (b"1: x\n0x1: y", "appears twice"),
+        (b"x: &x {a: 1}\ny: {<<: *x, <<: *x}", "appears twice"),
+        (b"? [1]\n: {b: 1, b: 2}", "appears twice"),
     ],
 )
 def test_what_is_not_yaml(tmp_path: Path, content: bytes, words: str) -> None:

@@ -96,16 +96,16 @@ def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path: Path) ->
     stack = register(document, path, linked=lambda _: [str(beside)])
     assert metadata.find_damage(stack) == ""
     beside.write_bytes(b"another build")
-    assert "libopen-pal.so.80 changed after it was registered" in metadata.find_damage(stack)
+    assert "libopen-pal.so.80 changed after registration" in metadata.find_damage(stack)
 
 
 @pytest.mark.parametrize(
     ("file", "text", "wanted"),
     [
-        ("bin/mpirun", "x", "/bin/mpirun changed after it was registered"),
+        ("bin/mpirun", "x", "/bin/mpirun changed after registration"),
         ("bin/mpirun", None, "/bin/mpirun cannot be read"),
-        ("python/mpi4py/bench.py", "x", "/python/mpi4py changed after it was registered"),
-        ("python/mpi4py/more.py", "", "/python/mpi4py changed after it was registered"),
+        ("python/mpi4py/bench.py", "x", "/python/mpi4py changed after registration"),
+        ("python/mpi4py/more.py", "", "/python/mpi4py changed after registration"),
     ],
 )
 def test_what_changed_after_it_was_registered_is_left_out(

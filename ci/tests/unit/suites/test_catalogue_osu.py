@@ -79,5 +79,5 @@ def test_data_on_a_gpu_are_compared_too() -> None:
     assert words_of("p2p_osu", MANAGED, version="7.4", chosen=CHECKED)["osu_bw"] == "MD MD"
     for word, kind, version in ((MANAGED, "cuda", "7.2"), (DEVICE, "rocm", "7.0")):
         stack = stack_of(osu=version, gpu=kind)
-        with pytest.raises(NotMeasured, match=r"does not do validation=on in .* rightly"):
+        with pytest.raises(NotMeasured, match=r"gets validation=on in .* wrong"):
             launches("p2p_osu", stack=stack, memory=Memory(word, kind), chosen=CHECKED)

@@ -15,7 +15,7 @@ from studies.output_damage import GOLDEN, golden, read
 
 REFUSED = {
     "imb-mpi1-2021.11-n2-time-out.txt": "ran out of time",
-    "imb-mpi1-2021.11-n2-out-of-mem.txt": "want of memory",
+    "imb-mpi1-2021.11-n2-out-of-mem.txt": "lack of memory",
     "imb-mpi1-2021.11-n1-invalid.txt": "refused to run a benchmark",
     "imb-p2p-2021.11-n3-invalid.txt": "refused to run a benchmark",
 }

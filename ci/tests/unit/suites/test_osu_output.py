@@ -222,7 +222,7 @@ def test_a_table_that_may_be_cut_at_the_end_of_a_row_says_so() -> None:
     """Nothing ends a table: what tells one that was cut from one that was
     asked to end there is its command line alone.
     """
-    said = "the table ends with 4 bytes, and osu_allreduce by itself goes on to 1048576"
+    said = "the table ends with 4 bytes, and osu_allreduce by default continues to 1048576"
     cut = "# OSU MPI Allreduce Latency Test v5.8\n# Size       Avg Latency(us)\n"
     cut += f"4{257460.91:>27.2f}\n"
     rows = "".join(f"{1 << power:<10}{257460.91 + power:>18.2f}\n" for power in range(3, 21))

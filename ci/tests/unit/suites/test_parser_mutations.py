@@ -77,7 +77,7 @@ def test_output_of_two_suites_is_refused() -> None:
     mixed = "".join([title, TEXTS[other], *rest])
     with refused_as(
         "output-damaged",
-        match=r"line 2: output of .* stands in that of perftest; outputs are mixed up, run",
+        match=r"line 2: output of .* is inside that of perftest; outputs are mixed up, run",
     ):
         reader.parse(mixed)
 

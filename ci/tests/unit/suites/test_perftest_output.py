@@ -73,7 +73,7 @@ def test_both_ends_in_one_file_are_named_as_such() -> None:
     other = re.sub(r"(local|remote)(?= address)", lambda end: ends[end[1]], ALL_SIZES)
     half = ALL_SIZES[: ALL_SIZES.index(" 1024 ")]
     for both in (ALL_SIZES + other, half + other + ALL_SIZES.removeprefix(half)):
-        with refused_as("output-mixed", match="output of the other end, too"):
+        with refused_as("output-mixed", match="output of the other end"):
             reader.parse(both)
 
 

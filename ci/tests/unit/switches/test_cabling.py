@@ -241,7 +241,7 @@ def test_switches_that_are_no_tree_are_flagged_for_themselves_alone(kind: str) -
     fabric = without_a_tree(kind)
     tree = tree_of(fabric, "mlx5_0")
     leaves = sorted(set(fabric.leaf_of["mlx5_0"].values()))
-    assert len(tree.switches) == len(leaves) + 1 and "no tree" in tree.notes[0]
+    assert len(tree.switches) == len(leaves) + 1 and "not a tree" in tree.notes[0]
     for bad in (*leaves[2:4], " ".join(fabric.links[2])):
         answer = judge_map(fabric.measured("mlx5_0", tree, [bad], rounds=0))
         assert not answer.flagged

@@ -45,8 +45,12 @@ def made(tuning: Tuning) -> TunedSettings:
     ("row", "case", "why"),
     [
         ({"compiled": WRITTEN}, {}, ""),
-        ({"not_compiled": "the same file without settings"}, {}, "the same file without settings"),
-        ({}, {}, "nothing was asked of the library"),
+        (
+            {"not_compiled": "the same file without any settings"},
+            {},
+            "the same file without any settings",
+        ),
+        ({}, {}, "the library was not asked for anything"),
         ({"compiled": WRITTEN}, {"evidence": CONTRADICTED, "reason": "another."}, "another"),
         ({"compiled": {**WRITTEN, "file": "gone.out"}}, {}, "gone.out cannot be read"),
         ({"compiled": {**WRITTEN, "sha256": "0"}}, {}, "is no longer what the job wrote"),

@@ -167,7 +167,7 @@ def test_a_lock_that_cannot_be_taken_is_no_other_tuning(
 
 
 @pytest.mark.parametrize(
-    ("free", "sentence"), [(0, "nothing more can be written to"), (1 << 30, "cut off or damaged")]
+    ("free", "sentence"), [(0, "cannot write to"), (1 << 30, "truncated or damaged")]
 )
 def test_half_of_a_run_report_is_no_round(
     free: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -136,15 +136,15 @@ def spend(
     ("text", "sentence"),
     [
         ("JobID;JobName;NNodes;NTasks\n1;a;1;1\n", "has no column AllocCPUS, ElapsedRaw"),
-        (PRINTED.replace(DELIMITER, "|"), "may have lines that are a job's name"),
+        (PRINTED.replace(DELIMITER, "|"), "may have job names that span lines"),
         (lines("1.0;sleep;2;4;4;1:00:00"), "ElapsedRaw of 1.0 is '1:00:00'"),
-        (lines("1.0;sleep;2;\u096a;4;3600"), "NTasks of 1.0 is '\u096a', which is no number"),
+        (lines("1.0;sleep;2;\u096a;4;3600"), "NTasks of 1.0 is '\u096a', which is not a number"),
         (lines("9.0;prted;1;1;2;1800"), "step 9.0 has no line of its job 9"),
-        (lines("2;a;1;;2;9"), "no step of more than one rank that took any time"),
-        (PRINTED[:-20], "its last line has no end"),
-        (lines("1;x;1;;1;9\nrm -rf.0;y;1;9;9;9"), "'rm -rf.0' is no job of Slurm's"),
+        (lines("2;a;1;;2;9"), "no step of more than one rank of any duration"),
+        (PRINTED[:-20], "its last line is incomplete"),
+        (lines("1;x;1;;1;9\nrm -rf.0;y;1;9;9;9"), "'rm -rf.0' is not a Slurm job"),
         # A job that was requeued ran on other nodes the second time.
-        (lines("9;openmpi;2;;4;1800", "9;openmpi;4;;8;50"), "says two things of 9"),
+        (lines("9;openmpi;2;;4;1800", "9;openmpi;4;;8;50"), "has two different lines for 9"),
     ],
 )
 def test_what_is_none_of_sacct_is_refused(text: str, sentence: str, tmp_path: Path) -> None:

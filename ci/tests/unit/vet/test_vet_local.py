@@ -60,7 +60,7 @@ def learned(node: Path) -> Path:
         ("proc/meminfo", "MemTotal: 12582912 kB\n", "memory_gib is 12.0, learned were 16.0"),
         ("sys/bus/pci/devices/0000:17:00.0/vendor", "0x8086", "0000:17:00.0 is not there"),
         (f"{PORT}/counters/symbol_error", "900", "mlx5_0:1 counted 893 more symbol_error"),
-        (f"{PORT}/counters/link_downed", "2", "the link of mlx5_0:1 was gone 2 times"),
+        (f"{PORT}/counters/link_downed", "2", "the link of mlx5_0:1 was down 2 times"),
     ],
 )
 def test_what_is_less_than_learned_is_named(

@@ -1,9 +1,9 @@
-"""What a server and a client below MPI can be measured on, and what they
-left: numbers, and which network carried them.
+"""Where a server and a client below MPI can be measured, and what they left: numbers, and the
+network that carried them.
 
-That their interfaces carried at least the payload is what the readers ask
-(:func:`pair.expect_carried`). Here: that no other interface or port of a node carried a part of it,
-that nobody else used the link, and that it is as the site describes it.
+The readers check that the interfaces carried at least the payload (:func:`pair.expect_carried`).
+This module checks that no other interface or port of a node carried a part of it, that nobody else
+used the link, and that the link is as the site describes it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _HOST = re.compile(r'"host": "([^"]+)"')
 
 
 def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
-    """Why a group cannot be measured on a fabric; empty where it can.
+    """Why a group cannot be measured on a fabric; empty if it can.
 
     :param scheduler: ReFrame's name of it.
     """
@@ -68,25 +68,25 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
             f"{fabric.name} is of {fabric.memory.text}"
         )
     if fabric.within_node:
-        return f"{fabric.name} is inside a node, and server and client run on two"
+        return f"{fabric.name} is inside a node, but server and client run on two"
     if fabric.transport not in group.transports:
         known = ", ".join(group.transports)
         lacks = ", without an RDMA adapter" if mpis.transport(fabric.transport).interfaces else ""
-        return f"{fabric.name} is of transport {fabric.transport}{lacks}; it is measured on {known}"
+        return f"{fabric.name} has transport {fabric.transport}{lacks}; needed is one of {known}"
     if fabric.classes:
-        return f"{fabric.name} is of {fabric.quality_of_service}, which is set for MPIs alone"
+        return f"{fabric.name} has {fabric.quality_of_service}, which can be set for MPIs only"
     if scheduler not in SLURM.schedulers:
         known = ", ".join(SLURM.schedulers)
         return (
-            f"nothing here starts one task on each of two nodes under scheduler {scheduler} "
-            f"({known} do)"
+            f"under scheduler {scheduler}, nothing starts one task on each of two nodes "
+            f"(supported: {known})"
         )
     return ""
 
 
 def choose_gpu(fabric: Fabric) -> int:
-    """Number of the GPU next to the first rail, as the site says it;
-    of those that are equally near the first.
+    """Number of the GPU next to the first rail, as the site describes it; the first of equally near
+    ones.
     """
     rail = fabric.rails[0]
     near = [number for number, gpu in enumerate(fabric.gpus) if gpu.nic == rail.device]
@@ -151,7 +151,7 @@ def make_launch(
     limits: Limits,
     gpu: int = 0,
 ) -> PairLaunch:
-    """A benchmark on a fabric; where that has memory of GPUs with the GPU of this number."""
+    """A benchmark on a fabric; where that has GPU memory with the GPU of this number."""
     row = next(row for row in catalogue.rows(group) if row.name == plan.benchmark)
     rail = fabric.rails[0]
     count = plan.repetitions(size, catalogue.LEVELS[level], limits)
@@ -176,7 +176,7 @@ def make_launch(
 class Measured:
     """What both ends of a launch left.
 
-    :param ends: ``None`` where they left nothing whole; ``record``: where the program failed.
+    :param ends: ``None`` if they left nothing whole; ``record``: where the program failed.
     :param findings: status and sentence of everything that is wrong.
     :param counted: whether the fabric's interfaces, and nothing
         else, carried it; ``None``: not known.
@@ -195,7 +195,7 @@ class Measured:
 def read_launch(
     directory: Path, name: str, launch: PairLaunch, group: PairGroup, fabric: Fabric
 ) -> Measured | None:
-    """Read and judge both ends of a launch; ``None`` where neither left a record.
+    """Read and judge both ends of a launch; ``None`` if neither left a record.
 
     :param name: of its files without their ends.
     :param fabric: as the site describes it, with the one rail that was measured.
@@ -238,7 +238,7 @@ def _impossible(launch: PairLaunch, record: Record, fabric: Fabric) -> list[str]
     ):
         return [
             f"it measured {record.benchmark} {record.variant} at {record.message_bytes} bytes, "
-            "which was not asked for."
+            "which was not requested; run it again."
         ]
     return [
         sentence
@@ -251,14 +251,14 @@ def _impossible(launch: PairLaunch, record: Record, fabric: Fabric) -> list[str]
 def _other_gpu(ends: Pair, fabric: Fabric) -> list[str]:
     """Sentences on ends that took another GPU than the site's, where it says which that is.
 
-    :param fabric: with the one GPU that was asked for.
+    :param fabric: with the one GPU that was requested.
     """
     address = fabric.gpus[0].bus_id if fabric.memory.on_gpu else ""
     said = {
         end.host: perftest.picked_bus(end.output) for end in (ends.server, ends.client) if address
     }
     return [
-        f"{host} used the GPU on PCI bus {bus or '(not said)'}, and {address} was asked for; see "
+        f"{host} used the GPU on PCI bus {bus or '(not said)'} instead of {address}; check "
         f"CUDA_VISIBLE_DEVICES there, or correct gpus in {SITE_FILES}."
         for host, bus in said.items()
         if bus != address.split(":")[1]
@@ -284,10 +284,13 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
         state, mtu, speed = (end.before.link[key] for key in ("operstate", "mtu", "speed"))
         where = f"{end.interface} of {end.host}"
         if NOT_UP.fullmatch(state):
-            sentences.append(f"the link of {where} is not up (state {state}).")
+            sentences.append(
+                f"the link of {where} is not up (state {state}); check cable and port."
+            )
         if interfaces and fabric.mtu_bytes is not None and mtu != str(fabric.mtu_bytes):
             sentences.append(
-                f"the MTU of {where} is {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}."
+                f"the MTU of {where} is {mtu}, but the site says {fabric.mtu_bytes} for "
+                f"{fabric.name}; correct one."
             )
         # An interface's Mbit/s, or a port's ``100 Gb/sec (4X EDR)``.
         match = RATE.match(speed)
@@ -300,8 +303,8 @@ def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
         )
         if rate and described is not None and rate < SLOW_SHARE * described:
             sentences.append(
-                f"{where} came up at {rate:g} Gbit/s, the site says {described:g} for "
-                f"{fabric.name}; see cable and switch port, or correct {SITE_FILES}."
+                f"{where} came up at {rate:g} Gbit/s, but the site says {described:g} for "
+                f"{fabric.name}; check cable and switch port, or correct {SITE_FILES}."
             )
     return sentences
 
@@ -312,8 +315,7 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
     """
     if ends.server.host == ends.client.host:
         return [
-            f"server and client both ran on {ends.server.host}, so that nothing went over "
-            f"{fabric.name}."
+            f"server and client both ran on {ends.server.host}, so nothing went over {fabric.name}."
         ]
     sentences = []
     for end in (ends.server, ends.client):
@@ -322,8 +324,7 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
             sentences += name_others(end, fabric, most)
         else:
             only = (
-                f"{end.host} recorded no interface but {end.interface}, so that nothing shows "
-                "that no other one was used."
+                f"{end.host} recorded only interface {end.interface}, so others may have been used."
             )
             sentences.append(only)
         to, fro = most_bytes(moved, fabric, end.seconds)
@@ -331,8 +332,8 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
         sentences += [
             f"somebody else used the link: {end.interface} of {end.host} {verb} "
             f"{format_bytes(end.bytes_of(counter))}, and the two can have exchanged "
-            f"{format_bytes(round(most))} that way, or the link loses packets; measure again "
-            "when it is quiet."
+            f"{format_bytes(round(most))} that way, or the link loses packets; measure again when "
+            "it is idle."
             for counter, most, verb in (
                 ("tx_bytes", sent, "sent"),
                 ("rx_bytes", received, "received"),
@@ -345,8 +346,8 @@ def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
 def name_others(end: End, fabric: Fabric, most: float = OTHER_FLOOR_BYTES) -> list[str]:
     excused = {LOOPBACK, *fabric.tcp_interfaces}
     return [
-        f"asked for {fabric.name} ({end.interface}), but {name} of {end.host} carried "
-        f"{format_bytes(carried)} meanwhile."
+        f"asked for {fabric.name} ({end.interface}), but {name} of {end.host} also carried "
+        f"{format_bytes(carried)}."
         for name, carried in end.others_carried().items()
         if carried > most and name not in excused and not MIRRORS.fullmatch(name)
     ]
@@ -413,7 +414,7 @@ class MapPair:
 
     @property
     def mb_per_s(self) -> float | None:
-        """What arrived; ``None`` where the program failed."""
+        """What arrived; ``None`` if the program failed."""
         return self.measured.record.values.get(BANDWIDTH) if self.measured.record else None
 
 
@@ -497,8 +498,7 @@ def read_map(
             0,
             (
                 MISSING,
-                f"{len(folders)} of {len(steps)} steps were begun: the job ended early, or gave "
-                "up.",
+                f"{len(folders)} of {len(steps)} steps started: the job ended early, or gave up.",
             ),
         )
     return MeasuredMap(pairs, hosts, silent, findings)
@@ -517,13 +517,13 @@ def _name_nodes(
         for number, end in zip(row.numbers, row.measured.both, strict=False):
             there[number].add(name_of(end.host))
     strange = [
-        f"task {number} of the job was on {' and on '.join(sorted(hosts))}; run it again."
+        f"task {number} of the job ran on {' and on '.join(sorted(hosts))}; run it again."
         for number, hosts in there.items()
         if len(hosts) > 1
     ][:1]
     names = {number: min(hosts) for number, hosts in there.items() if hosts}
     if len(set(names.values())) < len(names):
-        strange.append("two tasks of the job were on one node: one on each is asked for.")
+        strange.append("two tasks of the job ran on one node instead of one on each.")
         count = Counter(names.values())
         names = {
             number: f"{name} ({number})" if count[name] > 1 else name

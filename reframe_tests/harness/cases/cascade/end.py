@@ -96,7 +96,7 @@ class Failed(Exception):
 
 
 def text(path: "Path") -> "str":
-    """A file without the white space around it; empty where there is
+    """A file without the white space around it; empty if there is
     none, or a link that is down says nothing.
     """
     try:

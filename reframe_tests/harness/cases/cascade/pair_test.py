@@ -1,11 +1,11 @@
-"""The base classes of tests below MPI, with the evidence of both ends:
-between two nodes, and between all pairs of nodes.
+"""The base classes of tests below MPI, with the evidence of both ends: between two nodes, and
+between all pairs of nodes.
 
 Each level of the cascade (wire, transport) is a leaf, measured on each fabric that its programs
-know. In a map a round is two steps of the job, one for each direction; in a step each node is the
-server or the client of its pair, and all pairs begin at once. What is stored is a map of pairs as
-that of MPI is, of bandwidth alone, so that ``mpibench locate`` judges both alike: a node that is
-slow with MPI and not here has no bad cable.
+support. In a map, a round is two steps of the job, one for each direction; in a step, each node is
+the server or the client of its pair, and all pairs start at once. The result is stored like a map
+of pairs of MPI, but with bandwidth only, so that ``mpibench locate`` judges both alike: a node that
+is slow with MPI but not here does not have a bad cable.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ class PairTest(WithoutMpiTest):
             # broken, and no reason to measure nothing.
             others = "the other node" if self.nodes == 2 else "other nodes"
             there = (
-                f"no {program} on the PATH of {', '.join(sorted(absent))}, and on {others} there "
-                f"is: {remedy}."
+                f"no {program} on the PATH of {', '.join(sorted(absent))}, but {others} has it: "
+                f"{remedy}."
             )
             outcome.add(end.name, 0, MISSING, [there])
         if (
@@ -268,7 +268,8 @@ class PairTest(WithoutMpiTest):
             and (words := below_mpi.find_unable(Path(self.stagedir)))
         ):
             self.leave(
-                f"the nodes' {self._group.debian} knows no {self._fabric.memory.text}: {words}"
+                f"the nodes' {self._group.debian} does not support {self._fabric.memory.text}: "
+                f"{words}"
             )
         if wrong := batch.judge(end):
             outcome.add(end.name, 0, MISSING, [*wrong, *self.error_sentences()])
@@ -342,19 +343,19 @@ class WireMapTest(PairTest, RoundsPlugin):
         if self.repeats != 1:
             raise BadInput(
                 "output-damaged",
-                f"-S repeats={self.repeats}: a map is repeated in passes over all its rounds; "
-                "give -S orders=.",
+                f"-S repeats={self.repeats}: maps repeat in passes over all rounds; give -S "
+                "orders= instead.",
             )
         self.keep_files = [FOLDER]
         limits = self._choose_rail()
         mapped = self._group.mapped
         self._described = map_judgement.describe_switches(self.switches, extras, self._fabric)
         if mapped is None:
-            raise BadInput("session-missing", f"{self.group} says nothing of maps of all pairs.")
+            raise BadInput("session-missing", f"{self.group} does not support maps of all pairs.")
         self._launch = below_mpi.make_launch(
             mapped.plan, self.group, self._fabric, mapped.size, self.level, limits, self._gpu
         )
-        # Which node has which number is not known before the job runs, so
+        # Which node has which number is unknown before the job runs, so
         # that a sample cannot heed the switches.
         self._design, rounds = schedule.make([0] * self.nodes, self.rounds, self.seed)
         passes = range(1, self.orders + 1)

@@ -1,1 +1,1 @@
-"""A job: its condition, its script, its ending, and a second stack interleaved with the first."""
+"""A job: its condition, its script, its end, and a second stack interleaved with the first."""

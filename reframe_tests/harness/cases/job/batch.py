@@ -1,14 +1,15 @@
-"""What a job asks of its scheduler beside its time, and how it ended as the scheduler reports it.
+"""What a job requests from its scheduler besides its time, and how it ended according to the
+scheduler.
 
-A job that was cut short is not a result, even if what it printed looks whole: ReFrame waits until a
-job is over and then asks only the test; the state itself fails nothing.
+A job that was cut short is not a result, even if its output looks complete: ReFrame waits until a
+job is over and then asks only the test; the job's state alone fails nothing.
 
-``nodes=all`` is as many nodes as are idle when a job is made. ReFrame counts them
-(``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after a launcher's command
-line has to be known, so it is asked before. How many there are changes from night to night: ``all``
-is a node count of its own, for groups alone whose metrics are named with node counts; the number is
-stored beside it. A few of many are no whole machine: where less than a share of the partition's
-nodes is idle (``least_idle_share`` of its description), the case fails.
+``nodes=all`` is the number of nodes that are idle when a job is created. ReFrame counts them
+(``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after the launcher's
+command line must be known, so they are counted earlier. The number changes from night to night:
+``all`` is a separate node count, only for groups whose metrics are named with node counts, and the
+real number is stored beside it. A small part is not the whole machine: if less than a share of the
+partition's nodes is idle (``least_idle_share`` of its description), the case fails.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ BAD_STATES = {
     "NODE_FAIL": "a node of it died or lost its daemon",
     "OUT_OF_MEMORY": "it ran out of memory",
     "PREEMPTED": "another job took its nodes",
-    "REVOKED": "its cluster gave it away",
+    "REVOKED": "its cluster revoked it",
     "TIMEOUT": "it reached the job's time limit",
 }
 #: Bytes a job may still need for its outputs; less room than that explains a hole in them.
@@ -98,7 +99,7 @@ def ask_for_cores(test: Any, scheduler: str, cores: int) -> None:
     (``_assign_resources`` of OpenPBS' ``src/hooks/cgroups/pbs_cgroups.PY``). ReFrame asks for one
     CPU a task unless told otherwise, and for the same number for each task of a node.
 
-    :param cores: that a node has for jobs. Hardware threads are not asked for: where the hook
+    :param cores: that a node has for jobs. Hardware threads are not requested: where the hook
         counts cores, such a job never starts.
     """
     if scheduler in batch_systems.PBS_SELECT and not test.num_cpus_per_task:
@@ -109,7 +110,7 @@ def ask_for_cores(test: Any, scheduler: str, cores: int) -> None:
 class JobEnd:
     """What is known of the end of a job.
 
-    :param state: the scheduler's word; empty where it has none.
+    :param state: the scheduler's word; empty if it has none.
     """
 
     number: str = ""
@@ -144,8 +145,7 @@ def judge_room(directory: Path) -> list[str]:
             os.fsync(probe.fileno())
     except OSError as error:
         return [
-            f"nothing more can be written to the stage directory {directory} ({error.strerror}); "
-            "make room."
+            f"cannot write to the stage directory {directory} ({error.strerror}); free some space."
         ]
     return []
 
@@ -196,8 +196,8 @@ def ask_for_gpus(test: Any, count: int) -> None:
 
 
 def ask_for_nodes(job: Any, partition: Any, count: int, wanted: Sequence[str]) -> None:
-    """Have a job ask for nodes by name, where its scheduler can be asked
-    and nobody chose or left out nodes otherwise.
+    """Make a job request nodes by name, if its scheduler supports it and no other option selects or
+    excludes nodes.
     """
     chosen = any(
         re.match(r"(--)?(nodelist|exclude|nodefile|host|vnode)\b|-[wxF]", word)
@@ -246,8 +246,8 @@ def assume_nodes(nodes: int, group: str, extras: Mapping[str, Any]) -> int:
         return nodes
     if not benchmark.grow(catalogue.rows(group)):
         raise NotMeasured(
-            f"the metrics of group {group} do not say how many nodes were idle, and nights of "
-            "different numbers would be one curve: give a number of nodes"
+            f"the metrics of group {group} do not record how many nodes were idle, so different "
+            "numbers would be one curve: give a number of nodes"
         )
     return max(site.node_counts_of(extras))
 
@@ -255,7 +255,7 @@ def assume_nodes(nodes: int, group: str, extras: Mapping[str, Any]) -> int:
 def count_nodes(
     nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_run: bool
 ) -> int:
-    """Nodes a job is made for: those asked for, or as many as ReFrame finds idle
+    """Nodes a job is made for: those requested, or as many as ReFrame finds idle
     (``--flex-alloc-nodes``) at this moment.
 
     :param job: ReFrame's, of the partition; its options
@@ -278,15 +278,15 @@ def count_nodes(
             f"scheduler {name} does not say which nodes are idle: give a number of nodes"
         ) from None
     except ReframeError as error:
-        raise ReframeError(f"which nodes are idle is not known: {error}") from None
+        raise ReframeError(f"cannot tell which nodes are idle: {error}") from None
     share = float(extras.get("least_idle_share", LEAST_SHARE))
     least = max(FEWEST, math.ceil(share * there))
     if available < least:
         raise ReframeError(
             f"nodes=all: {available} of {plural(there, 'node')} "
             f"{'is' if available == 1 else 'are'} in state {job.sched_flex_alloc_nodes} "
-            f"(--flex-alloc-nodes), and at least {least} are asked for ({FEWEST}, and "
-            f"{share:.0%} of all: least_idle_share in {SITE_FILES}); see 'sinfo -R', and run it "
-            "without other cases, which may hold the rest"
+            f"(--flex-alloc-nodes), but at least {least} are needed ({FEWEST}, and {share:.0%} of "
+            f"all: least_idle_share in {SITE_FILES}); see 'sinfo -R', or run it alone, as other "
+            "cases may hold the rest"
         )
     return available

@@ -1,9 +1,9 @@
-"""A condition: stack x fabric x nodes x ppn x pinning, resolved on
-one partition and translated for one launcher.
+"""A condition: stack x fabric x nodes x ppn x pinning, resolved on one partition and translated for
+one launcher.
 
 Resolution is pure: from metadata, the site's description and the topology to environment variables
-and launcher options. What cannot be measured is said with its reason (:class:`NotMeasured`) and
-becomes a skipped case.
+and launcher options. What cannot be measured raises its reason (:class:`NotMeasured`) and becomes a
+skipped case.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .script import DEBUG_FILE, quote
 class Asked:
     """What a test's parameters ask for.
 
-    :param library: what moves the data in place of MPI.
+    :param library: what moves the data instead of MPI.
     """
 
     fabric: Fabric
@@ -50,7 +50,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Partition:
-    """Where it is asked for.
+    """Where it is requested.
 
     :param here: jobs run on this machine, inside what this process may use.
     """
@@ -114,11 +114,11 @@ class Partition:
 class Condition:
     """A resolved condition.
 
-    :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
+    :param ppn: processes per node as a number; ``ppn_symbol`` is what was requested.
     :param placement: core list per rank of a node, or none for the
         policies ``default`` and ``none``.
     :param pmi: process management interface the launcher is given
-        (``srun --mpi``); empty where it needs none.
+        (``srun --mpi``); empty if it needs none.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param chosen: variables the user sets; they win over everything,
         and the evidence says what came of it.
@@ -161,13 +161,13 @@ class Condition:
     @property
     def core_list(self) -> tuple[tuple[int, ...], ...] | None:
         """CPUs (numbers of the operating system) per rank of a node;
-        ``None`` where the policy names none.
+        ``None`` if the policy names none.
         """
         return self.placement.ranks
 
     @property
     def rank_numa(self) -> tuple[int | None, ...]:
-        """NUMA node of each rank of a node; ``None`` where the policy names
+        """NUMA node of each rank of a node; ``None`` if the policy names
         no core, or a rank has cores of several.
         """
         if self.core_list is None:
@@ -368,8 +368,8 @@ def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
     if fabric.within_node != (nodes == 1):
         where = "inside one node" if fabric.within_node else "between nodes"
         raise NotMeasured(
-            f"fabric {fabric.name} works {where} and {nodes} "
-            f"{'node is' if nodes == 1 else 'nodes are'} asked for"
+            f"fabric {fabric.name} works {where}, but {nodes} "
+            f"{'node is' if nodes == 1 else 'nodes are'} requested"
         )
     policies = site.policies_of(extras)
     if asked.pinning not in policies:
@@ -379,8 +379,8 @@ def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
         )
     if asked.pinning in placement.GPU_POLICIES and not fabric.memory.on_gpu:
         raise NotMeasured(
-            f"pinning={asked.pinning} places ranks by their GPUs, and fabric {fabric.name} has "
-            "memory of the host"
+            f"pinning={asked.pinning} places ranks by their GPUs, but fabric {fabric.name} uses "
+            "host memory"
         )
 
 
@@ -400,8 +400,8 @@ def place_ranks(asked: Asked, partition: Partition) -> placement.RankPlacement:
     except BadInput as error:
         raise NotMeasured(str(error)) from error
     if asked.fabric.memory.on_gpu and number > len(asked.fabric.gpus):
-        has = f"{number} ranks of a node are asked for and it has {len(asked.fabric.gpus)}"
-        raise NotMeasured(f"with {asked.fabric.memory.text} each rank has a GPU of its own: {has}")
+        has = f"{number} ranks per node are requested, but a node has {len(asked.fabric.gpus)}"
+        raise NotMeasured(f"with {asked.fabric.memory.text} each rank needs its own GPU: {has}")
     placed = placement.place(asked.pinning, number, topology, nic_numa)
     same = placement.first_equal(
         (asked.ppn, asked.pinning), list(product(*asked.orders)), topology, nic_numa
@@ -435,14 +435,13 @@ def resolve(
     )
     if launcher.needs_pmi and not launcher.offers(pmi):
         why = (
-            f" (they speak {pmi}, it offers {', '.join(launcher.pmi_words)}; see "
+            f" (they need {pmi}, it offers {', '.join(launcher.pmi_words)}; see "
             f"extras.{launcher.pmi_extra})"
             if pmi
             else ""
         )
         raise NotMeasured(
-            f"{launcher.name} does not start ranks of {stack.mpi}{why}: use the stack's own "
-            "launcher"
+            f"{launcher.name} cannot start ranks of {stack.mpi}{why}: use the stack's own launcher"
         )
     shared = oversubscription(nodes * placed.ppn, extras)
     return Condition(
@@ -516,9 +515,7 @@ def apply_tuned(system: str, where: Condition) -> Condition:
     place = tuned_place(system, where)
     tuned = tuned_settings.find(place, where.stack)
     if any(sign in str(place.folder) for sign in "\n,"):
-        raise NotMeasured(
-            f"the folder {place.folder} has a sign in its name that no variable can hold"
-        )
+        raise NotMeasured(f"the folder {place.folder} has a character that no variable can contain")
     return replace(
         where, chosen={**tuned.environment(place.folder), **where.chosen}, tuned=tuned.id
     )

@@ -1,11 +1,11 @@
 """A second stack in the same job: A B A B on the same nodes, so that both meet the same
 disturbances and can be paired.
 
-``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job
-enters the test's own stack as always; each launch of the paired stack undoes that for itself (``env
--u``) and enters its own. What its modules set is set as it was recorded at its registration, and
-the job looks whether their files are still the same. Its evidence is judged like the other's, and
-the case passes only if both are proven.
+``-S paired_stack=STACK`` interleaves the launches of any test with those of that stack. The job
+loads the test's own stack as usual; each launch of the paired stack undoes that for itself (``env
+-u``) and sets up its own. Its modules are not loaded; what they set was recorded at registration,
+and the job checks that their files are unchanged. Its evidence is judged like the other's, and the
+case passes only if both are proven.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def find(name: str, own: Stack) -> Stack:
         if stack.name == name:
             return stack
     raise NotMeasured(
-        f"paired_stack={name} is not a stack here; there are "
+        f"paired_stack={name} is not a registered stack; there are "
         f"{', '.join(stack.name for stack in stacks)}"
     )
 
@@ -81,7 +81,7 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
     :raises NotMeasured: the two cannot share a job.
     """
     if own.core_list != theirs.core_list:
-        raise NotMeasured(f"paired_stack={theirs.stack.name} would be placed on other cores")
+        raise NotMeasured(f"paired_stack={theirs.stack.name} would use other cores")
     mine, other = (
         {**condition.binding.files, **condition.bootstrap.scripts} for condition in (own, theirs)
     )

@@ -1,8 +1,8 @@
-"""Shell lines by which a job shows the modules it loaded, and ends
-where one is missing, before anything is measured.
+"""Shell lines with which a job records its loaded modules, and stops before measuring if one is
+missing.
 
-ReFrame writes ``module load`` as lines of their own, and bash goes on where one fails: the ranks
-would run with what they find.
+ReFrame writes ``module load`` as separate lines, and bash continues if one fails: the ranks would
+run with whatever they find.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def require_system(stack: Stack, configured: str) -> None:
     if stack.modules and configured == NO_SYSTEM:
         raise BadInput(
             "not-comparable",
-            f"stack {stack.name} is entered through {stack.modules_text}, and "
-            "this system's configuration names no module system: add 'modules_system': "
-            f"'{stack.loaded.system or 'lmod'}' to it.",
+            f"stack {stack.name} needs {stack.modules_text}, but this system's configuration names "
+            f"no module system: add 'modules_system': '{stack.loaded.system or 'lmod'}' to it.",
         )
 
 

@@ -1,8 +1,8 @@
-"""Values of the tests' parameters on the selected system, and which
-of their combinations can be measured there.
+"""Values of the tests' parameters on the selected system, and the combinations that can be measured
+there.
 
-Read when the tests are loaded; what means nothing on the system
-makes no instance of a test, and is said.
+Evaluated when the tests are loaded. A value that makes no sense on the system creates no instance
+of a test, and is reported.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def require_topology(partition: Any) -> None:
     if not knows_topology(partition):
         raise BadInput(
             "unknown-name",
-            f"the topology of partition {partition.fullname} is unknown: give it a 'processor' "
-            f"in {SITE_FILES}, or let ReFrame detect it (general.remote_detect, or 'reframe "
-            "--detect-host-topology' on one of its nodes)",
+            f"the topology of partition {partition.fullname} is unknown: describe it as "
+            f"'processor' in {SITE_FILES}, or let ReFrame detect it (general.remote_detect, or "
+            "'reframe --detect-host-topology' on one of its nodes)",
         )
 
 
@@ -91,26 +91,24 @@ def are_asked(nodes: Any) -> bool:
 
 
 def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
-    """Why a group is not measured on so many nodes of a partition
-    unless these are asked for; empty where it is.
-    """
+    """Why a group is not measured on this many nodes of a partition by default; empty if it is."""
     listed = sorted(set(site.node_counts_of(extras)))
     few = benchmark.need_few_nodes(catalogue.rows(group))
     if nodes in (listed[:1] if few else choose(listed)):
         return ""
     if nodes not in listed:
         return (
-            f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} "
-            f"asks for {nodes}"
+            f"node_counts of this partition has {', '.join(map(str, listed))}, not {nodes}; for "
+            f"that count give -P nodes={nodes}"
         )
     why = (
-        "two ranks at most take part, and other nodes would wait for them"
+        "at most two ranks take part; other nodes would wait"
         if few
-        else "one count says what others would"
+        else "one count shows what others would"
     )
     return (
-        f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; "
-        "-P nodes= asks for others"
+        f"{why}: measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; "
+        "for others give -P nodes="
     )
 
 
@@ -159,7 +157,7 @@ def is_core(row: site.CoreRow, fabric: str, nodes: int, ppn: str) -> bool:
 
 @cache
 def _ranks_on(partition: Any, symbol: str) -> int | None:
-    """Processes per node; ``None`` where the topology is not known, or has no such number."""
+    """Processes per node; ``None`` if the topology is unknown, or has no such number."""
     try:
         return (
             placement.resolve_ppn(symbol, Partition.of(partition).topology)
@@ -172,7 +170,7 @@ def _ranks_on(partition: Any, symbol: str) -> int | None:
 
 def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[str, str]:
     """Options of the suites that a group is measured with on a partition:
-    the site's, and over them those asked for.
+    the site's, and over them those requested.
 
     :raises BadInput: for an option or a value that does not exist.
     :raises NotMeasured: if the group has no such option.
@@ -209,7 +207,7 @@ def ppn_of_system() -> list[str]:
             if first.setdefault(number, symbol) == symbol or (symbol == "gpu" and number > 1):
                 useful.add(symbol)  # maps of a node's GPUs know no other symbol for them
             else:
-                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
+                reasons[symbol] = f"the same as ppn={first[number]} ({number})"
     for symbol in SYMBOLIC_PPN:
         if symbol not in useful and symbol in reasons:
             getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
@@ -279,10 +277,10 @@ def _resolve(stack: str, partition: Any, fabric: str, group: str) -> transports.
 def why_unusable(
     stack: str, partition: Any, fabric: str, group: str, ranks: int, nodes: int
 ) -> str:
-    """Why a stack cannot measure a group on a fabric; empty where it
-    can, or its case must say what is wrong.
+    """Why a stack cannot measure a group on a fabric; empty if it can, or if its case must report
+    the fault.
 
-    :param ranks: -1 where they are not known.
+    :param ranks: -1 where they are unknown.
     """
     setting = _resolve(stack, partition, fabric, group if catalogue.library_of(group) else "")
     if isinstance(setting, str):
@@ -312,8 +310,8 @@ def _why_idle(
 
 @cache
 def why_unbuilt(stack: str, group: str, memory: Memory) -> str:
-    """Why a stack can run nothing of a group of the catalogue; empty where
-    it can, or its case must say what is wrong.
+    """Why a stack cannot run anything of a group; empty if it can, or if its case must report the
+    fault.
     """
     try:
         return catalogue.why_unbuilt(group, _read_stack(stack), memory)
@@ -363,7 +361,7 @@ def places_of(
     :param partitions: of the selected system.
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
     :param choose: of each partition's node counts those to measure on;
-        ``None``: the number of nodes is asked for.
+        ``None``: the number of nodes is requested.
     """
     there = [partition for partition in partitions if fabric in _fabrics_on(partition)]
     wanted = [

@@ -1,11 +1,11 @@
-"""The body of a job: R interleaved repeats of a group's launches,
-each with its own output and evidence.
+"""The body of a job: interleaved repeats of a group's launches, each with its own output and
+evidence.
 
-One job measures one group under one condition. The repeats are interleaved (all launches once, then
-all again), so that a disturbance of some seconds hits one repeat of everything and not every repeat
-of one benchmark. After a launch that had to be ended, by its time limit or for printing without
-end, nothing more is started: the case has failed, and the nodes are free for the next one. A job
-that is asked to end, or whose ReFrame is gone, ends its launch first.
+One job measures one group under one condition. Repeats are interleaved (all launches once, then all
+again), so a disturbance of some seconds hits one repeat of everything instead of all repeats of one
+benchmark. After a launch that had to be ended, because of its time limit or endless output, nothing
+more is started: the case has failed, and the nodes are free for the next one. A job that is asked
+to end, or whose ReFrame is gone, ends its launch first.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Command:
     :param program: benchmark and its arguments, as words.
     :param enter: shell text before the launcher, for a launch that
         needs another environment than the job's.
-    :param asked: names of the variables whose values each rank is asked for.
+    :param asked: names of the variables whose values each rank reports.
     :param once: run it once, before the repeats of the others.
     :param known: variables that say to the evidence library what is
         known of the MPI and the launcher.
@@ -209,7 +209,7 @@ def write_body(
         record = scripts[tuple(command.known.items()), command.gpu]
         result = shlex.quote(command.result)
         lines = []
-        if command.result:  # what another launch wrote would be taken for this one's
+        if command.result:  # what another launch wrote would be mistaken for this one's
             lines.append(f"        rm -f {result}")
         for name, content in command.files.items():  # another launch may have changed its input
             lines += [
@@ -255,7 +255,7 @@ def write_body(
         "    local repeat",
         f"    begin_launches {shlex.join(command.name for command in commands)} || return",
     ]
-    # A script with arguments folder, variables asked for, nonce, command. It runs on the rank's own
+    # A script with arguments folder, variables requested, nonce, command. It runs on the rank's own
     # node, so that what a user, a module or a launcher preloads there is kept, behind ours. Not
     # ``sh -c``: some launchers join words and part them again.
     preload = f"LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}"
@@ -294,8 +294,8 @@ def _quoted(value: str) -> str:
 
 
 def digested_files(stack: Stack, launches: Iterable[Launch]) -> list[str]:
-    """What a job looks at before its first launch and after its last one:
-    its programs, its MPI library with what comes with it, and its launcher.
+    """Files that a job digests before its first launch and after its last one: programs, MPI
+    library with its companions, launcher.
     """
     named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0]]
     named += [launch.program(stack)[0] for launch in launches]
@@ -319,7 +319,7 @@ def judge_digests(
         return CONTRADICTED, [f"{metadata.sentence_of_change(stack, path)}." for path in changed]
     silent = [path for path in files if path not in sums[0]][:1]
     return MISSING, [
-        f"the job left no digest of {path}, so nothing shows that it is as it was registered."
+        f"the job recorded no digest of {path}, so it may have changed since it was registered."
         for path in silent
     ]
 
@@ -336,12 +336,11 @@ def judge_outputs(outputs: Iterable[str], directory: Path) -> tuple[str, list[st
         if (path := directory / name).is_file() and metadata.digest_of(path) != digest
     ]:
         return CONTRADICTED, [
-            f"{name} is not what its launch left: it was changed or replaced after it."
-            for name in changed
+            f"{name} was changed or replaced after its launch wrote it." for name in changed
         ]
     silent = [name for name in outputs if name not in logged][:1]
     return MISSING, [
-        f"the job left no digest of {name}, so nothing shows that its launch printed it."
+        f"the job recorded no digest of {name}, so it may not be from its launch."
         for name in silent
     ]
 
@@ -383,7 +382,7 @@ def read_launch_log(text: str) -> dict[tuple[str, int], int]:
 
 def read_start(text: str) -> str:
     """When the last run of a job began (UTC, to a second), from its
-    :data:`START_LOG`; empty where that does not say.
+    :data:`START_LOG`; empty if that does not say.
     """
     starts = _STARTED.findall(text)
     return starts[-1] if starts else ""

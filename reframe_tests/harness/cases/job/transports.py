@@ -1,14 +1,14 @@
-"""Transports: from (MPI, version, transport, device, scope) to
-environment variables, and the run-time proof of it.
+"""Transports: from (MPI, version, transport, device, scope) to environment variables, and the proof
+at run time that they worked.
 
-The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up
+The record of each MPI (:mod:`mpis`) defines what it needs; this module looks a condition up
 (:func:`resolve_transport`) and judges what the run showed (:func:`check_proofs`). Nothing here
 looks at the machine.
 
-Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one
-asked for is not there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened
-and carries nothing. So each row names the lines in which the MPI says what it did. How many bytes a
-device carried is evidence of its own, not kept here.
+Settings choose, but do not prove: libfabric's tcp provider uses another interface if the requested
+one is missing, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened but
+carries nothing. So each row names the lines in which the MPI says what it did. How many bytes a
+device carried is separate evidence.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Setting:
     :param proofs: what the run must show, templates filled.
     :param row: the row it came from.
     :param mpi: name of the MPI in sentences; ``stack``: with its version.
-    :param asked: what was asked for, in sentences.
-    :param memory: what memory of GPUs needed besides.
+    :param asked: what was requested, in sentences.
+    :param memory: what GPU memory needed besides.
     """
 
     env: Mapping[str, str]
@@ -66,11 +66,12 @@ class Setting:
     memory: DeviceMemory = _NO_DEVICE
 
     def notes(self, debug: str) -> tuple[str, ...]:
-        """For the evidence: what the debug lines say of memory of GPUs,
+        """For the evidence: what the debug lines say of GPU memory,
         what nothing shows, and what is not measured.
         """
         undone = (
-            f"left out, as {self.mpi} does none in memory of GPUs: {', '.join(self.memory.without)}"
+            f"left out, because {self.mpi} does not support GPU memory for these: "
+            f"{', '.join(self.memory.without)}"
         )
         return (
             *self.memory.notes(debug),
@@ -98,7 +99,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     """Look up how ``stack`` uses ``fabric``: each message takes one
     of its rails, or is striped over all.
 
-    :param library: what moves the data in place of the stack's MPI,
+    :param library: what moves the data instead of the stack's MPI,
         which then only starts the ranks.
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described
@@ -111,7 +112,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
         built = (
             f"it was built for {gpu.KINDS[stack.gpu].title}"
             if stack.gpu
-            else "its metadata name no GPUs it was built for"
+            else "its metadata name no GPU platform"
         )
         raise NotMeasured(
             f"stack {stack.name} cannot send {memory.text}: {built} ('gpu' of stack.json)."
@@ -158,14 +159,13 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     ]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
-            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric "
-            f"{fabric.name} has {len(fabric.rails)}: describe a fabric with one rail."
+            f"{named} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} "
+            f"has {len(fabric.rails)} rails: describe a fabric with one."
         )
     if rails == STRIPED and rails not in row.by_rails:
         raise NotMeasured(
-            f"{named} over {fabric.transport} has no setting by which one rank stripes its "
-            f"messages, as fabric {fabric.name} asks for: start a rank for each rail on a fabric "
-            "that is not striped."
+            f"{named} over {fabric.transport} cannot stripe a rank's messages, as fabric "
+            f"{fabric.name} requires: use a fabric that is not striped, with a rank for each rail."
         )
     values = _values(fabric)
     # A variable whose placeholder stands for nothing here (no ``tcp_interfaces``) is left unset.
@@ -191,7 +191,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
 
 
 def _without(stack: Stack, fabrics: Iterable[Fabric], library: Library | None) -> tuple[str, ...]:
-    """Kinds of operations that a stack does not do in memory of GPUs over
+    """Kinds of operations that a stack does not do in GPU memory over
     one or another of the fabrics it may take.
     """
     kinds: dict[str, None] = {}
@@ -265,15 +265,14 @@ def _reason(
         if gap.transport == fabric.transport and version in gap.versions and not gap.kinds:
             return gap.reason
     return (
-        f"nothing is known about {named} over {fabric.transport}: add a row to the file of "
-        f"{stack.mpi}."
+        f"{named} over {fabric.transport} is not supported: add a row to the file of {stack.mpi}."
     )
 
 
 def _reason_of_memory(
     stack: Stack, mpi: Mpi | Library, named: str, fabric: Fabric, since: tuple[int, ...]
 ) -> str:
-    """Why a row does not send a fabric's memory of GPUs.
+    """Why a row does not send a fabric's GPU memory.
 
     :param since: first version that does; empty: none.
     """
@@ -282,11 +281,11 @@ def _reason_of_memory(
     if since:
         first = ".".join(map(str, since))
         return (
-            f"{named} does not send {memory.text} over {transport.name}: use {mpi.title} {first} "
+            f"{named} cannot send {memory.text} over {transport.name}: use {mpi.title} {first} "
             "or newer."
         )
     if transport.in_memory and not transport.gpus_only:
-        return f"{memory.text} does not lie in shared memory of the host: use transport gpu_ipc."
+        return f"{memory.text} is not in the host's shared memory: use transport gpu_ipc."
     for gap in mpi.gaps:
         if (
             gap.transport == transport.name
@@ -295,8 +294,8 @@ def _reason_of_memory(
         ):
             return gap.reason
     return (
-        f"nothing is known about {memory.text} with {named} over {transport.name}: add it to the "
-        f"file of {stack.mpi}."
+        f"{memory.text} with {named} over {transport.name} is not supported: add it to the file of "
+        f"{stack.mpi}."
     )
 
 
@@ -321,7 +320,7 @@ def _values(fabric: Fabric) -> dict[str, str]:
     elif registry.transport(fabric.transport).numbered:
         raise BadInput(
             "system-description",
-            f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, "
+            f"fabric {fabric.name}: {fabric.transport} needs adapter names ending in a number, "
             "such as hfi1_0.",
         )
     return values
@@ -358,8 +357,8 @@ def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof
 def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> str | None:
     if proof.source == LIBRARIES and not sources[LIBRARIES]:
         missing = (
-            f"no mapped libraries were recorded, so nothing shows {setting.mpi}'s "
-            f"{proof.subject}; evidence missing."
+            f"no mapped libraries were recorded, so {setting.mpi}'s {proof.subject} is unknown; "
+            "evidence missing."
         )
         return missing if proof.required else None
     lines = [line for line in sources[proof.source] if re.search(proof.line, line)]
@@ -373,10 +372,7 @@ def _judge(setting: Setting, proof: Proof, sources: Mapping[str, list[str]]) -> 
             "evidence missing."
         )
         if proof.source == LIBRARIES:
-            absence = (
-                f"{setting.mpi} has mapped no library that is its {proof.subject}; evidence "
-                "missing."
-            )
+            absence = f"{setting.mpi} mapped no library of its {proof.subject}; evidence missing."
         return absence if proof.required and not proof.absent else None
     if not proof.absent:
         wrong = [

@@ -1,8 +1,8 @@
-"""The base class of tests of a node's memory: one job runs STREAM on
-one node, on all its cores; no MPI is started.
+"""The base class of tests of a node's memory: one job runs STREAM on all cores of one node; no MPI
+is started.
 
-Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever
-stack is measured afterwards. ``reframe --distribute`` makes one case a node.
+Its cases use ReFrame's own environment ``builtin``, because they are the same for all stacks.
+``reframe --distribute`` makes one case per node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DIRECTORY = ROOT / "results" / "stream"
 #: Level to repetitions of each kernel in one run; the best of all but
 #: the first counts. 10 are STREAM's own default.
 REPETITIONS: Mapping[str, int] = {"smoke": 5, "nightly": 10, "acceptance": 20}
-ONE_NODE = "its nodes have one NUMA node, so none of their memory is"
+ONE_NODE = "its nodes have one NUMA node, so no memory is"
 NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
 _ALONE = references.WITHOUT_MPI[catalogue.MEMORY]
 
@@ -79,7 +79,7 @@ class MemoryTest(WithoutMpiTest):
         if not str(self.array_bytes).isdecimal():
             raise BadInput(
                 "bad-option",
-                f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 "
+                f"-S array_bytes={self.array_bytes} is not a number of bytes; give one, or 0 for 4 "
                 "x the caches.",
             )
         self.array_bytes = int(self.array_bytes)
@@ -139,8 +139,8 @@ class MemoryTest(WithoutMpiTest):
             # No other run is started.
             missing = {
                 f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the "
-                "test's limit_s: its arrays are at least 4 x the last-level caches; see what "
-                "else runs there, or give it more with -S limit_s=...": None
+                "test's limit_s: its arrays are at least 4 x the last-level caches; check what "
+                "else runs there, or raise the limit with -S limit_s=...": None
             }
         errors = self.error_sentences() if missing else []
         wrong = [*missing, *(clause(sentence) for sentence in batch.judge(end)), *errors]

@@ -1,5 +1,5 @@
-"""STREAM as a program, and what it printed: read whole or not at all, and whether threads and pages
-were where they were asked to be.
+"""STREAM as a program, and its output: read completely or not at all, with a check that threads and
+pages were where they should be.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StreamResult:
 
     :param last_level_cache_bytes: last-level caches of all cores used, together.
     :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel
-        prints it; empty where it has none.
+        prints it; empty if it has none.
     :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
     :param largest_error: the largest of the arrays' mean relative errors.
     :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
@@ -94,44 +94,44 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     """The result of one run.
 
     :param text: its whole standard output.
-    :param memory: what was asked for, as ``page_cache`` and ``repetitions``;
+    :param memory: what was requested, as ``page_cache`` and ``repetitions``;
         an answer to another question is refused.
-    :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
+    :raises BadInput: it is truncated, changed, mixed with other output, or not of this format.
     """
     match = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
     if not match:
         raise BadInput(
             "output-cut",
-            f"STREAM's output is cut off or mixed with other output: {one_line(text[-80:])!r}; "
+            f"STREAM's output is truncated or mixed with other output: {one_line(text[-80:])!r}; "
             "run it again.",
         )
     if f"{zlib.crc32(match['body'].encode(errors='replace')):08x}" != match["sum"]:
         raise BadInput(
             "output-damaged",
-            "STREAM's output was changed on its way (its CRC-32 does not fit); run it again.",
+            "STREAM's output was damaged (wrong CRC-32); run it again.",
         )
     try:
         result = msgspec.json.decode(match["json"], type=StreamResult)
     except (ValueError, RecursionError) as error:
         raise BadInput(
             "output-damaged",
-            f"STREAM's output is not of this format: {one_line(str(error))[:100]}.",
+            f"STREAM's output has another format: {one_line(str(error))[:100]}.",
         ) from None
     if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
         raise BadInput(
             "not-comparable",
             f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} "
-            f"repetitions and answers with {result.memory}, {result.page_cache} and "
+            f"repetitions but used {result.memory}, {result.page_cache} and "
             f"{result.repetitions}; run it again.",
         )
     if tuple(result.mb_per_s) != KERNELS or not result.threads:
         raise BadInput(
-            "output-damaged", "STREAM's output is not of this format: it lacks kernels or threads."
+            "output-damaged", "STREAM's output has another format: it lacks kernels or threads."
         )
     if len({thread.core for thread in result.threads}) < len(result.threads):
         raise BadInput(
             "output-damaged",
-            "STREAM's output is not of this format: two threads are said to have one core.",
+            "STREAM's output has another format: two threads have the same core.",
         )
     if (
         result.free_kib.keys() != result.page_cache_kib.keys()
@@ -139,15 +139,15 @@ def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamRes
     ):
         raise BadInput(
             "output-damaged",
-            "STREAM's output is not of this format: its NUMA nodes are not those whose memory "
-            "it tells.",
+            "STREAM's output has another format: its NUMA nodes differ from those whose memory it "
+            "lists.",
         )
     return result
 
 
 def judge(result: StreamResult, cores: int) -> list[str]:
-    """A sentence for all that is not as asked; none where each thread stayed
-    on its core and each page is where it must be.
+    """A sentence for each deviation from the request; none if each thread stayed on its core and
+    each page is where it should be.
 
     :param cores: of the node, each of which has a thread.
     """
@@ -155,7 +155,7 @@ def judge(result: StreamResult, cores: int) -> list[str]:
     if result.array_bytes < CACHES * result.last_level_cache_bytes:
         sentences.append(
             f"arrays of {result.array_bytes} bytes are smaller than {CACHES} x the last-level "
-            f"caches ({result.last_level_cache_bytes} bytes): caches were measured"
+            f"caches ({result.last_level_cache_bytes} bytes), so caches were measured"
         )
     if result.largest_error > LARGEST_ERROR:
         sentences.append(
@@ -164,8 +164,8 @@ def judge(result: StreamResult, cores: int) -> list[str]:
         )
     if len(result.threads) != cores:
         sentences.append(
-            f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was "
-            "to have one"
+            f"{len(result.threads)} threads ran on a node with {cores} cores, instead of one on "
+            "each"
         )
     moved = [
         thread.core
@@ -174,15 +174,15 @@ def judge(result: StreamResult, cores: int) -> list[str]:
     ]
     if moved:
         sentences.append(
-            f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first "
-            f"that of core {moved[0]}"
+            f"{len(moved)} of {len(result.threads)} threads left their cores, the first that of "
+            f"core {moved[0]}"
         )
     return [*sentences, *_judge_page_cache(result), *_judge_pages(result)]
 
 
 def describe_memory(result: StreamResult) -> list[str]:
-    """What was free and what cached on each NUMA node before, and how much
-    of the arrays is where it was to be: facts.
+    """Facts: free and cached memory of each NUMA node before, and how much of the arrays is where
+    it should be.
     """
     kib = [
         f"node {node}: {result.free_kib[node]} KiB free, {cached} KiB page cache"
@@ -224,19 +224,19 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
             wanted[node] += share // (result.numa_nodes if thread.memory_node < 0 else 1)
     there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
     unfilled = [
-        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, "
-        f"and {needed >> 10} KiB of the arrays were to be there; take larger arrays (-S "
-        "array_bytes=...), or more memory for the job; a kernel that pages out cold memory by "
-        "itself (/sys/kernel/mm/damon/admin/kdamonds/*/state says on) keeps no cache full"
+        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and "
+        f"{needed >> 10} KiB of the arrays should be there; use larger arrays (-S array_bytes=...) "
+        "or more memory for the job; a kernel that pages out cold memory "
+        "(/sys/kernel/mm/damon/admin/kdamonds/*/state is on) cannot keep the cache full"
         for node, needed in there
         if result.free_kib[node] << 10 >= needed
     ]
     # What the arrays push out must be cached files: memory that
     # programs hold cannot be given up for them.
     other = [
-        f"NUMA node {node} is full, but not of cached files: {result.page_cache_kib[node]} KiB "
-        f"are page cache, and {needed >> 10} KiB of the arrays were to take their place; see "
-        "which program holds the rest (numastat -p)"
+        f"NUMA node {node} is full, but not with cached files: {result.page_cache_kib[node]} KiB "
+        f"are page cache, and {needed >> 10} KiB of the arrays should replace them; check which "
+        "program uses the rest (numastat -p)"
         for node, needed in there
         if result.page_cache_kib[node] << 10 < needed
     ]
@@ -249,8 +249,8 @@ def _judge_pages(result: StreamResult) -> list[str]:
     ]
     if silent:
         return [
-            f"on which NUMA node the pages of {len(silent)} threads are is not known, first "
-            f"those of core {silent[0]}"
+            f"the NUMA node of the pages of {len(silent)} threads is unknown, first of core "
+            f"{silent[0]}"
         ]
     if result.memory == "interleaved":
         pages: Counter[str] = Counter()
@@ -264,7 +264,7 @@ def _judge_pages(result: StreamResult) -> list[str]:
             if abs(pages[node] - even) > room
         ]
         if result.numa_nodes < 2:
-            return ["memory of one NUMA node cannot be interleaved"]
+            return ["one NUMA node cannot interleave memory"]
         return [
             f"pages are not interleaved evenly: node {node} has {pages[node]}, an even share is "
             f"{even:.0f}"
@@ -278,7 +278,7 @@ def _judge_pages(result: StreamResult) -> list[str]:
     ]
     if wrong:
         return [
-            f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from "
+            f"the memory of core {wrong[0]} should be {result.memory}, but was requested from "
             "another NUMA node"
         ]
     return [] if _may_be_displaced(result) else _find_displaced(result)

@@ -1,3 +1,3 @@
-"""Preflight: is each node set as it should be, and as the others
-are, before anything is measured on it?
+"""Preflight: before anything is measured, is each node configured as it should be, and like the
+others?
 """

@@ -1,8 +1,8 @@
-"""Which nodes answered, and with what; which did not, because they are drained or down or others
-had them; and which of these the site misses.
+"""Which nodes answered, and what; which did not, because they are drained, down or in use; and
+which of these the site needs.
 
-A node in use comes back by itself and is counted only; one that is
-drained or down does not, and is named.
+A node in use becomes free by itself and is only counted; one that is drained or down does not, and
+is named.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def read(directory: Path) -> tuple[dict[str, NodeFacts], list[str]]:
         try:
             facts = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), _Facts)
         except (OSError, ValueError, RecursionError) as error:
-            wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
+            wrong.append(f"{node}'s facts are unreadable: {one_line(str(error))[:100]}")
             continue
         nodes[node] = {
             one_line(fact): {
@@ -120,7 +120,7 @@ def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) 
         )
     if strangers:
         sentences.append(
-            f"{few(strangers, FEW)} answered without being a node of the job ({few(there, FEW)})"
+            f"{few(strangers, FEW)} answered, but are not nodes of the job ({few(there, FEW)})"
         )
     return sentences
 
@@ -142,8 +142,7 @@ def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
     total = sum(counts.values())
     states = ", ".join(f"{count} {name}" for name, count in counts.items())
     return (
-        f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: "
-        f"{states}",
+        f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not checked: {states}",
     )
 
 
@@ -226,7 +225,7 @@ def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     ]
     return (
         [
-            f"{IN_SERVICE} in {SITE_FILES} has {', '.join(absent)}, and the partition has no "
+            f"{IN_SERVICE} in {SITE_FILES} names {', '.join(absent)}, but the partition has no "
             "such node"
         ]
         if absent
@@ -237,13 +236,13 @@ def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
 def missed(gone: Sequence[OutOfService]) -> list[str]:
     """Sentence on nodes that must be in service; none where all are."""
     names = [node for node in gone if node.missed]
-    return [f"not looked at though they must be in service: {few(names, FEW)}"] if names else []
+    return [f"not checked, although they must be in service: {few(names, FEW)}"] if names else []
 
 
 def others(gone: Sequence[OutOfService]) -> list[str]:
     """Sentence on the other nodes out of service; none without any."""
     names = [node for node in gone if not node.missed]
-    return [f"not looked at because they are out of service: {few(names, FEW)}"] if names else []
+    return [f"not checked, because they are out of service: {few(names, FEW)}"] if names else []
 
 
 def read_out_of_service(rows: object) -> list[OutOfService]:

@@ -1,17 +1,17 @@
-"""What one node is set to, as JSON: ``node_facts.py FOLDER [--gpus]
-INTERFACE...`` leaves ``FOLDER/NODE.json``.
+"""The settings of one node as JSON: ``node_facts.py FOLDER [--gpus] INTERFACE...`` writes
+``FOLDER/NODE.json``.
 
 Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
-Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo,
-cxi_stat, ethtool, lspci, cpupower, numactl) read it too: no tool has to be installed, no output of
-some version of it understood, and no right is needed. Only of GPUs there is more to know: with
-``--gpus`` the vendor's tool is asked, where it is installed. A fact that a node does not show is
-left out; who judges says that it is missing.
+Everything is read from ``/proc`` and ``/sys``, as do the tools that print it (ibstat, opainfo,
+cxi_stat, ethtool, lspci, cpupower, numactl): so no tool must be installed, no version's output
+understood, and no privilege is needed. Only GPUs have more to tell: with ``--gpus`` the vendor's
+tool is asked if it is installed. A fact that a node does not show is omitted; the judgement reports
+it as missing.
 
-A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0":
-1500, "ib0": 4092}}``; the instance of a fact of the node as a whole is empty. What the names mean
-stands in ``site_configs/preflight.yaml``.
+A fact has a name, and an instance if a node has several of its kind: ``{"mtu_bytes": {"eth0": 1500,
+"ib0": 4092}}``. A fact of the whole node has an empty instance. ``site_configs/preflight.yaml``
+explains the names.
 """
 
 import ctypes
@@ -72,7 +72,7 @@ ASK = "--gpus"
 #: Words of nvidia-smi for a mode; anything else says that something is wrong ("[GPU requires
 #: reset]", "[Unknown Error]").
 MODES = ("Enabled", "Disabled", "[N/A]", "[Not Supported]")
-#: What nvidia-smi says in place of a GPU's links; of some that have none, nothing.
+#: What nvidia-smi says instead of a GPU's links; of some that have none, nothing.
 NO_NVLINKS = {
     "": "none",
     "Device does not have or support Nvlink": "none",
@@ -186,7 +186,7 @@ class Node:
 
     def target(self, name: str) -> "str":
         """Last part of what a link points to, such as a driver's
-        name; empty where there is none.
+        name; empty if there is none.
         """
         try:
             return Path(os.readlink(str(self.root / name))).name  # noqa: PTH115 (Path.readlink is of Python 3.9)
@@ -194,7 +194,7 @@ class Node:
             return ""
 
     def search(self, pattern: str, name: str) -> "str":
-        """What the first group of a pattern finds in a file; empty where it finds nothing."""
+        """What the first group of a pattern finds in a file; empty if it finds nothing."""
         match = re.search(pattern, self.text(name))
         return match.group(1) if match else ""
 
@@ -310,7 +310,7 @@ def addresses() -> "list[tuple[str, str, int]]":
 
 def leaves_by(source: str, destination: str) -> str:
     """Interface by which the kernel sends from one address to another
-    (``ip route get``); empty where it does not say.
+    (``ip route get``); empty if it does not say.
     """
     numbers = ((RTA_DST, destination), (RTA_SRC, source))
     body = struct.pack("=8BI", socket.AF_INET, 32, 32, 0, 0, 0, 0, 0, 0)
@@ -407,7 +407,7 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
     for name in node.entries("sys/class/net"):
         folder = "sys/class/net/" + name
         card = bool(node.entries(folder + "/device"))
-        # The buses that a device hangs on are folders of its path.
+        # The buses that a device is on are folders of its path.
         on_usb = "/usb" in os.path.realpath(str(node.root / folder / "device"))
         if (not card or on_usb) and name not in described:
             continue
@@ -742,7 +742,7 @@ def _driver(name: str) -> "dict[str, object]":
 
 
 def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, object]]":
-    """Instances by name of a fact, from facts by name of an instance; without what is not known."""
+    """Instances by name of a fact, from facts by name of an instance; without what is unknown."""
     instances_of = {}  # type: dict[str, dict[str, object]]
     for instance, facts in rows.items():
         for fact, value in facts.items():

@@ -1,8 +1,8 @@
-"""Which nodes are not what they must be, or not what the others are.
+"""Which nodes differ from what they must be, or from the other nodes.
 
-What has to be equal is judged by the majority: a node is odd if it has another value than more than
-half of all nodes have. Without a majority (one node of two, or three thirds) nobody can say which
-node is right, and all are named.
+Facts that must be equal are judged by majority: a node is odd if more than half of all nodes agree
+on another value. Without a majority (one node of two, or three thirds) it is impossible to say
+which node is right, and all are named.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ABSENT = None
 UP = ("up", "unknown", "active")
 #: Name of what is judged first of a card: whether it is there.
 PRESENCE = "presence"
-#: Name of what is judged of a rail's rate where there is none.
+#: Name of what is judged of a rail's rate if there is none.
 UNREADABLE = "no rate"
 #: Characters at most of a value in a sentence; the session has all of it.
 LONGEST = 300
@@ -50,7 +50,7 @@ class OddNodes(msgspec.Struct, frozen=True):
 
     :param instance: port, interface or page size; empty: the node as a whole.
     :param values: of the odd nodes.
-    :param wanted: what it must be, in words.
+    :param wanted: what it must be, as text.
     """
 
     fact: str
@@ -77,12 +77,12 @@ class OddNodes(msgspec.Struct, frozen=True):
         )
         if rest := self.values[FEW:]:
             shown += f"; {len(rest)} other values on {sum(len(seen.nodes) for seen in rest)} nodes"
-        return f"{subject} is {shown}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+        return f"{subject} is {shown}; {self.wanted}: {self.why} (to correct it: {self.fix})"
 
 
 def group(odd_nodes: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
-    """What is odd, once for all ports of which the same is to be said (a
-    card has several of them), with their names.
+    """What is odd, merged for all ports with the same finding (a card has several), with their
+    names.
     """
     alike: dict[OddNodes, list[str]] = {}
     for odd in odd_nodes:
@@ -114,9 +114,7 @@ def find_unseen(
             for instance in facts.get(rule.fact, {})
         )
     ]
-    return (
-        [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
-    )
+    return [f"no node shows {', '.join(unseen)}, so it was not checked"] if nodes and unseen else []
 
 
 def judge(
@@ -176,7 +174,7 @@ def judge(
                     if not instance or node in having[instance]
                 }
                 if uneven := _uneven(judged, rule, instance) if rule.among else {}:
-                    must = f"on a node it must be the same where {rule.among} is"
+                    must = f"on a node it must be the same wherever {rule.among} is"
                     odd.append(_odd(rule, instance, uneven, must, ordered=True))
                 if others := {node: facts for node, facts in judged.items() if node not in uneven}:
                     odd += (_unlike if rule.same else _unfit)(others, rule, instance)
@@ -187,15 +185,15 @@ def _presence(
     nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool
 ) -> OddNodes:
     """Nodes without a card that most have, or with one that most
-    have not; all where there is no majority.
+    have not; all if there is no majority.
     """
     kinds = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
-    wanted = "nodes of a partition must have the same, and neither half is more than the other"
+    wanted = "nodes of a partition must have the same, but there is no majority"
     for kind, have in (("there", "have it"), ("missing", "do not have it")):
         if 2 * len(kinds.get(kind, ())) > len(nodes):
             wanted = f"{len(kinds.pop(kind))} of {len(nodes)} nodes {have}"
     values = tuple(Seen(kind, names) for kind, names in kinds.items())
-    why = "it is broken, missing or called otherwise, or has no driver"
+    why = "it is broken, missing or renamed, or has no driver"
     fix = "see lspci and the kernel's log"
     return OddNodes(PRESENCE, instance, values, wanted, why, fix, note)
 
@@ -237,7 +235,7 @@ def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterat
         return
     if 2 * count <= len(kinds):
         yield _odd(
-            rule, instance, kinds, "it must be the same on all nodes, and no value is that of most"
+            rule, instance, kinds, "it must be the same on all nodes, but there is no majority"
         )
         return
     wanted = f"{count} of {len(kinds)} nodes " + (
@@ -249,7 +247,7 @@ def _unlike(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterat
             if rule.within is not None
             else f"within {rule.within_percent:g} %"
         )
-        wanted = f"the middle one is {_shown(middle)}, and {near} of it is equal"
+        wanted = f"the median is {_shown(middle)}, and {near} counts as equal"
     yield _odd(
         rule,
         instance,
@@ -299,7 +297,7 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
         "state": (
             f"a rail of {fabric.name} must be up",
             "nothing can be measured over it",
-            "see cable, port and its log",
+            "check cable, port and its log",
         ),
         "mtu_bytes": (
             says(fabric.mtu_bytes),
@@ -308,18 +306,18 @@ def _rail(nodes: Mapping[str, NodeFacts], fabric: Fabric, rail: Rail) -> Iterato
         ),
         "numa_node": (
             says(rail.numa_node),
-            "nic_local and nic_remote would be the wrong way round",
-            f"correct numa_node in {SITE_FILES}, or see which slot the card is in",
+            "nic_local and nic_remote would be swapped",
+            f"correct numa_node in {SITE_FILES}, or check which slot the card is in",
         ),
         "rate_gbit_per_s": (
             says(_shown(described)),
             "the port came up slower",
-            "see cable and switch port",
+            "check cable and switch port",
         ),
         UNREADABLE: (
             says(_shown(described)),
-            "whether the port came up slower is not known",
-            f"see the driver, or take line_rate_gbit_per_s out of {SITE_FILES}",
+            "whether the port came up slower is unknown",
+            f"check the driver, or remove line_rate_gbit_per_s from {SITE_FILES}",
         ),
     }
     wrong: dict[str, dict[str, Any]] = {fact: {} for fact in words}
@@ -365,7 +363,7 @@ def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Ite
         )
         for node, facts in nodes.items()
     }
-    fix = f"see lspci and the kernel's log, or correct gpus in {SITE_FILES}"
+    fix = f"see lspci and the kernel log, or correct gpus in {SITE_FILES}"
     counts = {node: len(names) for node, names in there.items() if len(names) != len(gpus)}
     if counts:
         yield OddNodes(
@@ -380,12 +378,12 @@ def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Ite
         if gpu.bus_id and (
             lacking := [node for node, names in there.items() if gpu.bus_id not in names]
         ):
-            why = "ranks would have another GPU than the one next to their cores and adapter"
+            why = "ranks would not use the GPU next to their cores and adapter"
             yield OddNodes(
                 PRESENCE,
                 gpu.bus_id,
                 (Seen("missing", tuple(lacking)),),
-                "the site says that a GPU is there",
+                "the site describes a GPU there",
                 why,
                 fix,
             )
@@ -397,7 +395,7 @@ def _gpus(nodes: Mapping[str, NodeFacts], gpus: Sequence[Gpu], kind: str) -> Ite
             if gpu.numa_node is not None and numa not in (ABSENT, gpu.numa_node):
                 wrong.setdefault(name, {})[node] = numa
         for name, values in wrong.items():
-            why = "gpu_local and gpu_remote would be the wrong way round"
+            why = "gpu_local and gpu_remote would be swapped"
             yield OddNodes(
                 "numa_node", name, _seen(values), f"the site says {gpu.numa_node}", why, fix
             )
@@ -420,13 +418,10 @@ def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Ite
                 owners.setdefault(address, []).append(node)
         for address, having in owners.items():
             if address and len(having) > 1 and not ipaddress.ip_address(address).is_loopback:
-                why = (
-                    "what is sent to one of them reaches another, and connections are refused "
-                    "or hang"
-                )
+                why = "packets for one of them reach another, and connections are refused or hang"
                 fix = (
-                    "give each its own, and see 'ip neigh' on a third node for the link-layer "
-                    "address that answers"
+                    "give each its own; 'ip neigh' on a third node shows the link-layer address "
+                    "that responds"
                 )
                 values = (Seen(address, tuple(sorted(having))),)
                 yield OddNodes(
@@ -445,7 +440,7 @@ def _is_number(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     if value is ABSENT:
-        return "not to be read"
+        return "unreadable"
     text = (
         f"{value:.12g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
     )

@@ -1,8 +1,7 @@
-"""The base class of tests of nodes: one job reads what each node of
-a partition is set to; no MPI is started.
+"""The base class of tests of nodes: one job reads the settings of each node of a partition; no MPI
+is started.
 
-Its cases are those of ReFrame's own environment ``builtin``, since they are
-the same whichever stack is measured afterwards.
+Its cases use ReFrame's own environment ``builtin``, because they are the same for all stacks.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class NodeTest(ProvenTest):
     #: for all of them at once could take days.
     max_pending_time = "5m"
     executable = "python3"
-    descr = "what each node is set to"
+    descr = "the settings of each node"
 
     @classmethod
     def places(cls, point: Mapping[str, Any]) -> GroupPlaces:
@@ -88,8 +87,8 @@ class NodeTest(ProvenTest):
         if not str(self.node_count).isdecimal():
             raise BadInput(
                 "bad-option",
-                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 "
-                "for all that are idle.",
+                f"-S node_count={self.node_count} is not a number of nodes; give 1 or more, or 0 "
+                "for all idle ones.",
             )
         self.node_count = int(self.node_count)
         self.keep_files = [node_answers.FOLDER]
@@ -142,7 +141,7 @@ class NodeTest(ProvenTest):
             everything = scheduler.allnodes()
             nodes = scheduler.filternodes(self.job, everything)
         except ReframeError as error:
-            raise ReframeError(f"which nodes are idle is not known: {error}") from None
+            raise ReframeError(f"cannot tell which nodes are idle: {error}") from None
         self.not_idle = node_answers.count_states(node.states for node in nodes)
         choose = functools.partial(scheduler.filternodes, self.job)
         reserved = node_answers.find_reserved(everything, choose, nodes, must) if must else []
@@ -157,15 +156,15 @@ class NodeTest(ProvenTest):
         if not (directory / str(self.stdout)).exists():
             self.never_started = True
             never = (
-                f"the job never started (state {self.job.state or 'unknown'}): it waited "
-                f"for longer than {self.max_pending_time:g} s because others took nodes that had "
-                "been idle, or somebody cancelled it"
+                f"the job never started (state {self.job.state or 'unknown'}): it waited more than "
+                f"{self.max_pending_time:g} s because other jobs took the idle nodes, or it was "
+                "cancelled"
             )
             return Reading([], None, [never])
         nodes, wrong = node_answers.read(directory)
         there = () if local else node_answers.job_nodes(directory)
         if not local and not there:
-            wrong.append("the job does not say which nodes it had (scontrol show hostnames)")
+            wrong.append("the job did not record its nodes (scontrol show hostnames)")
         self.silent_nodes = [name for name in there if name not in nodes]
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:

@@ -1,5 +1,5 @@
-"""Rules of what nodes must be: of all systems in
-``site_configs/preflight.yaml``, a system's own beside its ``system.py``.
+"""Rules for nodes: those of all systems in ``site_configs/preflight.yaml``, a system's own beside
+its ``system.py``.
 """
 
 from __future__ import annotations
@@ -134,14 +134,13 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
         if fact not in FACTS:
             raise BadInput(
                 "configuration-unusable",
-                f"{path}: key '{fact}': no node shows such a fact; "
-                f"{_suggest(fact, sorted(FACTS))}.",
+                f"{path}: key '{fact}': no such fact; {_suggest(fact, sorted(FACTS))}.",
             )
         for name in (row or {}).get("partitions", ()) if partitions else ():
             if name not in partitions:
                 raise BadInput(
                     "configuration-unusable",
-                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; "
+                    f"{path}: key '{fact}.partitions': {name!r} is not a partition of the system; "
                     f"{_suggest(name, partitions)}.",
                 )
         for name in ("equals", "among"):
@@ -152,14 +151,13 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
                 )
                 raise BadInput(
                     "configuration-unusable",
-                    f"{path}: key '{fact}.{name}': {other} is no such fact; "
+                    f"{path}: key '{fact}.{name}': {other} is not such a fact; "
                     f"{_suggest(other, alike)}.",
                 )
         if fact in WHOLE_NODE and "instances" in (row or {}):
             raise BadInput(
                 "configuration-unusable",
-                f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; "
-                "remove it.",
+                f"{path}: key '{fact}.instances': {fact} is a fact of the whole node; remove it.",
             )
     return content
 

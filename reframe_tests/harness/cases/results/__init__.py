@@ -1,1 +1,1 @@
-"""What a job printed and recorded, judged: one result of one case."""
+"""Judges what a job printed and recorded: one result for one case."""

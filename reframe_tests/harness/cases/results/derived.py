@@ -54,7 +54,7 @@ INCONCLUSIVE = "inconclusive"
 HALF_PRINTED = 0.005
 
 #: Values of the repeats of one (benchmark, quantity, message
-#: size), ``None`` where a repeat gave none.
+#: size), ``None`` if a repeat gave none.
 Repeats = Mapping[tuple[str, str, int | None], Sequence[float | None]]
 
 
@@ -139,7 +139,7 @@ def compare_suites(repeats: Repeats) -> list[Agreement]:
 def interval(values: Iterable[float], level: float = LEVEL) -> tuple[float, float, float]:
     """Interval of the median between two order statistics: lower end, upper end, probability.
 
-    The narrowest with at least the probability ``level``; where there is none, the whole range.
+    The narrowest with at least the probability ``level``; if there is none, the whole range.
     """
     ordered = sorted(values)
     count = len(ordered)

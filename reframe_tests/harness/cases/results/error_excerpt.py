@@ -1,5 +1,5 @@
-"""The line of a failed launch's standard error that says why: MPI
-libraries bury it under what they do before and after.
+"""Finds the line of a failed launch's standard error that gives the reason; MPI libraries bury it
+among others.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ _LONGEST = 300
 _REMEDIES = (
     (
         # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c,
-        # MAX_READLINE) and answers nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes
+        # MAX_READLINE) and answers nothing to a longer one. MPICH since 5.0.0 sends 4096 bytes
         # for a UCX address of some 250, with what lies behind it on the heap
         # (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets
         # too long depends on what was there, so on the length of a path. Up to 4.3.2 it sends what
         # the address has.
         re.compile(r"mpi/pmi2: invalid client request"),
-        "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits "
-        "for ever: use MPICH 4.3, or start it with its own mpirun",
+        "MPICH 5.0 with UCX can send more than Slurm's PMI-2 reads at a time and then hangs: use "
+        "MPICH 4.3, or start it with its own mpirun",
     ),
     (
         # UCX, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open
         # MPI, opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
         re.compile(r"invalid permissions for mapped object|Signal code: Invalid permissions"),
-        "the CPU touched memory that is not its own, as an MPI or UCX does that was built "
-        "without CUDA or ROCm and is given memory of a GPU: use one that was built with it",
+        "the CPU touched GPU memory, as an MPI or UCX without CUDA or ROCm does: use a build with "
+        "it",
     ),
     (
         # Open MPI, ompi/runtime/help-mpi-runtime.txt.
         re.compile(r"library was not compiled with any support"),
-        "this Open MPI was built without CUDA: use one that was built with it",
+        "this Open MPI was built without CUDA: use a build with it",
     ),
     (
         # HPE Cray MPICH, intro_mpi(3), MPICH_GPU_SUPPORT_ENABLED.
         re.compile(r"GPU_SUPPORT_ENABLED is requested, but GTL library is not linked"),
         "the program is not linked with libmpi_gtl_cuda or libmpi_gtl_hsa: load the module "
-        "craype-accel-... and build it again",
+        "craype-accel-... and rebuild it",
     ),
     (
         # cudaErrorInsufficientDriver (35); CUDA Runtime API, "Data types used by CUDA Runtime".
@@ -77,8 +77,8 @@ _REMEDIES = (
             r"CUDA driver version is insufficient for CUDA runtime version"
             r"|cudaErrorInsufficientDriver"
         ),
-        "the node's NVIDIA driver is older than the program's CUDA: see nvidia-smi, and build "
-        "with an older CUDA",
+        "the node's NVIDIA driver is older than the program's CUDA: compare with nvidia-smi, and "
+        "build with an older CUDA",
     ),
     (
         # cudaErrorNoDevice (100), likewise; hipErrorNoDevice (100), HIP, "Error Handling".
@@ -86,13 +86,13 @@ _REMEDIES = (
             r"no (?:CUDA|ROCm)-capable device is detected|\b(?:cuda|hip)ErrorNoDevice\b",
             re.IGNORECASE,
         ),
-        "the rank sees no GPU: see CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the "
-        "job asked the batch system for",
+        "the rank sees no GPU: check CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES, and what the "
+        "job requested",
     ),
     (
         # nccl-tests, src/common.h, NCCLCHECK, CUDACHECK; src/common.cu, testStreamSynchronize.
         re.compile(r"\bTest (?:NCCL|CUDA|HIP) failure|\bTest timeout"),
-        "NCCL says more in the job's files *.debug.*, behind 'NCCL WARN'",
+        "for details see 'NCCL WARN' in the job's files *.debug.*",
     ),
 )
 

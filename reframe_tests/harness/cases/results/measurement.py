@@ -1,9 +1,9 @@
-"""From what a job left behind to samples with proof: the one
-place where numbers are believed or refused.
+"""From the files of a job to samples with proof: the one place where numbers are accepted or
+rejected.
 
-Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is
-missing, broken or against the condition yields sentences; a measurement with any sentence is not a
-result, but its numbers are kept.
+Pure: reads a directory, changes nothing, does not know ReFrame. A launch whose output or evidence
+is missing, broken or against the condition yields sentences; a measurement with any sentence is not
+a result, but its numbers are stored.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed w
 
 
 class Finding(NamedTuple):
-    """Something that is missing or was not as asked, in one repeat of one
-    launch; repeat 0 stands for the whole job.
+    """Something missing or different from the request in one repeat of one launch; repeat 0 means
+    the whole job.
     """
 
     launch: str
@@ -63,7 +63,7 @@ class Finding(NamedTuple):
 class JobOutcome:
     """What one job gave.
 
-    :param repeats: executions of each launch that were asked for.
+    :param repeats: executions of each launch that were requested.
     :param samples: every metric that was printed, also when the proof fails.
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
@@ -129,8 +129,8 @@ class JobOutcome:
 
     @property
     def sentences(self) -> list[str]:
-        """One sentence per finding, the job's end and contradictions
-        first; what all repeats share is said once.
+        """One sentence per finding, the job's end and contradictions first; findings of all repeats
+        are merged.
         """
         repeats: dict[tuple[str, str, str], list[int]] = {}
         for launch, repeat, status, sentence in self.findings:
@@ -248,13 +248,13 @@ def evaluate(
     evidence = _evidence(outcome, f"{condition.setting.summary}{took}")
     notes = _notes(outcome, evidence, condition.stack.name, launches)
     if set_aside:
-        notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
+        notes.append(f"ignored around the benchmarks' output: {preamble.say(set_aside)}")
     starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
         notes.insert(
             0,
-            f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last "
-            "run is counted",
+            f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run "
+            "counts",
         )
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
@@ -343,9 +343,9 @@ def _notes(
         return list(evidence.notes)
     checked = outcome.checked
     if not checked and all(launch.compares_data for launch in timed):
-        checked = "received data were compared while they were timed"
+        checked = "received data were checked while being timed"
     elif not checked:
-        outcome.unchecked = f"received data are not checked: {stack} has no mpi4py"
+        outcome.unchecked = f"received data were not checked: {stack} has no mpi4py"
     return [*evidence.notes, checked or outcome.unchecked]
 
 
@@ -377,13 +377,13 @@ def _judge_end(
         )
     streams = [directory / name for name in (files.output, files.error)]
     kept = max((path.stat().st_size for path in streams if path.exists()), default=0)
-    description = f"printed more than {kept >> 20} MiB and was ended for it"
+    description = f"printed more than {kept >> 20} MiB and was therefore ended"
     if status == script.TIMED_OUT:
         description = f"timed out after {limit_s} s, the test's limit_s"
     ranks, damaged = rank_records.read_all(directory / files.evidence)
     if not (ranks or damaged):
         error_text = f"; it said: {error}" if error else ""
-        return f"{description}; no rank left evidence, so none got through MPI_Init{error_text}."
+        return f"{description}; no rank left evidence, so none completed MPI_Init{error_text}."
     text = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
@@ -409,8 +409,8 @@ def _parse(
     """
     if launch.result and not printed.strip():
         sentence = (
-            f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it "
-            "writes its results."
+            f"{source}: {launch.binary} left no {launch.result} in the job's directory; run it "
+            "again."
         )
         raise OutputError("file-missing", sentence)
     reading = reader.read(printed, source=source, parse=launch.parse)
@@ -431,7 +431,7 @@ def fill_launch_time(
     It is what ``time mpirun ...`` shows: from the start of the launcher to its end, with the ranks'
     way in and out of MPI, and with the recorder that each rank is started through.
 
-    :param seconds: of :func:`script.read_launch_times`; ``None`` where the job left none.
+    :param seconds: of :func:`script.read_launch_times`; ``None`` if the job left none.
     :raises OutputError: if a benchmark has that time and the job left none, or nothing.
     """
     names = {row.name: row.launch_time for row in launch.rows() if row.launch_time}
@@ -440,8 +440,7 @@ def fill_launch_time(
     if not seconds:
         raise OutputError(
             "session-missing",
-            f"the job left no time of launch {launch.name}, which is what is measured; run it "
-            "again.",
+            f"the job left no time of launch {launch.name}, the measured quantity; run it again.",
         )
     own = {name: {quantity: seconds} for name, quantity in names.items()}
     return [
@@ -488,7 +487,7 @@ def _hear(
     wrong += checks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, facts.hosts)
     wrong += checks.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    # What compares the data keeps them in memory of the host.
+    # What compares the data keeps them in host memory.
     gpus = gpu_use.GpuFinding()
     if not launch.checks_data:
         gpus = gpu_use.check_gpus(ranks, condition.fabric, condition.pinning, facts.platform)
@@ -507,7 +506,7 @@ def _hear(
         uncounted = name_uncounted(condition, launch, records)
         if condition.forced:
             carried = traffic.check_traffic(ranks, fabric, least)
-        # Collectives cut their messages up: how large the parts are is not known.
+        # Collectives cut their messages up: how large the parts are is unknown.
         large = [
             record
             for record in records
@@ -721,7 +720,7 @@ def rank_row(rank: RankEvidence) -> dict[str, Any]:
 
 #: Why nothing is compared with counters where a row names no reason,
 #: and the whole launch is without a number.
-_UNKNOWN = "it sends no data, or how much is not known"
+_UNKNOWN = "it sends no data, or an unknown amount"
 
 
 def ranks_of(record: Record) -> int:
@@ -780,7 +779,7 @@ def name_uncounted(
         if reason and row.name not in counted:
             names.setdefault(reason, []).append(row.name)
     return [
-        f"not compared with the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
+        f"not checked against the bytes that {condition.fabric.name} carried: {', '.join(rows)} "
         f"({reason})"
         for reason, rows in names.items()
     ]

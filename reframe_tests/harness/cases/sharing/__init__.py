@@ -1,3 +1,1 @@
-"""Several programs side by side on one node: whose cores are
-whose, the job, and the proof that they were.
-"""
+"""Several programs side by side on one node: who has which cores, the job, and the proof."""

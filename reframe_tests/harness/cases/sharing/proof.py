@@ -1,6 +1,6 @@
-"""From what a job of several programs left to one outcome: each program judged by itself
-(:mod:`results.measurement`), then what all of them say together: who shared a core with whom, and
-for how long all ran at once.
+"""From the files of a job of several programs to one outcome: each program is judged by itself
+(:mod:`results.measurement`), then all together: which programs shared a core, and for how long all
+ran at the same time.
 """
 
 from __future__ import annotations
@@ -87,8 +87,11 @@ def check_apart(programs: Programs, core_of: CoreOf) -> list[str]:
     """Sentences unless no core is used by two programs."""
     shared = find_shared_cores(programs, core_of)
     more = len(shared) - MOST_NAMED
-    sentences = [f"{core}: the programs are not pinned apart." for core in shared[:MOST_NAMED]]
-    return [*sentences, *([f"{more} more cores are used by several programs."] if more > 0 else [])]
+    sentences = [f"{core}: the programs share cores." for core in shared[:MOST_NAMED]]
+    return [
+        *sentences,
+        *([f"{more} more cores are shared by several programs."] if more > 0 else []),
+    ]
 
 
 def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
@@ -96,22 +99,18 @@ def describe_unaware(programs: Programs, core_of: CoreOf) -> str:
     shared = find_shared_cores(programs, core_of)
     ranks = [rank for number in programs for rank in programs[number]]
     if not shared:
-        return (
-            f"the {len(programs)} programs were unaware of each other and still had no core in "
-            "common"
-        )
+        return f"the {len(programs)} programs were unaware of each other, but had no core in common"
     seated = seat(ranks, core_of)
     if seated == len(ranks):
         return (
             f"nothing keeps the {len(programs)} programs apart: {len(shared)} cores are open to "
-            "several of them, enough for each of their ranks to have one if the kernel sees to "
-            "it"
+            "several of them, enough for one per rank if the kernel spreads them"
         )
     named = "; ".join(shared[:MOST_NAMED])
     more = f"; {len(shared) - MOST_NAMED} more cores likewise" if len(shared) > MOST_NAMED else ""
     return (
-        f"the {len(programs)} programs were unaware of each other and got in each other's way: "
-        f"of {len(ranks)} ranks at most {seated} can have a core of their own ({named}{more})"
+        f"the {len(programs)} programs were unaware of each other and collided: "
+        f"of {len(ranks)} ranks, at most {seated} can have their own core ({named}{more})"
     )
 
 

@@ -214,9 +214,8 @@ def share(whole: Condition, programs: int) -> SharedNode:
     """
     if whole.fabric.rails:
         raise NotMeasured(
-            f"fabric {whole.fabric.name} counts the bytes of all programs together, so that "
-            "nobody could say whose they are: programs side by side are measured in shared "
-            "memory"
+            f"fabric {whole.fabric.name} counts the bytes of all programs together: measure "
+            "programs side by side in shared memory"
         )
     batch = batch_systems.find(whole.partition.scheduler)
     conditions = []
@@ -255,14 +254,14 @@ def ranks_of_program(programs: int, ppn: int) -> int:
     if programs < 2:
         raise BadInput(
             "bad-option",
-            f"programs={programs} shares a node with nobody: ask for 2 or more; each is measured "
-            "alone as well.",
+            f"programs={programs} does not share a node: give 2 or more; each is also measured "
+            "alone.",
         )
     if ppn % programs:
         fitting = ppn // programs * programs
         instead = f"; -P ppn={fitting} would do" if fitting else ""
         raise NotMeasured(
-            f"{plural(ppn, 'rank')} of a node are not {programs} programs of equal size{instead}"
+            f"{plural(ppn, 'rank')} per node cannot form {programs} programs of equal size{instead}"
         )
     return ppn // programs
 
@@ -278,15 +277,15 @@ def deal(policy: str, programs: int, ppn: int, topology: Topology) -> tuple[Rank
     ranks = ranks_of_program(programs, ppn)
     if policy not in POLICIES:
         raise NotMeasured(
-            f"pinning={policy} means nothing for programs that leave no node; there are "
+            f"pinning={policy} does not apply to programs inside one node; there are "
             f"{', '.join(POLICIES)}"
         )
     if policy in UNLISTED:
         return (RankPlacement(policy, ranks, None, topology),) * programs
     if ppn > len(topology.cores):
         raise NotMeasured(
-            f"{programs} programs of {ranks} ranks need {ppn} cores of their own and the node "
-            f"has {len(topology.cores)}"
+            f"{programs} programs of {ranks} ranks need {ppn} separate cores, but the node has "
+            f"{len(topology.cores)}"
         )
     if policy == "scatter":
         every = placement.place("scatter", ppn, topology).ranks or ()

@@ -1,9 +1,9 @@
-"""The base class of tests of a node that several programs share: N
-launches side by side, each alone first.
+"""The base class of tests of a node that several programs share: N launches side by side, after
+each ran alone.
 
-Under ``bunch`` and ``scatter`` each launch is given its own cores, and a core used by two programs
+Under ``bunch`` and ``scatter`` each launch gets its own cores, and a core used by two programs
 fails the case. Under ``default`` each launch is unaware of the others and the stack pins it as if
-it were alone; what comes of that is the result.
+it were alone; the effect is the result.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ RATIO = QUANTITIES[side_by_side.RATIO]
 
 
 def _cannot_share(fabric: Fabric) -> str:
-    """Why programs cannot share a node over a fabric; empty where they can."""
+    """Why programs cannot share a node over a fabric; empty if they can."""
     if not mpis.transport(fabric.transport).in_memory:
-        return f"programs share a node over its memory, and {fabric.name} is none"
+        return f"programs share a node over its memory, which {fabric.name} is not"
     # Each launcher counts its ranks from 0, so all programs would be left the same GPUs.
     return (
-        f"programs share a node over memory of the host, not {fabric.memory.text}"
+        f"programs share a node over host memory, not {fabric.memory.text}"
         if fabric.memory.on_gpu
         else ""
     )
@@ -104,7 +104,7 @@ class SharingTest(MaintenanceTest):
 
     @classmethod
     def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
-        """Why a partition's nodes cannot be shared so; empty where they
+        """Why a partition's nodes cannot be shared so; empty if they
         can, or their topology is not known yet.
         """
         # a value of -P is asked about without one
@@ -131,8 +131,7 @@ class SharingTest(MaintenanceTest):
     def _resolve(self, stack: Stack) -> SharedNode:
         if self.paired_stack:
             raise NotMeasured(
-                "programs that share a node are not interleaved with those of another stack "
-                "(paired_stack)"
+                "programs sharing a node cannot be interleaved with another stack (paired_stack)"
             )
         if fault := self._find_fault(
             self.current_partition,

@@ -1,3 +1,1 @@
-"""The algorithms of one collective, interleaved in one job:
-conditions that differ in one variable.
-"""
+"""The algorithms of one collective, interleaved in one job: each a condition of its own."""

@@ -1,6 +1,4 @@
-"""From what a job of several algorithms left behind to one
-outcome, and what became of each algorithm.
-"""
+"""From the files of a job of several algorithms to one outcome, and a result for each."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def evaluate(
 
     :param check: the launch that compares received data, if there is one.
     :returns: what all that were measured gave; and by label what the condition keeps of each
-        algorithm: its variables, what became of it and why, and what shows that it was taken.
+        algorithm: its variables, the outcome of it and why, and what shows that it was taken.
     """
     whole = JobOutcome(repeats)
     outcomes = [judge(own, check, repeats)] if check else []
@@ -59,10 +57,10 @@ def evaluate(
         part = judge(variant.condition, [variant.launch], repeats)
         row = rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
         if line := _find(tuning.ignored, variant.launch, range(1, repeats + 1), directory):
-            part.add(name, WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
+            part.add(name, WHOLE_JOB, MISSING, [f"the library rejects it: {line}"])
         shown = _show(variant, tuning, collective, directory, judge) if variant.shown else {}
         if line := shown.pop("fallback", ""):
-            part.add(name, WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
+            part.add(name, WHOLE_JOB, MISSING, [f"the library uses another one: {line}"])
         broken = [
             finding
             for finding in part.findings
@@ -99,7 +97,7 @@ def evaluate(
 
 
 def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
-    """The first thing like this that a launch printed; empty where it
+    """The first thing like this that a launch printed; empty if it
     did not, and where nothing is looked for.
     """
     texts = (text for repeat in repeats if pattern for text in _texts(launch, repeat, directory))
@@ -186,7 +184,7 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
     )
     if not _find(loaded, second, [1], directory):
         return {
-            "not_compiled": f"{second.name}: the library does not say that it has read the file"
+            "not_compiled": f"{second.name}: the library does not confirm that it read the file"
         }
     if why := judge_compiled(*written):
         return {"not_compiled": why}
@@ -201,10 +199,10 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
 
 
 def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:
-    """Why a file that a library made of what is set does not say what is set; empty where it does.
+    """Why a file that a library made of what is set does not say what is set; empty if it does.
 
     :param again: what it then writes given the file alone; ``plain``: without settings.
     """
     if again != written:
-        return "the library does not take from the file all that the variables say"
-    return "the library writes the same file without settings" if plain == written else ""
+        return "the library applies less from the file than from the variables"
+    return "the library writes the same file without any settings" if plain == written else ""

@@ -1,5 +1,5 @@
-"""The base class of the test of collective algorithms: each is a launch of
-its own, interleaved with all others in one job.
+"""The base class of the test of collective algorithms: each is a separate launch, interleaved with
+all others in one job.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class AlgorithmTest(MaintenanceTest):
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """The check of received data, then one launch for each algorithm."""
         if self.paired_stack:
-            raise NotMeasured(
-                "algorithms of one stack are not interleaved with those of another (paired_stack)"
-            )
+            raise NotMeasured("algorithms of two stacks cannot be interleaved (paired_stack)")
         tuning = tuned_settings.tuning_of(where.stack)
         wishes = variants.list_wishes(
             tuning, self.collective, self.algorithms.get(self.collective, "")
@@ -109,7 +107,7 @@ class AlgorithmTest(MaintenanceTest):
         if settings.place != place:
             raise BadInput(
                 "not-comparable",
-                f"{self.tuned_files} is for {settings.place.text}, and the case is {place.text}.",
+                f"{self.tuned_files} is for {settings.place.text}, but the case is {place.text}.",
             )
         return settings.environment(Path(self.tuned_files))
 

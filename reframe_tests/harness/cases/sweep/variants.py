@@ -1,5 +1,5 @@
-"""One algorithm of a collective as a condition of its own: what the job
-has, and the variables that choose the algorithm.
+"""One algorithm of a collective as a condition: that of the job, and the variables that choose the
+algorithm.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Variant:
         would end otherwise, and under which condition; ``None``: there is none.
     :param compiled: the launches that make the library's own file of what is set, each with its
         condition: with the variables it is written (1), with the file alone it is written again
-        (2), and with neither (3). Empty: it is not asked for.
+        (2), and with neither (3). Empty: it is not requested.
     """
 
     word: str
@@ -122,7 +122,7 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
     :param asked: as :meth:`Wish.parse` reads it; empty: all that are
         known without asking the library.
     :raises NotMeasured: the MPI has no control of the collective's algorithm.
-    :raises BadInput: one is not known.
+    :raises BadInput: one is unknown.
     """
     try:
         control = tuning.find(collective)
@@ -159,7 +159,7 @@ def make(
     sizes = tuple(size for size in expected.sizes if not wish.sizes or size in wish.sizes)
     if not sizes:
         raise NotMeasured(
-            f"none of the sizes {wish.sizes} asked of {wish.word} is measured at this level"
+            f"none of the sizes {wish.sizes} requested for {wish.word} is measured at this level"
         )
     # Each size has the same time, however many of them there are.
     budget = seconds * len(sizes) / len(expected.sizes)

@@ -1,5 +1,5 @@
-"""The recorder library: built from ``recorder.c`` where it is needed,
-found again as long as its source is the same.
+"""The recorder library: built from ``recorder.c`` on demand, and reused as long as its source is
+unchanged.
 
 Preloaded into every rank of a launch, it writes one file per rank, the rank record (see
 ``recorder.c``); ``checks`` reads and judges them.
@@ -77,7 +77,7 @@ def flags() -> tuple[str, ...]:
 
 def variables(stack: Stack, launcher: Launcher) -> dict[str, str]:
     """What the recorder is given to know of a launch, by its variables;
-    what is not known is empty (``recorder.c``).
+    what is unknown is empty (``recorder.c``).
 
     :param launcher: what starts the ranks.
     """

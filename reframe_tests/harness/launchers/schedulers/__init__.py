@@ -1,1 +1,1 @@
-"""Schedulers that ReFrame does not have: many cases in one job of the batch system."""
+"""Schedulers missing from ReFrame: many cases in one job of the batch system."""

@@ -1,22 +1,23 @@
-"""Slurm with many cases in one job: those of equal nodes and options run one after the other in an
-allocation they share; and, in every one of ReFrame's, blocked jobs.
+"""Slurm with many cases in one job: cases with equal nodes and options run one after the other in
+an allocation that they share. Also, for all of ReFrame's Slurm schedulers: a blocked job is
+cancelled only if its nodes are not merely in use.
 
 ReFrame submits a job for each case. On a busy machine each waits in the queue, and no two need run
-on the same nodes. Here the first case of a node count allocates the nodes; the following ones are
-put into its folder (:mod:`.spool`) and run there as the job scripts they are, with the variables
-that ``sbatch`` would have set for them (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"). Each case keeps
-its own script, output, time limit, exit status and evidence; its number is that of the allocation
-and its own place in it.
+on the same nodes. Here the first case of a node count allocates the nodes; later ones are put into
+its folder (:mod:`.spool`) and run there as ordinary job scripts, with the variables that ``sbatch``
+would have set for them (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"). Each case keeps its own script,
+output, time limit, exit status and evidence; its job number is that of the allocation and its place
+in it.
 
-An allocation without a case is kept for a while, but not from a case that waits for nodes in
-another one: it gives way to it.
+An allocation without a case is kept for a while, but yields to a case that waits for nodes in
+another one.
 
-What an allocation could not run is put into the next one: where its time was over, or it was idle
-when the case came. A case that the end of the allocation cut off gets a whole allocation once. An
-allocation that ends in any other way is the end of all its cases.
+What an allocation could not run goes into the next one: if its time was over, or it was idle when
+the case came. A case that was cut off by the end of the allocation gets a whole allocation once. An
+allocation that ends in any other way ends all its cases.
 
-Where ReFrame itself runs in a job whose nodes it is given (:data:`.spool.OWN_NODES`), the program
-that runs the cases is a process beside it, and that job is neither submitted nor cancelled.
+If ReFrame itself runs in a job whose nodes it may use (:data:`.spool.OWN_NODES`), the program that
+runs the cases is a process beside it, and that job is neither submitted nor cancelled.
 """
 
 from __future__ import annotations
@@ -193,15 +194,17 @@ class SlurmShared(SlurmJobScheduler):
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
-        """Put a case into an allocation of its nodes and options; one that
-        cannot share is a job of its own, as ever.
+        """Put a case into an allocation with its nodes and options; one that cannot share becomes a
+        separate job, as usual.
         """
         per_node = job.num_tasks_per_node
         if not (
             job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0
         ):
             if own_nodes(os.environ):
-                raise JobSchedulerError("the case needs a job of its own, and this runs in one")
+                raise JobSchedulerError(
+                    "the case needs a separate job, but this already runs in one"
+                )
             super().submit(job)
             return
         nodes = job.num_tasks // per_node
@@ -218,7 +221,8 @@ class SlurmShared(SlurmJobScheduler):
         except OSError as error:
             case.over = True
             raise JobSchedulerError(
-                f"the case cannot be put into an allocation ({error}); make room or correct rights"
+                f"cannot queue the case for an allocation ({error}); free space or correct "
+                "permissions"
             ) from None
 
     def poll(self, *jobs: Any) -> None:
@@ -311,7 +315,7 @@ class SlurmShared(SlurmJobScheduler):
         here = os.environ.get("SLURM_JOB_ID")
         if own and (not here or self._allocations or nodes != len(own)):
             raise JobSchedulerError(
-                f"no job that this runs in has {nodes} nodes for the case, or it is over"
+                f"the surrounding job does not have {nodes} nodes for the case, or has ended"
             )
         settings = self._settings()
         prefix = Path(rt.runtime().stage_prefix) / "allocations"
@@ -438,7 +442,7 @@ class SlurmShared(SlurmJobScheduler):
         begun = any(case.over or spool.was_started(case.number) for case in allocation.cases)
         in_order = spool.has_ended() and state == "COMPLETED"
         timed_out = "TIMEOUT" in state
-        # The one that was cut off first: it needs an allocation that begins with it.
+        # The one that was truncated first: it needs an allocation that begins with it.
         for case in sorted(left, key=lambda row: not spool.was_started(row.number)):
             if spool.withdraw(case.number):
                 started = False
@@ -454,7 +458,7 @@ class SlurmShared(SlurmJobScheduler):
                 except (OSError, ReframeError) as error:
                     self._finish(case, "CANCELLED", 1)
                     case.job._exception = JobSchedulerError(
-                        f"the case cannot be put into another allocation ({error})"
+                        f"cannot queue the case for another allocation ({error})"
                     )
                 continue
             ended = state != "COMPLETED" and slurm_state_completed(state)
@@ -462,7 +466,7 @@ class SlurmShared(SlurmJobScheduler):
             case.job._exception = job._exception
             if not begun and job._exception is None:
                 why = (
-                    f"allocation {job.jobid} ended in state {state} and started none of its "
+                    f"allocation {job.jobid} ended in state {state} without starting any of its "
                     f"cases; see {job.stderr}"
                 )
                 case.job._exception = JobSchedulerError(why)
@@ -563,10 +567,10 @@ def _read_reasons(squeue: str, jobs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def register() -> None:
-    """Register the schedulers with ReFrame, and have all of Slurm look at blocked jobs' nodes; to
-    be called before it reads a configuration that names one.
+    """Register the schedulers with ReFrame, and make all of its Slurm schedulers check the nodes of
+    blocked jobs. Call it before ReFrame reads a configuration that names one.
 
-    The latter is ended by: ReFrame looking at them, as its manual says.
+    The latter is ended by: ReFrame checking them itself, as its manual says.
     """
     upstream.around_cancel(_unless_in_use)
     for name, scheduler in zip(SHARED.values(), (SlurmShared, SqueueShared), strict=True):

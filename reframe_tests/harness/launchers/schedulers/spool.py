@@ -1,9 +1,9 @@
-"""The folder through which cases reach the allocation they share, and
-its states (``allocation.sh`` is the other side).
+"""The folder through which cases reach the allocation that they share, and its states
+(``allocation.sh`` is the other side).
 
-A file system may show a file late on another node, so nothing here waits for a file of the other
-side within one call, and what two sides could decide is decided by renaming a file, which succeeds
-for one of them only (``rename(2)``).
+A file system may show a file late on another node, so no call here waits for a file of the other
+side. What both sides could decide is decided by renaming a file, which succeeds for only one of
+them (``rename(2)``).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Spool:
         return ["bash", str(RUNNER), str(self.folder), str(lasts_s), str(idle_s), str(SILENT_S)]
 
     def beat(self) -> None:
-        """Show the other side that a ReFrame waits for the cases; where
-        nothing can be written now, the next time will do.
+        """Show the other side that a ReFrame is waiting for the cases; if writing fails now, the
+        next time will do.
         """
         self._beats += 1
         with contextlib.suppress(OSError):
@@ -133,8 +133,7 @@ class Spool:
         if not text:
             raise BadInput(
                 "nothing-measured",
-                f"{path} is empty, as where nothing more can be written; make room, and run the "
-                "case again.",
+                f"{path} is empty, as on a full disk; free some space and run the case again.",
             )
         match = _DONE.fullmatch(text)
         if not match:

@@ -1,10 +1,10 @@
-"""What can be tuned of an MPI's collectives: one record for each, the
-rules that choose, and the files the library reads.
+"""What can be tuned in an MPI's collectives: one record each, the rules that choose, and the files
+that the library reads.
 
-A rule says which algorithm a collective takes for messages from one size to another in
-communicators of exactly so many ranks; smaller ones keep the library's own choice, because they
-were not measured (Cambridge paper, appendix C.2). Sizes are those the tests print: bytes of one
-rank's block; of reductions and Bcast, of the whole vector.
+A rule sets the algorithm of a collective for a range of message sizes in communicators of exactly
+so many ranks; smaller ones keep the library's own choice, because they were not measured (Cambridge
+paper, appendix C.2). Sizes are those that the tests print: bytes of one rank's block; for
+reductions and Bcast, of the whole vector.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Wanted:
 @dataclass(frozen=True)
 class Compilation:
     """A file that the library itself writes of everything that is
-    set, and reads in place of the variables.
+    set, and reads instead of the variables.
 
     :param written: variable that names the file it writes; ``read``: the one it reads.
     :param name: of the file among tuned settings.
@@ -237,7 +237,7 @@ class Tuning:
         there = ", ".join(control.collective for control in self.controls)
         raise BadInput(
             "unknown-name",
-            f"there is no control of {collective}'s algorithm; there are those of {there}.",
+            f"{collective}'s algorithm cannot be set; those of {there} can.",
         )
 
     def force(self, collective: str, word: str, *, strict: bool = True) -> dict[str, str]:
@@ -284,7 +284,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
             raise BadInput(
                 "configuration-unusable",
                 f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which "
-                "is no range.",
+                "is not a range.",
             )
         if (
             not control.by_size
@@ -292,13 +292,13 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
         ):
             raise BadInput(
                 "configuration-unusable",
-                f"{rule.collective} allows one algorithm for all sizes, and the rules have "
+                f"{rule.collective} allows one algorithm for all sizes, but the rules have "
                 "several.",
             )
     for first, second in pairwise(ordered):
         if first.collective == second.collective and second.first <= first.last:
             raise BadInput(
                 "configuration-unusable",
-                f"two rules of {first.collective} are for {second.first} bytes.",
+                f"two rules of {first.collective} cover {second.first} bytes.",
             )
     return tuning.write(tuning, replace(wanted, rules=tuple(ordered)))

@@ -1,12 +1,12 @@
-"""Open MPI's dynamic rules of ``coll/tuned``: the classic file of
-numbers, and from 6.0 on the JSON file.
+"""Open MPI's dynamic rules of ``coll/tuned``: the classic file of numbers, and since 6.0 the JSON
+file.
 
 Classic (docs/tuning-apps/collectives/tuned.rst): number of collectives; of each its id and number
 of communicator sizes; of each the size and its number of rules; of each ``bytes algorithm topology
-segment``. The nearest smaller communicator size and message size count, and of communicators
-smaller than all of them the first (ompi/mca/coll/tuned/coll_tuned_dynamic_rules.c, 5.0). So rules
-for exactly ``p`` ranks stand between sets with algorithm 0 (the library's own choice) at 1 and ``p
-+ 1``, and a rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library
+segment``. The nearest smaller communicator size and message size apply; for communicators smaller
+than all of them, the first (ompi/mca/coll/tuned/coll_tuned_dynamic_rules.c, 5.0). So rules for
+exactly ``p`` ranks are placed between sets with algorithm 0 (the library's own choice) at 1 and ``p
++ 1``, and a rule for 0 bytes is required. JSON has inclusive ranges; without a rule the library
 chooses.
 """
 
@@ -70,8 +70,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     elif own.rules != wanted.rules:
         raise BadInput(
             "configuration-unusable",
-            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks "
-            "on each, and not here.",
+            "coll/han of Open MPI 5 and newer needs several nodes with several ranks on each.",
         )
     return TunedFiles(env, files, further)
 

@@ -6,12 +6,12 @@ is compiled in as text, and rules are put in front of it: nested tests with one 
 ``comm_size<p`` to the own tree, ``comm_size<=p`` to ranges of sizes, ``comm_size=any`` to the own
 tree again. There is no ``comm_size=24``.
 
-The library takes what a leaf names without a look whether it applies, so each stands behind the
-tests its own tree has: not for MPI_IN_PLACE, for operations of users, or for fewer elements than
-ranks.
+The library uses what a leaf names without checking that it applies, so each leaf is placed behind
+the tests of the library's own tree: not for MPI_IN_PLACE, for operations of users, or for fewer
+elements than ranks.
 
-The layer above (ch4) may take a collective before the tree is asked:
-``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` keeps it from it, in communicators of every size.
+The layer above (ch4) may handle a collective before the tree is consulted:
+``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` prevents that, in communicators of every size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
 Tree = dict[str, Any]
 #: The compiled-in tree of MPIR, and not those of ch4, which compose or use the node's memory.
 _TREE = re.compile(rb'\{"collective=[\x09\x0a\x0d\x20-\x7e]+')
-#: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of
+#: Of these the program ends when the average size is requested (get_avg_msgsize), and the sizes of
 #: the tests here are those of all ranks together.
 _TOGETHER = ("Reduce_scatter", "Reduce_scatter_block")
 #: Collective to the test behind which its choices stand, and its answer for what was measured.
@@ -57,7 +57,7 @@ def _own_tree(library: str) -> str:
     except OSError as error:
         raise BadInput(
             "file-unreadable",
-            f"{library} cannot be read ({error.strerror}), so MPICH's own choices are not known.",
+            f"{library} cannot be read ({error.strerror}), so MPICH's own choices are unknown.",
         ) from None
     for match in _TREE.finditer(content):
         if b"algorithm=MPIR_" in match[0]:
@@ -68,8 +68,7 @@ def _own_tree(library: str) -> str:
             return match[0].decode()
     raise BadInput(
         "session-missing",
-        f"{library} holds no selection tree of MPICH, so a file would replace choices that are "
-        "not known.",
+        f"{library} has no MPICH selection tree, so a file would replace unknown choices.",
     )
 
 

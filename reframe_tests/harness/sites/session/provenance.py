@@ -1,5 +1,5 @@
-"""What a session was measured with: the commit of the tests and
-the versions of what runs and judges them.
+"""What a session was measured with: the commit of the tests, and the versions of what runs and
+judges them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCAL_S = 30
 def describe(root: Path = ROOT) -> dict[str, Any]:
     """Facts about this checkout and this environment, the same for all cases of a session.
 
-    ``commit`` is empty outside a git checkout; ``modified`` is ``None`` where git cannot say;
+    ``commit`` is empty outside a git checkout; ``modified`` is ``None`` if git cannot say;
     ``lock`` is the SHA-256 of ``requirements.lock``, and ``unlike_lock`` names what is installed in
     another version (``name version``); ``extensions`` are the site's own files that say what an
     MPI, a launcher or a suite is (:func:`extensions`).

@@ -1,10 +1,10 @@
-"""Labels and files of one session: folders of its own below ``stage``
-and ``output``, and a log below ``results/logs``.
+"""Labels and files of a session: its own folders below ``stage`` and ``output``, and a log below
+``results/logs``.
 
-ReFrame 4.10 puts all sessions into the same folders unless it is given ``--timestamp`` or
+ReFrame 4.10 puts all sessions into the same folders unless it gets ``--timestamp`` or
 ``RFM_TIMESTAMP_DIRS``, and empties a case's folder before the case runs (``core/runtime.py``,
-``make_stagedir``): without this a session would overwrite the outputs and the evidence of the
-session before it, and two at once would delete each other's.
+``make_stagedir``). Without this module a session would overwrite outputs and evidence of the
+previous one, and two at the same time would delete each other's.
 """
 
 from __future__ import annotations
@@ -126,22 +126,20 @@ def check_labels(arguments: Sequence[str]) -> None:
         faults = (
             (
                 not value or not re.fullmatch(r"[A-Za-z_]\w*", name),
-                f"{pair!r} is not NAME=VALUE; several are separated by commas",
+                f"{pair!r} is not NAME=VALUE; separate several by commas",
             ),
             (
                 _UNSEEN.search(pair) or pair != pair.strip() or not pair.isprintable(),
-                f"{pair!a} holds a control character, a line's end, a change of direction or "
-                "another mark that nobody sees, so that it would be another label than the one "
-                "that is read; leave it out",
+                f"{pair!a} has a control character, line break or other invisible character; "
+                "remove it",
             ),
             (
                 name == CONFIRMS and value != os.environ.get(CONFIRMING),
-                f"{CONFIRMS!r} marks what mpibench measures again, which no verdict takes for a "
-                "night; take another name",
+                f"{CONFIRMS!r} is reserved for confirmation runs of mpibench; use another name",
             ),
             (
                 name in reserved_labels(),
-                f"{name!r} is a name of ReFrame's own; take another",
+                f"{name!r} is reserved by ReFrame; use another",
             ),
         )
         for wrong, sentence in faults:

@@ -25,7 +25,7 @@ def test_three_three_is_built_for_a_number_of_ranks() -> None:
     with pytest.raises(NotMeasured, match=r"has no cg\.C\.x"):
         launches("nas_c", ranks=8, stack=stack)
     without = replace(stack, binaries={})
-    assert "has no bt.C.x and none of 7 more" in catalogue.why_unbuilt("nas_c", without)
+    assert "has no bt.C.x nor any of 7 more" in catalogue.why_unbuilt("nas_c", without)
 
 
 def test_every_program_of_both_versions() -> None:

@@ -107,7 +107,7 @@ def test_what_one_end_prints_is_known_and_says_what_is_read(name: str) -> None:
     program = name.partition("-")[0]
     ends = pair.read(golden(f"{name}.txt"), program, name)
     for text in (ends.client.output, ends.server.output, f"$ ./run.sh\n{ends.client.output}"):
-        refuse(text, code="output-empty", words=f"this is what one end of {program} prints")
+        refuse(text, code="output-empty", words=f"this is the output of one end of {program}")
 
 
 def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once() -> None:
