@@ -63,7 +63,7 @@ from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS, UNJUDGED
 from mpibench.store.store import Store, StoredPairMap
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.printable import clause, first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line, plural
 from reframe_tests.harness.samples import (
     CONTRADICTED,
     FAIL,
@@ -338,7 +338,7 @@ def judge(
         problems += [why_failed(case) for case in failed]
         if own["interrupted"]:
             problems.append(
-                f"interrupted: {own['interrupted']} of {ran} cases did not run to their end"
+                f"interrupted: {own['interrupted']} of {plural(ran, 'case')} did not run to the end"
             )
         problems += missed
         if not ran:
@@ -355,14 +355,13 @@ def judge(
         )
         history = sum(answer.judged for answer in answers if answer.passed)
         headline = ""
-        proven = (
-            f"{sum(own[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
-        )
+        whole = sum(own[name] for name in ("passed", "recorded", "proven"))
+        proven = f"{whole} of {plural(ran, 'case')} proven"
         if withdrawn is not None:
             state = "withdrawn"
             finding = f"Withdrawn by {withdrawn.who} on {withdrawn.when:%Y-%m-%d}: {withdrawn.why}"
         elif problems:
-            head = f"{len(failed)} of {ran} cases failed" if failed else ""
+            head = f"{len(failed)} of {plural(ran, 'case')} failed" if failed else ""
             state = "red"
             finding = ": ".join(filter(None, (head, _first_of(problems))))
             headline = head or first_line(problems[0], LONGEST_HEADLINE)
@@ -376,10 +375,12 @@ def judge(
             state = "unjudged"
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
-            like = f", {history} metrics as in the nights before" if history else ""
+            like = f", {plural(history, 'metric')} as in the nights before" if history else ""
             seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
-            finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
+            finding = (
+                f"{proven}, {plural(references['held'], 'reference')} held, none missed{like}{seen}"
+            )
         else:
             state = "unjudged"
             finding = f"{proven}; compared with nothing: no reference and no history"
@@ -1312,7 +1313,9 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
         worse = loss(value / float(medians[a_week_ago[-1]]), metric["quantity"])
         changes.append(_changed(worse, "than a week before", "as a week before"))
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
-    nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
+    nights = (
+        f"{title} over the last {plural(int((~np.isnan(drawn)).sum()), 'night')}, now {text} {unit}"
+    )
     ppn = "" if metric["ppn"] is None else f" x {metric['ppn']}"
     return {
         "title": title,
@@ -1406,7 +1409,8 @@ def families_by_change(series: Series) -> list[dict[str, Any]]:
                 "family": family,
                 "size": "" if size < 0 else size_text(int(size)),
                 "value": format_number(float(over.drawn["median"][row, at])),
-                "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}",
+                "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}; "
+                f"{better_text(family.of['quantity'])}",
                 "worse": worse,
                 "change": _changed(worse, "", "as usual") if usual else "",
                 "curve": spark(over.drawn["median"][row, max(0, at + 1 - USUAL_NIGHTS) : at + 1]),
@@ -1548,13 +1552,9 @@ def night_proofs(
 def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
     """How many of a case's checks are against a reference: ``2 references, 13 metrics without``."""
     held = sum(check["outcome"] != NO_REFERENCE for check in checks)
-    references = f"{held} reference{'' if held == 1 else 's'}"
+    references = plural(held, "reference")
     without = len(checks) - held
-    return (
-        f"{references}, {without} metric{'' if without == 1 else 's'} without"
-        if without
-        else references
-    )
+    return f"{references}, {plural(without, 'metric')} without" if without else references
 
 
 def _flat_condition(text: str | None) -> dict[str, str]:
@@ -1807,7 +1807,7 @@ def worse_now(series: Series) -> list[dict[str, Any]]:
             failing.setdefault(since.session, []).append(history)
     for session, histories in failing.items():
         since = series.by_session[session]
-        more = f", and {len(histories) - 1} more cases" if len(histories) > 1 else ""
+        more = f", and {plural(len(histories) - 1, 'more case')}" if len(histories) > 1 else ""
         text = f"{histories[0].title} fails{more}"
         lines.append(
             {
@@ -2141,8 +2141,9 @@ class BuiltSite:
 
     def __str__(self) -> str:
         return (
-            f"site: {self.index} ({self.systems} systems, {self.nights} sessions; {self.written} "
-            f"files written, {self.unchanged} unchanged)"
+            f"site: {self.index} ({plural(self.systems, 'system')}, "
+            f"{plural(self.nights, 'session')}; {plural(self.written, 'file')} written, "
+            f"{self.unchanged} unchanged)"
         )
 
 

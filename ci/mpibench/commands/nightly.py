@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from reframe_tests.harness.printable import clause
+from reframe_tests.harness.printable import clause, plural
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -350,14 +350,16 @@ def shortfall(session: Session, selected: object) -> list[str]:
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if len(cases) != selected:
-        problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
+        problems.append(
+            f"ReFrame stored {plural(len(cases), 'case')} of {selected} it had selected"
+        )
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: every one was skipped")
     if unproven := sum(
         case.result == "pass" and session.outcome(case) == "failed" for case in session.cases
     ):
         problems.append(
-            f"{unproven} cases passed in ReFrame, but no proof of their condition was stored"
+            f"{plural(unproven, 'case')} passed in ReFrame, but no proof of the condition is stored"
         )
     return problems
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.printable import first_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
@@ -189,7 +189,7 @@ class Acceptance:
             ),
             *verdict_text.moved_sentences(move for move in self.moves if move.slower > 0),
             *(said for said in verdicts if said.verdict != INCONCLUSIVE),
-            *([f"missing: {count} metrics: {ABSENT}: {self.absence}"] if count else ()),
+            *([f"missing: {plural(count, 'metric')}: {ABSENT}: {self.absence}"] if count else ()),
             *filter(None, [few]),
             *(said for said in verdicts if said.verdict == INCONCLUSIVE),
         ]
@@ -246,11 +246,11 @@ class Acceptance:
         ]
         if without:
             lines.append(
-                f"{without} metrics are not judged: {self.policy.source} gives them no margin"
+                f"{plural(without, 'metric')} not judged: no margin in {self.policy.source}"
             )
         if new.height:
             lines.append(
-                f"{new.height} metrics only the candidate has are not judged "
+                f"{plural(new.height, 'metric')} that only the candidate has, not judged "
                 f"({', '.join(sorted(set(new['benchmark'])))}); if one is an old one renamed, "
                 "say --rename OLD=NEW"
             )

@@ -103,8 +103,8 @@ class History:
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
         return (
-            f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than "
-            f"{FEWEST_NIGHTS}"
+            f"fewer than {FEWEST_NIGHTS} nights: {young} of "
+            f"{plural(int(known[:, -1].sum()), 'metric')}"
             if young
             else ""
         )
@@ -286,8 +286,8 @@ def read(
     ]
     if second:
         notes.append(
-            f"{second} sessions not used: another session of the same day (UTC) stands for that "
-            "night"
+            f"{plural(second, 'session')} not used: another session of the same day (UTC) stands "
+            "for that night"
         )
     last = nights["session"][-1]
     labels = dict(known.select("session", "labels").iter_rows())
@@ -576,8 +576,8 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     ):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
-            f"{stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last "
-            f"{FEWEST_CHANGED} nights were not measured, or have another name now"
+            f"{stack} on {fabric}, {benchmark}, {sizes}: {plural(rows.height, 'metric')} not "
+            f"measured in the last {FEWEST_CHANGED} nights, or under another name now"
         )
     return lines
 

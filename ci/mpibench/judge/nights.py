@@ -255,7 +255,7 @@ class NightJudgement:
         judged = held + slower + faster
         before = f"{_sessions_text(sessions)} before"
         text = (
-            f"{judged} of {metrics} metrics compared with {before}"
+            f"{judged} of {plural(metrics, 'metric')} compared with {before}"
             if judged
             else f"nothing compared with {before}"
         )
@@ -291,8 +291,8 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not compared with the sessions before: a night needs {minimum} "
-            f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
+            f"{plural(few, 'metric')} not compared with the sessions before: a night needs "
+            f"{minimum} repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
         return [
@@ -392,8 +392,8 @@ def _with_older(
         (int(rows.select(pl.min("sessions")).item()), int(rows.select(pl.max("sessions")).item()))
     )
     began = (
-        f"{rows.height} metrics began anew: {changes_text(rows)} than in {sessions} before that "
-        "measured differently; of these only a gross loss is called"
+        f"{plural(rows.height, 'metric')} began anew: {changes_text(rows)} than in {sessions} "
+        "before that measured differently; of these only a gross loss is called"
     )
     merged = pl.concat([others, rows.select(others.columns)]).sort(METRIC)
     return replace(

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness import yaml_file
-from reframe_tests.harness.printable import clause, first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line, plural
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..store.store import Store
@@ -131,9 +131,11 @@ class ReviewedChange:
         hides = sum(system.hides for system in self.systems)
         finds = sum(system.finds for system in self.systems)
         said = [
-            f"{hides} values of stored nights that missed a reference would pass" if hides else "",
+            f"{plural(hides, 'value')} of stored nights that missed a reference would pass"
+            if hides
+            else "",
             f"{finds} that passed would fail" if finds else "",
-            f"{len(self.stacks)} stacks are built differently: measure them again before their "
+            f"{plural(len(self.stacks), 'stack')} built differently: measure again before their "
             "numbers are compared"
             if self.stacks
             else "",

@@ -180,7 +180,7 @@ def part_text(sides: Mapping[str, Selection]) -> str:
     counts = []
     for name, side in sides.items():
         chosen = eligibility.owed_proof(side.planned).height
-        counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
+        counts.append(f"{chosen} of {plural(chosen + side.outside.height, 'case')} of {name}")
     return (
         f"judged is only a part, {' and '.join(counts)} (--where "
         f"{first_line(where, LONGEST_WHERE)})"
@@ -210,7 +210,7 @@ def _names(cases: pl.DataFrame) -> str:
 
 
 def _cases_of(name: str, selection: Selection) -> str:
-    return f"{eligibility.owed_proof(selection.planned).height} cases of {name}"
+    return f"{plural(eligibility.owed_proof(selection.planned).height, 'case')} of {name}"
 
 
 def busy_text(name: str, selection: Selection) -> str:
@@ -223,8 +223,7 @@ def busy_text(name: str, selection: Selection) -> str:
 
 def troubles(sides: Mapping[str, Selection]) -> list[str]:
     """What a comparison of two sides must not be read without, a sentence each: a part that was
-    left out, cases without proof, cases that failed, the references they missed, and a busy
-    machine.
+    left out, cases without proof, cases that failed, and the references they missed.
     """
     found = [part_text(sides)]
     for name, side in sides.items():
@@ -239,7 +238,6 @@ def troubles(sides: Mapping[str, Selection]) -> list[str]:
                 for stack, fault in faulty_libraries(side).items()
             ),
             *(f"reference missed by {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
-            busy_text(name, side),
         ]
     return list(filter(None, found))
 
@@ -286,7 +284,7 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
     if levels[0] != levels[1] and all(levels):
         before, after = (" and ".join(sorted(several)) for several in levels)
         lost = (
-            f"; {missing} metrics are missing, those among them that {after} does not measure"
+            f"; {plural(missing, 'metric')} missing, also what {after} does not measure"
             if missing
             else ""
         )
@@ -561,8 +559,9 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
         return ""
     baseline, candidate = few.min().row(0)
     return (
-        f"too few repeats: {few.height} metrics have only {baseline} (baseline) or {candidate} "
-        f"(candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
+        f"too few repeats: {plural(few.height, 'metric')} with only {baseline} (baseline) or "
+        f"{candidate} (candidate) values, and fewer than {minimum} a side are no ground for a "
+        "verdict; "
         f"measure again with -S repeats={max(minimum, 5)}"
     )
 
@@ -652,6 +651,6 @@ def needed_text(row: Mapping[str, Any]) -> str:
 def summary(judgement: Judgement) -> str:
     counts = judgement.counts()
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    return f"{judgement.metrics.height} metrics: {words}" + (
+    return f"{plural(judgement.metrics.height, 'metric')}: {words}" + (
         " (improved counts as accepted)" if counts[IMPROVED] else ""
     )

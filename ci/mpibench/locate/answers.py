@@ -26,9 +26,9 @@ from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTIN
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, PairMap
 from reframe_tests.harness.instruments.pairs.pair_values import QUANTITIES as PAIR_QUANTITIES
 from reframe_tests.harness.machine.switch_paths import node_of
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.suites.catalogue import PAIRS, WIRES
-from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
+from reframe_tests.harness.vocabulary import MB_PER_GBIT, QUANTITIES, BadInput
 
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
@@ -346,15 +346,18 @@ def of_ordinary_sessions(
         node for node in measured if all(count[node] < search.LEAST_MOMENTS for count in counts)
     )
     doubts = [
-        f"{part.seen.quantity}: {len(part.seen)} jobs are too few to flag a node of: measure a "
-        "map (-n PairMap)"
+        f"{QUANTITIES[part.seen.quantity].title}: {plural(len(part.seen), 'job')} cannot tell "
+        "which node is slow: measure a map (-n PairMap)"
         for part in parts
         if part.floor is None
     ]
     if few:
         which = f"{len(few)} of {len(measured)} nodes had fewer than {search.LEAST_MOMENTS} jobs"
         doubts.append(f"{which} and are not judged: {listed(few)}")
-    shown = ", ".join(f"{len(part.seen)} jobs ({part.seen.quantity})" for part in parts)
+    shown = ", ".join(
+        f"{plural(len(part.seen), 'job')} ({QUANTITIES[part.seen.quantity].title})"
+        for part in parts
+    )
     note = f"{shown} of ordinary sessions: no directions, cables or switches; {_HOW_TO_MEASURE}"
     findings = tuple(finding for part in parts for finding in part.findings)
     title = f"ordinary sessions {selection.selector}"

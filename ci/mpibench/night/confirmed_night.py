@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from reframe_tests.harness.printable import clause, first_line
+from reframe_tests.harness.printable import clause, first_line, plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..judge import nights
@@ -140,11 +140,11 @@ def confirm(
         again = remeasuring.measure_again(cases, place, minutes, say, show)
     except BadInput as error:
         what = (
-            f"{len(missed)} cases missed a reference"
+            f"{plural(len(missed), 'case')} missed a reference"
             if missed
-            else f"{len(cases)} cases are slower than in the nights before"
+            else f"slower than in the nights before: {plural(len(cases), 'case')}"
         )
-        sentence = f"{what}, and were not measured again: {clause(error)}"
+        sentence = f"{what}; not measured again: {clause(error)}"
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
     place.store.reread()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import command_line
-from reframe_tests.harness.printable import few
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.sites import planned_cases, site, systems
 from reframe_tests.harness.sites.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput, meant
@@ -258,7 +258,7 @@ class PlannedNight:
         if not beyond:
             return []
         return [
-            f"{len(beyond)} cases ran that were not planned ({few(beyond)}): tests that "
+            f"{plural(len(beyond), 'case')} ran unplanned ({few(beyond)}): tests that "
             "are not made of the harness's base classes cannot be left out; measure them by "
             "themselves"
         ]

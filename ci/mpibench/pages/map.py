@@ -60,4 +60,7 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
         *(figure for answer in maps for figure in figures.map_figures(answer)),
         *map(figures.node_trend, trends),
     ]
-    return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Block("charts", drawn)])])
+    tables = list(filter(None, map(figures.as_table, drawn)))
+    fold = [Block("fold", tables, label="The same values as tables")] if tables else []
+    shown: Section = ("Maps", [Block("charts", drawn), *fold])
+    return sections("Locate", f"Locate: {title}", [*content, shown])

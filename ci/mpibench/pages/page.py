@@ -28,7 +28,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..store.quantity_text import size_text, source_text, unit_text
+from ..store.quantity_text import metric_text, size_text, source_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
 #: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color
@@ -110,6 +110,7 @@ TEMPLATES = Environment(
 )
 TEMPLATES.policies["json.dumps_kwargs"] = _JSON
 TEMPLATES.filters.update(
+    metric=metric_text,
     size=size_text,
     unit=unit_text,
     source=source_text,

@@ -33,6 +33,7 @@ import polars as pl
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.evidence.checks import CONTENTION_PER_S
 from reframe_tests.harness.instruments.pairs.pair_values import MAPS, MapFile, read_pair_map
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
@@ -69,8 +70,8 @@ class Summary:
     def __str__(self) -> str:
         unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
         return (
-            f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} "
-            f"values{unproven}"
+            f"{self.out_dir}: {plural(self.sessions, 'session')}, {plural(self.cases, 'case')}, "
+            f"{plural(self.rows, 'value')}{unproven}"
         )
 
 

@@ -27,7 +27,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
     PairValue,
 )
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
@@ -555,7 +555,7 @@ class Store:
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
         unlearned = (
-            [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"]
+            [f"{plural(shared, 'case')} not used: oversubscribed, and nothing is learned from that"]
             if shared
             else []
         )
@@ -658,7 +658,7 @@ class Store:
         point = [name for name in METRIC if name != "quantity"]
         left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
         notes = (
-            [f"{left.height} values of zero not used: a ratio to nothing says nothing"]
+            [f"{plural(left.height, 'value')} of zero not used: a ratio to nothing says nothing"]
             if left.height
             else []
         )
@@ -666,8 +666,8 @@ class Store:
         if zeros.height:
             names = ", ".join(sorted(set(zeros["benchmark"])))
             notes.append(
-                f"{zeros.height} values are zero where bytes were sent ({names}): the worst "
-                "value there is"
+                f"{plural(zeros.height, 'value')} of zero where bytes were sent ({names}): the "
+                "worst value there is"
             )
         return judged, notes
 

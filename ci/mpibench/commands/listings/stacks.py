@@ -182,8 +182,8 @@ def check(
     if not facts and not problems:
         raise BadInput(
             "nothing-measured",
-            f"none of {len(stacks)} stacks was built by Spack, and only such are compared: build "
-            "with 'mpibench stacks build'.",
+            f"no stack was built by Spack (there: {len(stacks)}), and only such are compared: "
+            "build with 'mpibench stacks build'.",
         )
     if len(facts) == 1:
         notes.append(
