@@ -550,7 +550,7 @@ def is_confirming(night: SiteNight) -> bool:
 # Medians of a night, and what is kept of them between builds.
 
 #: Changes when what is kept does: what an earlier program kept is computed again.
-KEPT = f"3,{pl.__version__}"
+KEPT = f"4,{pl.__version__}"
 #: What names a metric on the site: its condition, its benchmark, and the case that measures it.
 IDENTITY = (
     *CONDITION,
@@ -693,7 +693,11 @@ def compute(
     # Ranks that shared cores are another measurement, and no part of a history.
     variant = (
         pl.when("shared")
-        .then(pl.format("{}oversubscribed", pl.col("variant").fill_null("")))
+        .then(
+            pl.format("{},oversubscribed", pl.col("variant").fill_null("")).str.strip_chars_start(
+                ","
+            )
+        )
         .otherwise("variant")
     )
     table = table.with_columns(variant=variant, judged=pl.col("judged") & ~pl.col("shared"))
@@ -1066,7 +1070,8 @@ class Family:
     @property
     def title(self) -> str:
         groups = f"{self.of['groups']} groups" if (self.of["groups"] or 1) > 1 else ""
-        words = filter(None, (self.of["benchmark"], self.of["variant"], groups))
+        variant = (self.of["variant"] or "").split(",")
+        words = filter(None, (self.of["benchmark"], *variant, groups))
         return f"{', '.join(words)}: {QUANTITIES[self.of['quantity']].title}"
 
     @property

@@ -85,9 +85,8 @@ class Comparison:
         known = rows.filter(pl.col("winner") != UNKNOWN)
         if not known.height:
             return f"{self.first} and {self.second} are {UNKNOWN}{where}"
-        parts = sorted(
-            known.partition_by("winner", maintain_order=True), key=lambda one: -one.height
-        )
+        parts = known.partition_by("winner", maintain_order=True)
+        parts.sort(key=lambda part: (-part.height, part["winner"][0] == TIE))
         texts = []
         for part in parts:
             winner = part["winner"][0]

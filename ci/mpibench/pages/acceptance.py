@@ -51,7 +51,8 @@ def page(record: Mapping[str, Any]) -> str:
             "",
             [
                 Block("text", stamp, label=f"stamp {colour}"),
-                Block("text", record["headline"], label="verdict"),
+                *([Block("text", record["finding"], label="verdict")] if record["finding"] else []),
+                record["headline"],
                 Block("facts", _decided(record, sides)),
             ],
         ),

@@ -269,8 +269,9 @@ def message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
     ticks = [float(1 << power) for power in range(low, high + 1, step)]
     texts = [size_text(int(tick)) for tick in ticks]
     if 0 in several:
-        ticks.insert(0, zero)
-        texts.insert(0, "0 B")
+        # in the place of its neighbour, whose text it would meet
+        ticks[: len(ticks) > 1] = [zero]
+        texts[: len(texts) > 1] = ["0 B"]
     figure.update_xaxes(
         type="log", title="message size", tickvals=ticks, ticktext=texts, tickangle=0
     )

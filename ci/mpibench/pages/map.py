@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reframe_tests.harness.printable import few
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..locate.findings import MapJudgement
@@ -13,6 +14,8 @@ from ..locate.nights import Trend
 from . import figures
 from .page import Block, Section, Table, number, sections
 
+#: Suspects that the title names.
+MOST_IN_TITLE = 2
 HEAD = (
     "suspect",
     "quantity",
@@ -32,8 +35,10 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
     :param trends: of the nodes over the nights before.
     """
     content: list[Section] = []
+    found: list[str] = []
     for answer in maps:
         flagged = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
+        found += flagged
         rows = [
             (
                 direction.suspect.text,
@@ -63,4 +68,5 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
     tables = list(filter(None, map(figures.as_table, drawn)))
     fold = [Block("fold", tables, label="The same values as tables")] if tables else []
     shown: Section = ("Maps", [Block("charts", drawn), *fold])
-    return sections("Locate", f"Locate: {title}", [*content, shown])
+    headline = few(found, MOST_IN_TITLE, "; ") or "; ".join(answer.headline for answer in maps)
+    return sections(f"Locate: {title}", headline, [*content, shown])

@@ -11,7 +11,8 @@ const paperSize = (node) => (printing ? { autosize: false, width: Math.min(node.
 const isDark = () => darkQuery.matches && !printing;
 const theme = () => isDark() ? { ink: "#e3e7eb", soft: "#9ba6b0", rule: "#2b3137", paper: "#22282d" } : { ink: "#1c2024", soft: "#57616b", rule: "#e4e8ec", paper: "#ffffff" };
 const colour = (place) => palette[isDark() ? "dark" : "light"][place % palette.light.length];
-const OPTIONS = { responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, toImageButtonOptions: { format: "svg" } };
+// plotly.js has a button that sends a chart to a server of its makers: there is none here.
+const OPTIONS = { showSendToCloud: false, plotlyServerURL: "", responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, toImageButtonOptions: { format: "svg" } };
 
 /** Data and layout of a figure in the colours of the page. */
 function themed({ data, layout }) {
