@@ -179,7 +179,7 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 "orientation": "h",
                 "thickness": 12,
                 "y": 0,
-                "ypad": 50,
+                "ypad": 70,
                 "yanchor": "top",
             },
             text=[
@@ -189,7 +189,7 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             texttemplate="%{text}",
             textfont_size=9,
             hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
-        ).update_layout(margin_b=150)
+        ).update_layout(margin_b=170, xaxis_tickangle=-90)
 
 
 def _heat_map(

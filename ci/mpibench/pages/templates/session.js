@@ -127,7 +127,7 @@ function traces(line, place, { quantity, base, log, zero, published }) {
 function sizeAxis(sizes, zero) {
   const positive = sizes.filter((size) => size > 0), top = Math.max(...positive, 1), bottom = Math.min(...positive, top), step = Math.max(1, Math.ceil(Math.log2(top) / 6));
   const ticks = positive.length <= 6 ? positive : Array.from({ length: 64 }, (_, at) => 2 ** (at * step)).filter((size) => size >= bottom && size <= top);
-  const values = sizes.includes(0) ? [zero, ...ticks] : ticks;
+  const values = sizes.includes(0) ? [zero, ...(ticks.length > 1 ? ticks.slice(1) : ticks)] : ticks; // the first would meet the text of 0
   return { type: "log", title: { text: "message size (bytes)", standoff: 6 }, tickvals: values, range: [Math.log10((sizes.includes(0) ? zero : bottom) / 1.5), Math.log10(top * 1.5)],
     ticktext: values.map((value) => (sizes.includes(0) && value === zero ? "0" : sizeText(value).replace(" B", "").replace("iB", "i"))) };
 }
