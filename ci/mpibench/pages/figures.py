@@ -182,14 +182,19 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 "ypad": 70,
                 "yanchor": "top",
             },
-            text=[
-                ["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row]
-                for row in ahead
-            ],
+            text=[[_behind_text(value) for value in row] for row in ahead],
             texttemplate="%{text}",
             textfont_size=9,
             hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
         ).update_layout(margin_b=170, xaxis_tickangle=-90)
+
+
+def _behind_text(percent: float | None) -> str:
+    if percent is None:
+        return ""
+    if percent >= 1000:
+        return f"\N{MULTIPLICATION SIGN} {1 + percent / 100:.0f}"
+    return f"+{percent:.0f} %" if percent >= 1 else "="
 
 
 def _heat_map(
@@ -267,13 +272,13 @@ def message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
     low, high = (math.floor(math.log2(end)) for end in (positive[0], positive[-1]))
     step = max(1, math.ceil((high - low) / (_MOST_TICKS - 1)))
     ticks = [float(1 << power) for power in range(low, high + 1, step)]
-    texts = [size_text(int(tick)) for tick in ticks]
+    texts = [size_text(int(tick)).replace(" B", "").replace("iB", "i") for tick in ticks]
     if 0 in several:
         # in the place of its neighbour, whose text it would meet
         ticks[: len(ticks) > 1] = [zero]
-        texts[: len(texts) > 1] = ["0 B"]
+        texts[: len(texts) > 1] = ["0"]
     figure.update_xaxes(
-        type="log", title="message size", tickvals=ticks, ticktext=texts, tickangle=0
+        type="log", title="message size (bytes)", tickvals=ticks, ticktext=texts, tickangle=0
     )
     return zero
 
@@ -779,7 +784,7 @@ def over_nodes(chart: NodeChart, stacks: Sequence[str]) -> dict[str, Any]:
     x = {"type": "log", "title": {"text": "nodes, and below them ranks"}, "tickvals": ticks}
     x["ticktext"] = [f"{nodes}<br>{counts[nodes]}" for nodes in ticks]
     y = {
-        "title": {"text": chart.axis},
+        "title": {"text": "<br>".join(chart.axis.rsplit(", ", 1))},
         "type": "log" if logarithmic else "linear",
         "rangemode": "tozero",
     }
