@@ -24,7 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -111,6 +111,7 @@ TEMPLATES = Environment(
 TEMPLATES.policies["json.dumps_kwargs"] = _JSON
 TEMPLATES.filters.update(
     metric=metric_text,
+    plural=plural,
     size=size_text,
     unit=unit_text,
     source=source_text,

@@ -273,7 +273,7 @@ def test_too_few_repeats_are_a_sentence_and_no_accident(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number, repeats=1)
     assert run(tmp_path) == 3
-    assert record(tmp_path)["finding"].startswith("too few repeats: 21 metrics have only 1 ")
+    assert record(tmp_path)["finding"].startswith("too few repeats: 21 metrics with only 1 ")
     written = [(tmp_path / "out" / name).read_text() for name in ("accept.json", "accept.html")]
     assert "NaN" not in written[0] and "Infinity" not in written[0]
     assert "nan" not in written[1].replace("nanosecond", "")

