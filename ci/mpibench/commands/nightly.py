@@ -348,7 +348,9 @@ def shortfall(session: Session, selected: object) -> list[str]:
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if len(cases) != selected:
-        problems.append(f"ReFrame stored {len(cases)} cases of {selected} that it had selected")
+        problems.append(
+            f"ReFrame stored {plural(len(cases), 'case')} of {selected} it had selected"
+        )
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: all were skipped")
     if unproven := sum(

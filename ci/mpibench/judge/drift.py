@@ -103,7 +103,8 @@ class History:
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
         return (
-            f"{young} of {int(known[:, -1].sum())} metrics have fewer nights than {FEWEST_NIGHTS}"
+            f"fewer than {FEWEST_NIGHTS} nights: {young} of "
+            f"{plural(int(known[:, -1].sum()), 'metric')}"
             if young
             else ""
         )
@@ -283,8 +284,8 @@ def read(
     ]
     if second:
         notes.append(
-            f"{second} sessions not used: another session of the same day (UTC) counts as that "
-            "night"
+            f"{plural(second, 'session')} not used: another session of the same day (UTC) stands "
+            "for that night"
         )
     last = nights["session"][-1]
     labels = dict(known.select("session", "labels").iter_rows())

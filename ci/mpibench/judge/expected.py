@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.printable import clause, few, first_line
+from reframe_tests.harness.printable import clause, few, first_line, plural
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -636,7 +636,8 @@ def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
     if night.plan:
         plan = night.plan.plan
         parts.append(
-            f"plan {plan.id} of {plan.day}: {len(plan.planned)} of {len(plan.known)} cases"
+            f"plan {plan.id} of {plan.day}: {len(plan.planned)} of "
+            f"{plural(len(plan.known), 'case')}"
         )
     return ", ".join(filter(None, parts))
 

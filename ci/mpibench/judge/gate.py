@@ -360,7 +360,8 @@ def _evidence(night: StoredNight) -> Check:
         else ""
     )
     counts = answers.EvidenceCounts(
-        text=f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}",
+        text=f"{proven.height} of {plural(ran.height, 'case')} proven, {measured} measured"
+        f"{untimed}{retried}",
         cases=ran.height,
         proven=proven.height,
         measured=measured,
@@ -418,7 +419,7 @@ def _references(night: StoredNight, again: pl.DataFrame) -> Check:
     ]
     outcomes = confirmations.summary(missed)
     text = (
-        f"{held} references held, {len(missed)} missed"
+        f"{plural(held, 'reference')} held, {len(missed)} missed"
         + (f" ({outcomes})" if outcomes else "")
         + f", {without} without"
     )
@@ -492,9 +493,9 @@ def _gone_references(night: StoredNight) -> list[str]:
     if not lost.height:
         return []
     return [
-        f"{lost.height} references "
+        f"{plural(lost.height, 'reference')} "
         f"({', '.join(sorted(map(source_text, set(lost['layer']))))}) of session "
-        f"{before['session'][0][:8]} no longer exist, and their metrics are not judged: see "
+        f"{before['session'][0][:8]} no longer there; their metrics are not judged: see "
         f"references.yaml and {SITE_FILES}"
     ]
 
@@ -520,7 +521,8 @@ def _drift(night: StoredNight, recent: int, policy: Policy) -> tuple[Check, list
     lasting = sum(event.since < first for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
-    text = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
+    text = plural(len(worse) - lasting, "change")
+    text += f" for the worse in {plural(recent, 'night')} of {nights}"
     text += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     if known := history.too_few or "; ".join(
         filter(None, [watched.seen, history.young, watched.noise])

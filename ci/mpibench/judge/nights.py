@@ -254,7 +254,7 @@ class NightJudgement:
         judged = held + slower + faster
         before = f"{_sessions_text(sessions)} before"
         text = (
-            f"{judged} of {metrics} metrics compared with {before}"
+            f"{judged} of {plural(metrics, 'metric')} compared with {before}"
             if judged
             else f"nothing was compared with {before}"
         )
@@ -290,8 +290,8 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not compared with earlier sessions: a night needs {minimum} "
-            f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
+            f"{plural(few, 'metric')} not compared with the sessions before: a night needs "
+            f"{minimum} repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
         return [

@@ -65,6 +65,7 @@ from .outcomes import (
     gate_counts,
     interrupted,
     key_figures,
+    load,
     next_step,
     reference_checks,
     sentences,
@@ -72,6 +73,7 @@ from .outcomes import (
     summary_lines,
     tightest,
     title_of,
+    verdict,
     verdict_line,
 )
 from .page import (
@@ -881,7 +883,6 @@ def render(view: View) -> str:
     systems = ", ".join(session.systems)
     label = label_of(session)
     curves_of = curves(session)
-    verdict = verdict_line(session)
     unjudged = [case for case in session.cases if case.uuid in session.excused]
     return render_page(
         "session.html",
@@ -890,7 +891,8 @@ def render(view: View) -> str:
         systems=systems or "no system",
         label=label,
         failed=counts(session)["failed"] or view.again.unreadable or view.withdrawn,
-        verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
+        verdict=f"{view.withdrawn}. {verdict(session)}" if view.withdrawn else verdict(session),
+        load=load(session),
         facts=_facts(session),
         worst=[
             f"{case.stack}, {title_of(case)}: {' '.join(sentences(case)[:1])}"

@@ -30,7 +30,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import few, one_line
+from reframe_tests.harness.printable import few, one_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, PROVEN
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
@@ -384,8 +384,8 @@ def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -
         return MissedReference(check, unknown, why=withdrawn_first(str(first["session"])))
     if first["samples"] < check["samples"]:
         fewer = (
-            f"session {first['session'][:8]} has {first['samples']} values of it, fewer than "
-            f"{check['samples']}"
+            f"session {first['session'][:8]} has {plural(first['samples'], 'value')} of it, fewer "
+            f"than {check['samples']}"
         )
         return MissedReference(check, unknown, why=f"{fewer}: measure with as many repeats")
     return MissedReference(check, NOT_SEEN_AGAIN, value, second=first)

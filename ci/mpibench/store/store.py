@@ -27,7 +27,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
     PairValue,
 )
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
@@ -550,7 +550,11 @@ class Store:
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
-        unlearned = [f"{shared} oversubscribed cases not used"] if shared else []
+        unlearned = (
+            [f"{plural(shared, 'case')} not used: oversubscribed, and nothing is learned from that"]
+            if shared
+            else []
+        )
         notes = [
             *split.sentences(),
             *unlearned,
@@ -647,13 +651,17 @@ class Store:
         judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
         left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
-        notes = [f"{left.height} zero values not used: they have no ratio"] if left.height else []
+        notes = (
+            [f"{plural(left.height, 'value')} of zero not used: a ratio to nothing says nothing"]
+            if left.height
+            else []
+        )
         zeros = judged.filter(pl.col("value") == 0)
         if zeros.height:
             names = ", ".join(sorted(set(zeros["benchmark"])))
             notes.append(
-                f"{zeros.height} values are zero although bytes were sent ({names}): they count as "
-                "the worst possible"
+                f"{plural(zeros.height, 'value')} of zero where bytes were sent ({names}): the "
+                "worst value there is"
             )
         return judged, notes
 

@@ -35,7 +35,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.machine.gpu import KINDS
 from reframe_tests.harness.mpis import registry as mpis
-from reframe_tests.harness.printable import printable
+from reframe_tests.harness.printable import plural, printable
 from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -531,8 +531,8 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[DoctorLine
     for stack, count in named.items():
         if stack not in registered:
             what = (
-                f"{path}: no stack '{stack}' is registered, so its {count} references are never "
-                "used"
+                f"{path}: no stack '{stack}' is registered, so {plural(count, 'reference')} for it "
+                "cannot be used"
             )
             yield DoctorLine(
                 "references",

@@ -26,7 +26,7 @@ from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.command_line import REFRAME, arguments
 from reframe_tests.harness.launchers.schedulers import spool
 from reframe_tests.harness.machine import placement
-from reframe_tests.harness.printable import few
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Plan
@@ -561,13 +561,13 @@ def not_kept(
     for why, numbers in wanted.items():
         if left := sorted(cases[at] for at in numbers - tonight.keys()):
             sentences.append(
-                f"the budget is too small for {len(left)} cases that {why}: {few(left)}"
+                f"no room in the budget for {plural(len(left), 'case')} that {why}: {few(left)}"
             )
     if large := sorted(candidates.too_large, key=shares.__getitem__, reverse=True):
         names = few([cases[at] for at in large])
         sentences.append(
-            f"{len(large)} cases are never measured, because each takes more than the whole "
-            f"budget: {names}; use a budget of {budget.format(shares[large[0]])}"
+            f"{plural(len(large), 'case')} never measured, taking more than the whole budget: "
+            f"{names}; a budget of {budget.format(shares[large[0]])} has room for each"
         )
     return sentences
 
@@ -589,8 +589,9 @@ def headline(plan: NightPlan) -> str:
             f"{planned.day}: {difference(planned, night.jobs, night.seconds, night.node_seconds)}"
         )
     return (
-        f"{found.jobs} jobs, {found.launches} launches, {found.node_hours:.1f} node-hours, "
-        f"{found.minutes:.1f} min (budget {plan.record.budget}); {error}"
+        f"{plural(found.jobs, 'job')}, {found.launches} launches, "
+        f"{found.node_hours:.1f} node-hours, {found.minutes:.1f} min "
+        f"(budget {plan.record.budget}); {error}"
     )
 
 
@@ -606,7 +607,9 @@ def difference(planned: PlanRecord, jobs: int, seconds: float | None, node_secon
 
     predicted = planned.predicted
     hours = node_seconds / 3600
-    differences = [f"predicted {predicted.jobs} jobs, ran {jobs}"] if predicted.jobs != jobs else []
+    differences = (
+        [f"predicted {plural(predicted.jobs, 'job')}, ran {jobs}"] if predicted.jobs != jobs else []
+    )
     if seconds is not None:
         minutes = seconds / 60
         differences.append(
@@ -626,7 +629,7 @@ def lines(plan: NightPlan) -> list[str]:
     budget = plan.request.budget
     whys = Counter(row.why for row in record.cases if row.planned)
     reasons = ", ".join(f"{number} {why}" for why, number in whys.most_common())
-    counts = f"{len(record.planned)} of {len(record.cases)} cases" + (
+    counts = f"{len(record.planned)} of {plural(len(record.cases), 'case')}" + (
         f" ({reasons})" if reasons else ""
     )
     text = [f"{record.day}, {record.system}, run={record.label}: {counts}", f"  {headline(plan)}"]

@@ -246,7 +246,7 @@ UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "mis
 @pytest.mark.parametrize(
     ("value", "more", "status", "counts"),
     [
-        (95.0, [], 0, "1 references held, 0 missed, 0 without"),
+        (95.0, [], 0, "1 reference held, 0 missed, 0 without"),
         (50.0, [], 1, "1 missed, 0"),
         (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)"),
         (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)"),

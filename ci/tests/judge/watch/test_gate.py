@@ -209,7 +209,7 @@ def test_references_that_have_gone_are_reported(
         write_session(tmp_path, number, where={"gates": gates})
         assert run(tmp_path, *OLD) == 0
         head = capsys.readouterr().out.splitlines()[0]
-        said = "1 references (references.yaml) of session 00000001 no longer exist" in head
+        said = "1 reference (references.yaml) of session 00000001 no longer there" in head
         assert said is (number == 1)
 
 
