@@ -94,7 +94,7 @@ class Comparison:
             first = not texts
             if winner == TIE:
                 sides = f"{self.first} and {self.second}" if first else "they"
-                text = f"{sides} differ by no more than noise"
+                text = f"{sides} are equal within noise"
             else:
                 text = f"{winner} is {times_span(part['times'].sort().to_list())} times faster"
                 text += f" than {behind}" if first else ""

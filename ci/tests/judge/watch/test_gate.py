@@ -113,6 +113,19 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(
     assert "not used: 6 sessions with MPI version 4.1.6" in capsys.readouterr().out
 
 
+def test_where_no_session_is_named_the_last_whole_night_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nobody's newer run of a few cases."""
+    nightly = {"run": "nightly"}
+    the_night_before(tmp_path, labels=nightly)
+    night = write_session(tmp_path, 0, labels=nightly)
+    for number, labels in ((1, None), (2, nightly)):
+        write_session(tmp_path, number, labels=labels, command_line="reframe -r -n ImbP")
+    assert run(tmp_path, *OLD) == 0
+    assert capsys.readouterr().out.startswith(f"PASS: testbed, session {night[:8]}")
+
+
 def test_what_failed_and_what_was_missed_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +147,18 @@ def test_what_failed_and_what_was_missed_is_reported(
     assert lines[5].endswith(
         "PingPong latency at 8 B is 9 us, must be at most 6 us (references.yaml)"
     )
+
+
+def test_the_level_and_what_it_asks_of_the_link_are_told(tmp_path: Path) -> None:
+    """A link at 60 % is enough for some levels."""
+    share = {"metric": "Uniband.line_rate_fraction.4194304", "layer": "physics", "unit": "1"}
+    bounds = {"value": 0.6, "lower": 0.32, "upper": None, "outcome": "pass"}
+    checked = {"gates": [{**MISSED, **share, **bounds}]}
+    for number in range(2):
+        write_session(tmp_path, number, where=checked, condition={"depth": "smoke"})
+    answer = gate.decide(Store(tmp_path), max_age_hours=1e6)
+    told = ", at level smoke: at least 32 % of the line rate asked for"
+    assert answer.counts.reference.text.endswith(told)
 
 
 def test_values_without_their_cases_are_red(

@@ -422,3 +422,18 @@ def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(
     assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]
     Building(tmp_path, mpi, release).end()  # nothing holds the lock any more
     assert not into.exists()
+
+
+def test_what_was_built_before_the_command_was_killed_is_kept(
+    tmp_path: Path, mpi: Path, tarball
+) -> None:
+    """The second suite was on its way."""
+    (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")
+    mpi.with_name("mpicc").write_text(f'#!/bin/sh\nexec cc -I{tmp_path} "$@"\n')
+    slow = f"all:\n\tsleep 600 & echo $$! >{tmp_path}/started; wait\n".encode()
+    members = member("imb/src_cpp/Makefile", slow), member("imb/src_cpp/MPI1/x", b"")
+    imb = archive(tmp_path / "imb.tar.gz", *members, top="").path
+    release = tarball()
+    Building(tmp_path, mpi, release, "--build", f"imb={imb}").end(signal.SIGKILL)
+    said = Building(tmp_path, mpi, release, "--build", f"imb={imb}").end()
+    assert f"{NAME} was built before the last 'stacks add' was killed, and is kept" in said
