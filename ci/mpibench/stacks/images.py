@@ -9,6 +9,7 @@ to be visible in there and to have the ABI that the programs were built for.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -29,6 +30,10 @@ from reframe_tests.harness.vocabulary import BadInput
 from . import compilation, probe, system, writer
 from .logged import Echo
 
+#: What a command says is between two such lines: an image's shell may have something of its own to
+#: say before and after it.
+_MARK = "mpibench: said in the container"
+_BETWEEN = 'printf "\\n%s\\n" "$0"; "$@"; status=$?; printf "\\n%s\\n" "$0"; exit $status'
 #: Prints each file that cannot be read, and each folder that cannot be written to.
 _HIDDEN = (
     'for path; do [ -r "$path" ] && { [ ! -d "$path" ] || [ -w "$path" ]; } || echo "$path"; done'
@@ -55,20 +60,24 @@ class _Image:
     enter: tuple[str, ...]
     scratch: Path
 
-    def ask(self, *words: str) -> tuple[int, str]:
+    def ask(self, *words: str) -> tuple[bool, str]:
+        """Whether a command ran well in there, and what it said."""
+        asked = [*self.enter, "sh", "-c", _BETWEEN, _MARK, *words]
         try:
-            return probe.run_inside(self.base, [*self.enter, *words], probe.clean_environment())
+            status, said = probe.run_inside(self.base, asked, probe.clean_environment())
         except OSError as error:
             raise BadInput(
                 "tool-missing", f"{self.enter[0]} cannot be started ({error.strerror}); install it."
             ) from error
+        parts = said.split(f"\n{_MARK}\n")
+        return (not status, parts[1]) if len(parts) == 3 else (False, said)
 
     def lines(self, *words: str) -> list[str]:
-        status, said = self.ask(*words)
-        if status:
+        ran, said = self.ask(*words)
+        if not ran:
             raise BadInput(
                 "stack-unusable",
-                f"'{shlex.join([*self.enter, words[0]])}' ends with exit status {status} "
+                f"'{shlex.join([*self.enter, words[0]])}' does not run "
                 f"({clause(probe.last_line(said))}): --enter is the command that starts the words "
                 "after it in the container.",
             )
@@ -84,9 +93,8 @@ class _Image:
 
     def expect_recorder(self) -> None:
         library = recorder.locate()
-        usual = self.lines("true")
-        status, said = self.ask("env", f"LD_PRELOAD={library}", "true")
-        if status or said.splitlines() != usual:
+        ran, said = self.ask("env", f"LD_PRELOAD={library}", "true")
+        if not ran or said:
             raise BadInput(
                 "stack-unusable",
                 "the evidence library does not load in the container "
@@ -171,10 +179,11 @@ def add(
         raise BadInput(
             "tool-missing", f"--enter '{enter}' names no program that is here; install it."
         )
-    # The image of Apptainer, Charliecloud and others: the last word, and a file.
-    if (image := Path(words[-1]).absolute()).is_file() and len(words) > 1:
-        words[-1] = str(image)
     words[0] = program
+    # The image, where it is a file, and what starts it, where that is none of the system's.
+    words = [str(Path(word).absolute()) if _is_file(word) else word for word in words]
+    watched = [Path(word) for word in words if _is_file(word)]
+    watched = [path for path in watched if str(path.parent) not in probe.SYSTEM_BIN]
     library = Path(base.library)
     # What leads to the MPI of the host is no business of the image's own.
     inside = ["env", *(word for key in _of_host(base) for word in ("-u", key))]
@@ -202,11 +211,10 @@ def add(
             "stack-unusable",
             f"{library} is another file in the container: have --enter bind that of the host.",
         )
-    if image.is_file():
-        document["build"]["files"][str(image)] = {
-            "sha256": writer.digest_of(image),
-            "size_bytes": image.stat().st_size,
-        }
+    document["build"]["files"] |= {
+        str(path): {"sha256": writer.digest_of(path), "size_bytes": path.stat().st_size}
+        for path in watched
+    }
     document["build"]["lock_hash"] = writer.compute_hash(
         [document["suites"], document["build"]["files"], base.lock_hash]
     )
@@ -221,6 +229,10 @@ def add(
     say(f"{name}: {compilation.sentence(made)}")
     say(f"{name}: registered in {path}; it runs {len(made.binaries)} programs")
     return made
+
+
+def _is_file(word: str) -> bool:
+    return bool(re.search("[./]", word)) and os.path.isfile(word)  # noqa: PTH113 (may be no path)
 
 
 def _compiled(base: Stack, host_mpi: bool) -> dict[str, str]:

@@ -294,10 +294,10 @@ def _quoted(value: str) -> str:
 
 
 def digested_files(stack: Stack, launches: Iterable[Launch]) -> list[str]:
-    """What a job looks at before its first launch and after its last one:
-    its programs, its MPI library with what comes with it, and its launcher.
+    """What a job looks at before its first launch and after its last one: its programs, its MPI
+    library with what comes with it, its launcher, and its image.
     """
-    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0]]
+    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0], *stack.enter]
     named += [launch.program(stack)[0] for launch in launches]
     return [path for path in dict.fromkeys(named) if path in stack.files]
 
