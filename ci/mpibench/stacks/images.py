@@ -205,12 +205,16 @@ def add(
                 *document["build"]["linked"],
             ]
         )
-    digest = document["build"]["files"][document["library"]]["sha256"]
-    if host_mpi and digest != writer.digest_of(library):
-        raise BadInput(
-            "stack-unusable",
-            f"{library} is another file in the container: have --enter bind that of the host.",
-        )
+    own = [*base.build.get("linked", ()), os.path.realpath(library)] if host_mpi else []
+    of_host = {Path(path).name.partition(".so")[0]: Path(path) for path in own}
+    for path, facts in document["build"]["files"].items():
+        known = of_host.get(Path(path).name.partition(".so")[0])
+        if known and facts["sha256"] != writer.digest_of(known):
+            raise BadInput(
+                "stack-unusable",
+                f"{path} in the container is another file than {known}, which {base.name} has: "
+                "have --enter bind that of the host.",
+            )
     document["build"]["files"] |= {
         str(path): {"sha256": writer.digest_of(path), "size_bytes": path.stat().st_size}
         for path in watched

@@ -188,16 +188,21 @@ def test_what_an_image_lacks_is_said_before_anything_is_registered(
     refused("stack-unusable", "evidence library does not load")
 
 
+@pytest.mark.parametrize("part", ["libmpi.so.12", "libfabric.so.1"])
 def test_a_container_that_only_seems_to_run_the_hosts_mpi_is_refused(
-    image: Image, require_stack: Callable[[str], Stack]
+    image: Image, require_stack: Callable[[str], Stack], part: str
 ) -> None:
     intel = require_stack("intelmpi-wheels")
-    over = f"{image.root}/opt/mpi {Path(intel.library).parent}"
-    image.runner.write_text(image.runner.read_text().replace("$BIND", f"$BIND --bind {over}"))
-    with pytest.raises(BadInput, match="is another file") as error:
+    real = Path(intel.library).with_name(part)
+    other = image.root / "opt" / part
+    other.write_bytes(real.read_bytes() + b"0")
+    runner = image.runner.read_text()
+    over = f"--bind {other} {real.resolve()}"
+    image.runner.write_text(runner.replace("$BIND", f"$BIND {over}"))
+    with pytest.raises(BadInput, match=f"{part}.* is another file") as error:
         image.add("image", intel, intel.prefix, host=True)
     assert error.value.code == "stack-unusable"
-    image.runner.write_text(image.runner.read_text().replace(f"--bind {over}", ""))
+    image.runner.write_text(runner)
     (image.root / "etc/ld.so.preload").write_text("/opt/mpi/libmpi.so.12\n")
     with pytest.raises(BadInput, match=r"it runs /opt/mpi/libmpi\.so\.12 and not"):
         image.add("image", intel, intel.prefix, host=True)
