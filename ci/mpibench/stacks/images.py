@@ -209,6 +209,8 @@ def add(
     of_host = {Path(path).name.partition(".so")[0]: Path(path) for path in own}
     for path, facts in document["build"]["files"].items():
         known = of_host.get(Path(path).name.partition(".so")[0])
+        if host_mpi and path.startswith(f"{os.path.realpath(base.prefix)}/"):
+            known = Path(path)
         if known and facts["sha256"] != writer.digest_of(known):
             raise BadInput(
                 "stack-unusable",
