@@ -174,7 +174,17 @@ def add(
             "unknown-name", f"no stack '{on}' can be used; 'mpibench stacks' lists what there is."
         )
     base = known[on]
-    words = shlex.split(enter)
+    try:
+        words = shlex.split(enter)
+    except ValueError as error:
+        raise BadInput(
+            "configuration-unusable", f"--enter {enter} is no command ({error}); close its quotes."
+        ) from error
+    if re.search(r"[\n`]", enter):
+        raise BadInput(
+            "configuration-unusable",
+            "--enter has a backquote or a line end, which no job can have; put it into a script.",
+        )
     if not words or not (program := shutil.which(words[0])):
         raise BadInput(
             "tool-missing", f"--enter '{enter}' names no program that is here; install it."
@@ -183,7 +193,7 @@ def add(
     # The image, where it is a file, and what starts it, where that is none of the system's.
     words = [str(Path(word).absolute()) if _is_file(word) else word for word in words]
     watched = [Path(word) for word in words if _is_file(word)]
-    watched = [path for path in watched if str(path.parent) not in probe.SYSTEM_BIN]
+    watched = [file for file in watched if str(file.parent) not in probe.SYSTEM_BIN]
     library = Path(base.library)
     # What leads to the MPI of the host is no business of the image's own.
     inside = ["env", *(word for key in _of_host(base) for word in ("-u", key))]
@@ -207,19 +217,19 @@ def add(
         )
     own = [*base.build.get("linked", ()), os.path.realpath(library)] if host_mpi else []
     of_host = {Path(path).name.partition(".so")[0]: Path(path) for path in own}
-    for path, facts in document["build"]["files"].items():
-        known = of_host.get(Path(path).name.partition(".so")[0])
-        if host_mpi and path.startswith(f"{os.path.realpath(base.prefix)}/"):
-            known = Path(path)
+    for file, facts in document["build"]["files"].items():
+        known = of_host.get(Path(file).name.partition(".so")[0])
+        if host_mpi and file.startswith(f"{os.path.realpath(base.prefix)}/"):
+            known = Path(file)
         if known and facts["sha256"] != writer.digest_of(known):
             raise BadInput(
                 "stack-unusable",
-                f"{path} in the container is another file than {known}, which {base.name} has: "
+                f"{file} in the container is another file than {known}, which {base.name} has: "
                 "have --enter bind that of the host.",
             )
     document["build"]["files"] |= {
-        str(path): {"sha256": writer.digest_of(path), "size_bytes": path.stat().st_size}
-        for path in watched
+        str(file): {"sha256": writer.digest_of(file), "size_bytes": file.stat().st_size}
+        for file in watched
     }
     document["build"]["lock_hash"] = writer.compute_hash(
         [document["suites"], document["build"]["files"], base.lock_hash]

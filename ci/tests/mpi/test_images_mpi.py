@@ -86,7 +86,7 @@ class Image:
 
     def enter(self, *shown: str) -> str:
         bound = " ".join(f"--bind {path} {path}" for path in (*self.shown, *shown))
-        odd = """ODD= it's a "word" $HOME `id` \\ """
+        odd = """ODD= it's a "word" $HOME \\ """
         return shlex.join(["env", odd, f"BIND={bound}", str(self.runner), str(self.file)])
 
     def preload(self, source: str) -> None:
@@ -175,6 +175,8 @@ def test_what_an_image_lacks_is_said_before_anything_is_registered(
 
     refused("stack-unusable", re.escape(f"{mpich.library} is not visible"), host=True)
     refused("tool-missing", "names no program", enter="no-such-program image.sif")
+    refused("configuration-unusable", "close its quotes", enter='env "A=1 image.sif')
+    refused("configuration-unusable", "a backquote", enter="env `id` image.sif")
     for program in ("false", "true", "echo"):
         refused("stack-unusable", "does not run", enter=f"{program} image.sif")
     refused("stack-unusable", "none of the 1 programs", on=openmpi)  # no PMI of its launcher
