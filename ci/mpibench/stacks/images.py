@@ -201,11 +201,14 @@ def add(
         before = base.search_paths.get("LD_LIBRARY_PATH", ())
         searched = dict.fromkeys([str(library.parent), *before])
         inside = ["env", f"LD_LIBRARY_PATH={':'.join(searched)}"]
+    # Also what one node does not load, as libfabric.
+    there = [*library.parent.glob("lib*.so*"), library] if host_mpi else []
+    beside = [file for file in there if probe.MPI_PART.match(file.name)]
     scratch = root / system.BUILDS
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".image-") as work:
         entered = _Image(base, (*words, *inside), Path(work))
-        entered.expect_visible(recorder.locate(), Path(work), *([library] if host_mpi else []))
+        entered.expect_visible(recorder.locate(), Path(work), *beside)
         entered.expect_recorder()
         document = _prove(name, entered, folders, host_mpi, say)
         document["build"]["files"] = entered.digest(
@@ -213,14 +216,13 @@ def add(
                 document["library"],
                 *document["binaries"].values(),
                 *document["build"]["linked"],
+                *map(str, beside),
             ]
         )
-    own = [*base.build.get("linked", ()), os.path.realpath(library)] if host_mpi else []
-    of_host = {Path(path).name.partition(".so")[0]: Path(path) for path in own}
+    own = [*map(Path, base.build.get("linked", ())), *beside] if host_mpi else []
+    of_host = {file.name.partition(".so")[0]: file for file in own}
     for file, facts in document["build"]["files"].items():
         known = of_host.get(Path(file).name.partition(".so")[0])
-        if host_mpi and file.startswith(f"{os.path.realpath(base.prefix)}/"):
-            known = Path(file)
         if known and facts["sha256"] != writer.digest_of(known):
             raise BadInput(
                 "stack-unusable",
