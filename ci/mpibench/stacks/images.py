@@ -202,7 +202,7 @@ def add(
         searched = dict.fromkeys([str(library.parent), *before])
         inside = ["env", f"LD_LIBRARY_PATH={':'.join(searched)}"]
     # Also what one node does not load, as libfabric.
-    there = [*library.parent.glob("lib*.so*"), library] if host_mpi else []
+    there = [library, *library.parent.glob("lib*.so*")] if host_mpi else []
     beside = [file for file in there if probe.MPI_PART.match(file.name)]
     scratch = root / system.BUILDS
     scratch.mkdir(parents=True, exist_ok=True)
