@@ -344,6 +344,23 @@ def test_a_set_is_what_its_record_says(two: TwoMpis) -> None:
             two.add("mpich-system")
 
 
+def test_the_check_of_a_set_is_compiled_each_time(
+    two: TwoMpis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One that somebody left there calls any MPI right."""
+    source = tmp_path / "check.c"
+    source.write_text('#include <stdio.h>\nint main(void) { return puts("nothing") < 0; }\n')
+    monkeypatch.setattr(forum_abi, "CHECK", source)
+    with pytest.raises(BadInput, match="is not right for programs"):
+        two.add("mpich-system")
+    (made,) = (two.root / forum_abi.SETS).glob("*/check*")
+    made.write_text(
+        "#!/bin/sh\nfor rank in 0 1; do echo forum abi: rank $rank of 2: 9 compared, 0 wrong; done\n"
+    )
+    with pytest.raises(BadInput, match="is not right for programs"):
+        two.add("mpich-system")
+
+
 @pytest.mark.parametrize(
     ("attack", "said"),
     [

@@ -295,9 +295,9 @@ def _quoted(value: str) -> str:
 
 def digested_files(stack: Stack, launches: Iterable[Launch]) -> list[str]:
     """Files that a job digests before its first launch and after its last one: programs, MPI
-    library with its companions, launcher.
+    library with its companions, launcher, and image.
     """
-    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0]]
+    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0], *stack.enter]
     named += [launch.program(stack)[0] for launch in launches]
     return [path for path in dict.fromkeys(named) if path in stack.files]
 
