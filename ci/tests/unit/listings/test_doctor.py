@@ -61,7 +61,9 @@ def test_the_exit_status_tells_ci(
         doctor.report(None, Console(quiet=True), stacks_only=True)
 
 
-@pytest.mark.parametrize(("suites", "notes"), [({"mpi4py": {"version": "4", "built_with": "x"}}, 1), (None, 0)])
+@pytest.mark.parametrize(
+    ("suites", "notes"), [({"mpi4py": {"version": "4", "built_with": "x"}}, 1), (None, 0)]
+)
 def test_a_stack_without_osu_and_imb_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suites: dict[str, Any] | None, notes: int
 ) -> None:
