@@ -40,6 +40,7 @@ def of_stack(name: str, **condition: Any) -> dict[str, Any]:
 def test_winner_and_tie(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
     result = pairing.pair(Store(tmp_path), "latest", "stack", *STACKS)
+    assert list(dict.fromkeys(result.bands["band"])) == ["small", "medium", "large"]
     large = {row["benchmark"]: row for row in result.bands.to_dicts() if row["band"] == "large"}
     assert large["PingPong"]["ratio"] == pytest.approx(0.8, abs=0.01)
     assert large["Uniband"]["ratio"] == pytest.approx(1.25, abs=0.02)

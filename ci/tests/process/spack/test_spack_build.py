@@ -90,6 +90,17 @@ def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site, file
     assert {row["MPIBENCH_SPACK_SCOPE"] for row in place.journal()} == {str(scope)}
 
 
+@pytest.mark.parametrize(("mpi", "again"), [("mpich", False), ("openmpi", True)])
+def test_an_mpi_of_the_sites_makes_its_own_stack_solve_again(
+    place: Site, mpi: str, again: bool
+) -> None:
+    place.build("openmpi")
+    place.forget()
+    place.plan["packages"] += f"  {mpi}: {{externals: [{{spec: {mpi}@4.1.4, prefix: /opt}}]}}\n"
+    assert place.build("openmpi") == []
+    assert ("concretize" in place.asked()) is again
+
+
 # ---- several stacks of one MPI ----
 
 
