@@ -394,3 +394,4 @@ def test_the_command_writes_a_page_with_charts_and_maps(
     assert "1 MiB: speed relative to the best" in page
     assert "best stack: node, eth1g, 2 nodes, 1 per node, bunch" in page
     assert "third-spack" not in page, "nobody asked for it"
+    assert '"ticktext":["1"' in page, "an axis of its own ticks, not of bare digits"
