@@ -59,7 +59,7 @@ from .plan.record import CASE, ListedCase, Owed, PlanRecord
 
 
 class CoverageKey(NamedTuple):
-    """Something that can be proven; a field of ``None`` stands for any."""
+    """Something that can be proven; a field of ``None`` means any."""
 
     partition: str | None = None
     stack: str | None = None
@@ -68,7 +68,7 @@ class CoverageKey(NamedTuple):
     benchmark: str | None = None
 
     def covers(self, other: CoverageKey) -> bool:
-        """Whether ``other`` is what this one, read as patterns, stands for."""
+        """Whether ``other`` matches this one, read as patterns."""
         pairs = zip(self, other, strict=True)
         return all(
             mine is None or (theirs is not None and fnmatchcase(theirs, mine))
@@ -76,7 +76,7 @@ class CoverageKey(NamedTuple):
         )
 
     def job(self) -> CoverageKey:
-        """The same without the benchmark: what one test stands for."""
+        """The same without the benchmark: what one test covers."""
         return self._replace(benchmark=None)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """What a system's file says; the empty one if there is none.
+    """The contents of a system's file; an empty one if there is none.
 
     :param options: label to the selection options of its whole sessions, as
         :func:`.selection_options.narrowing` gives them.

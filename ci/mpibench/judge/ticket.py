@@ -46,7 +46,7 @@ _CHECK = (*CONDITION, "name", "metric", "layer")
 
 @dataclass(frozen=True)
 class TicketSource:
-    """What a ticket is written from.
+    """The inputs of a ticket.
 
     :param cases: rows of ``cases`` of the session.
     :param earlier: sessions of its series before it, the oldest first.

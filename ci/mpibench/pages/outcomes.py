@@ -152,7 +152,7 @@ def format_number(value: float | None) -> str:
 
 
 def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
-    """What a reference asks for; a bound that is ``None`` or NaN is none."""
+    """What a reference requires; ``None`` or NaN means no bound."""
     bounds = [("at least", lower), ("at most", upper)]
     return " and ".join(
         f"{word} {format_number(value)} {unit}".rstrip()
@@ -180,7 +180,7 @@ def gate_sentence(gate: ReferenceCheck) -> str:
 
 
 def tightest(session: Session, most: int) -> list[str]:
-    """Of the references that were reached those with the least to spare, as sentences."""
+    """The references that were met most narrowly, as sentences."""
     held = [
         (confirmations.distance(gate.value, gate.lower, gate.upper), case, gate)
         for case, gate in reference_checks(session)
