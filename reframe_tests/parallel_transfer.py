@@ -38,8 +38,8 @@ class Bisection(MaintenanceTest):
 
 @rfm.simple_test
 class LoadedLatency(MaintenanceTest):
-    """Latency between pairs of nodes, alone and while their other ranks
-    stream; from two nodes with two ranks each on.
+    """Latency between pairs of nodes, alone and while their other ranks stream, from two nodes with
+    two ranks each on; from four nodes on also while other nodes stream, by where these are.
     """
 
     group = "loaded_latency"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from mpibench import exit_status, help_text, tools
+from mpibench import exit_status, help_text
+from reframe_tests.harness import tools
 
 
 def main() -> int:

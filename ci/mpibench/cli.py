@@ -1,5 +1,5 @@
 """The ``mpibench`` command: everything around the tests. Each file in ``commands/`` holds a
-command, or several on one subject; installed :mod:`.tools` add more.
+command, or several on one subject; installed tools add more.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mpibench import exit_status, help_text, tools
+from mpibench import exit_status, help_text
 from mpibench.commands import diagnose, measure, sessions, stacks, verdicts
+from reframe_tests.harness import tools
 from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -51,7 +52,7 @@ help_text.join_lines(app)
 
 def _refuse(context: typer.Context) -> None:
     name = str(context.info_name)
-    tools.find(tools.COMMANDS, name, name)
+    tools.find(tools.COMMANDS, name, f"'mpibench {name}'")
 
 
 for name in tools.missing(tools.COMMANDS):

@@ -25,8 +25,9 @@ import typer
 
 from mpibench.commands.options import say
 from reframe_tests.harness.printable import first_line, printable
-from reframe_tests.harness.sites.session import metrics_push
 from reframe_tests.harness.vocabulary import BadInput
+
+from . import metrics_push
 
 VARIABLE = "MPIBENCH_CHAT"
 #: Variable with the address at which the site of results is served.

@@ -40,16 +40,16 @@ def make(out: Path) -> list[str]:
 
 def _pages(store: Store, out: Path) -> list[str]:
     [system] = store.systems
-    green, *_, red = [row["session"] for row in store.session_rows(system)]
-    shown = store.session(red)
+    green = store.session_rows(system)[0]["session"]
+    shown = store.session()
     site.build(store, out / "site", now=shown.started + timedelta(hours=1))
     session.write(store, shown, out, out / REPORT)
     values = store.select(system, green).values
     sides = sorted(values["stack"].unique())
-    compared = pairing.pair(store, green, "stack", *sides, allow=["nodelist"])
+    compared = pairing.pair(store, green, "stack", *sides)
     page.write(out / COMPARISON, comparison.page(compared, values))
     with suppress(typer.Exit):  # its status is 1: somebody is accused
-        diagnose.locate(red, dataset=store.folder, dataset_only=True, out=out / MAP)
+        diagnose.locate(shown.uuid, dataset=store.folder, dataset_only=True, out=out / MAP)
     about = {
         SITE: "the results site: start here",
         REPORT: "the report of the red night",

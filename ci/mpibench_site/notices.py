@@ -15,9 +15,10 @@ from time import time
 from typing import Any
 
 from mpibench.store import records
-from reframe_tests.harness.sites.session import metrics_push
-from reframe_tests.harness.sites.session.metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY
 from reframe_tests.harness.vocabulary import BadInput
+
+from . import metrics_push
+from .metrics_push import CASE_LOG, LINE_PROTOCOL, PUSHGATEWAY
 
 #: Problems that a line for a log store names; the others are counted.
 MOST_NAMED = 20

@@ -35,12 +35,11 @@ from mpibench.judge import drift, gate
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.drift import Event
 from mpibench.judge.engine import Array
-from mpibench.pages import job_files, page
+from mpibench.pages import page
 from mpibench.pages.outcomes import (
     KEY_FIGURES,
     OUTCOMES,
     Outcome,
-    bounds_text,
     format_number,
     plain_reason,
     why,
@@ -61,9 +60,9 @@ from mpibench.store.quantity_text import (
 from mpibench.store.records import NO_SESSION, Withdrawal
 from mpibench.store.session_values import CONDITION, METRIC, changes
 from mpibench.store.sessions import CONFIRMS, UNJUDGED
-from mpibench.store.store import Store, StoredPairMap
+from mpibench.store.store import Store, StoredNight, StoredPairMap
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
-from reframe_tests.harness.printable import clause, first_line, one_line
+from reframe_tests.harness.printable import clause, first_line, one_line, plural
 from reframe_tests.harness.samples import (
     CONTRADICTED,
     FAIL,
@@ -76,6 +75,8 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
 from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, MB_PER_GBIT, NONE, QUANTITIES, BadInput
+
+from . import stored_files
 
 #: Characters of a name that are for people; the rest tells names apart that read alike.
 READABLE = 56
@@ -227,10 +228,12 @@ def light_cases(store: Store, system: str) -> pl.DataFrame:
     """
     counts = {name: eligibility.checks(outcome) for name, outcome in _CHECKS.items()}
     missed = pl.element().filter(pl.element().struct.field("outcome") == FAIL)
-    value, lower, upper = (missed.struct.field(name) for name in ("value", "lower", "upper"))
+    value, lower, upper = (pl.element().struct.field(name) for name in ("value", "lower", "upper"))
     # as confirmations.distance
     beyond = pl.max_horizontal(lower / value, value / upper).fill_null(math.inf)
-    check = pl.col("gates").list.eval(missed.sort_by(beyond, descending=True)).list.first()
+    # In two steps: Polars 1.44 sorts what it filtered in the same step by values of other lists.
+    worst = pl.element().sort_by(beyond, descending=True)
+    check = pl.col("gates").list.eval(missed).list.eval(worst).list.first()
     first = pl.col("sentences").list.first()
     texts = {"reason": pl.col("reason"), "sentence": first}
     short = {name: text.fill_null("").str.slice(0, LONGEST_REASON) for name, text in texts.items()}
@@ -335,7 +338,9 @@ def judge(
         )
         problems += [why_failed(case) for case in failed]
         if own["interrupted"]:
-            problems.append(f"interrupted: {own['interrupted']} of {ran} cases did not finish")
+            problems.append(
+                f"interrupted: {own['interrupted']} of {plural(ran, 'case')} did not run to the end"
+            )
         problems += missed
         if not ran:
             problems.append("no case of this session ran")
@@ -351,14 +356,13 @@ def judge(
         )
         history = sum(answer.judged for answer in answers if answer.passed)
         headline = ""
-        proven = (
-            f"{sum(own[name] for name in ('passed', 'recorded', 'proven'))} of {ran} cases proven"
-        )
+        whole = sum(own[name] for name in ("passed", "recorded", "proven"))
+        proven = f"{whole} of {plural(ran, 'case')} proven"
         if withdrawn is not None:
             state = "withdrawn"
             finding = f"Withdrawn by {withdrawn.who} on {withdrawn.when:%Y-%m-%d}: {withdrawn.why}"
         elif problems:
-            head = f"{len(failed)} of {ran} cases failed" if failed else ""
+            head = f"{len(failed)} of {plural(ran, 'case')} failed" if failed else ""
             state = "red"
             finding = ": ".join(filter(None, (head, _first_of(problems))))
             headline = head or first_line(problems[0], LONGEST_HEADLINE)
@@ -372,10 +376,12 @@ def judge(
             state = "unjudged"
             finding = f"{proven}; {blind}"
         elif references["held"] or history:
-            like = f", {history} metrics no slower than in earlier nights" if history else ""
+            like = f", {plural(history, 'metric')} as in the nights before" if history else ""
             seen = "".join(dict.fromkeys(f"; {said.seen}" for said in answers if said.seen))
             state = "green"
-            finding = f"{proven}, {references['held']} references held, none missed{like}{seen}"
+            finding = (
+                f"{proven}, {plural(references['held'], 'reference')} held, none missed{like}{seen}"
+            )
         else:
             state = "unjudged"
             finding = f"{proven}; nothing to compare with: no reference and no history"
@@ -451,7 +457,8 @@ def _missed(
         store.scan("cases", system, [session, *again]), session, store.withdrawn
     )
     found = []
-    every = confirmations.missed_references(own, second, store.cases_before(system, session))
+    earlier = StoredNight(store, system, session, withdrawn_too=True).earlier
+    every = confirmations.missed_references(own, second, earlier)
     for missed in sorted(every, key=lambda one: -_beyond(one.check)):
         row = missed.check
         value = confirmations.value_text(row["value"], row)
@@ -545,7 +552,7 @@ def is_confirming(night: SiteNight) -> bool:
 # Medians of a night, and what is kept of them between builds.
 
 #: Changes when what is kept does: what an earlier program kept is computed again.
-KEPT = f"3,{pl.__version__}"
+KEPT = f"4,{pl.__version__}"
 #: What names a metric on the site: its condition, its benchmark, and the case that measures it.
 IDENTITY = (
     *CONDITION,
@@ -688,7 +695,11 @@ def compute(
     # Ranks that shared cores are another measurement, and no part of a history.
     variant = (
         pl.when("shared")
-        .then(pl.format("{}oversubscribed", pl.col("variant").fill_null("")))
+        .then(
+            pl.format("{},oversubscribed", pl.col("variant").fill_null("")).str.strip_chars_start(
+                ","
+            )
+        )
         .otherwise("variant")
     )
     table = table.with_columns(variant=variant, judged=pl.col("judged") & ~pl.col("shared"))
@@ -1061,7 +1072,8 @@ class Family:
     @property
     def title(self) -> str:
         groups = f"{self.of['groups']} groups" if (self.of["groups"] or 1) > 1 else ""
-        words = filter(None, (self.of["benchmark"], self.of["variant"], groups))
+        variant = (self.of["variant"] or "").split(",")
+        words = filter(None, (self.of["benchmark"], *variant, groups))
         return f"{', '.join(words)}: {QUANTITIES[self.of['quantity']].title}"
 
     @property
@@ -1276,6 +1288,16 @@ def key_figures(series: Series, night: SiteNight) -> list[dict[str, Any]]:
     ]
 
 
+def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
+    """What a reference asks for; a bound that is ``None`` or NaN is none."""
+    bounds = [("at least", lower), ("at most", upper)]
+    return " and ".join(
+        f"{word} {format_number(value)} {unit}".rstrip()
+        for word, value in bounds
+        if value is not None and math.isfinite(value)
+    )
+
+
 def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, Any]:
     """One figure beside its line rate, its reference and what is usual;
     its curve has the line rate where that is near.
@@ -1308,7 +1330,9 @@ def _figure(series: Series, at: int, row: int, figure: KeyFigure) -> dict[str, A
         worse = loss(value / float(medians[a_week_ago[-1]]), metric["quantity"])
         changes.append(_changed(worse, "than a week before", "as a week before"))
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
-    nights = f"{title} over the last {int((~np.isnan(drawn)).sum())} nights, now {text} {unit}"
+    nights = (
+        f"{title} over the last {plural(int((~np.isnan(drawn)).sum()), 'night')}, now {text} {unit}"
+    )
     ppn = "" if metric["ppn"] is None else f" x {metric['ppn']}"
     return {
         "title": title,
@@ -1402,7 +1426,8 @@ def families_by_change(series: Series) -> list[dict[str, Any]]:
                 "family": family,
                 "size": "" if size < 0 else size_text(int(size)),
                 "value": format_number(float(over.drawn["median"][row, at])),
-                "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}",
+                "of": f"{over.columns['stack'][row]}, {over.columns['pinning'][row]}; "
+                f"{better_text(family.of['quantity'])}",
                 "worse": worse,
                 "change": _changed(worse, "", "as usual") if usual else "",
                 "curve": spark(over.drawn["median"][row, max(0, at + 1 - USUAL_NIGHTS) : at + 1]),
@@ -1523,7 +1548,7 @@ def night_proofs(
                 "nodes": row["nodelist"] or "",
                 "seconds": row["seconds"],
                 "name": row["name"],
-                "reason": reason if failed and reason not in sentences else "",
+                "reason": "" if not failed or _says(reason, sentences) else reason,
                 "sentences": sentences,
                 "library": proof["library"] or "",
                 "version": next(iter((proof["library_version"] or "").strip().splitlines()), ""),
@@ -1534,23 +1559,24 @@ def night_proofs(
                 ],
                 "gates": checks,
                 "references": references_title(gates),
-                "place": job_files.find(row, page_folder),
-                "excerpts": list(job_files.excerpts(row).items()) if failed else [],
+                "place": stored_files.find(row, page_folder),
+                "excerpts": list(stored_files.excerpts(row).items()) if failed else [],
             }
         )
     return {"series": series, "night": night, "shared": shared, "cases": cases}
 
 
+def _says(reason: str, sentences: Sequence[str]) -> bool:
+    """Whether a reason is made of these sentences."""
+    return bool(sentences) and all(clause(text) in reason for text in sentences)
+
+
 def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
     """How many of a case's checks are against a reference: ``2 references, 13 metrics without``."""
     held = sum(check["outcome"] != NO_REFERENCE for check in checks)
-    references = f"{held} reference{'' if held == 1 else 's'}"
+    references = plural(held, "reference")
     without = len(checks) - held
-    return (
-        f"{references}, {without} metric{'' if without == 1 else 's'} without"
-        if without
-        else references
-    )
+    return f"{references}, {plural(without, 'metric')} without" if without else references
 
 
 def _flat_condition(text: str | None) -> dict[str, str]:
@@ -1803,7 +1829,7 @@ def worse_now(series: Series) -> list[dict[str, Any]]:
             failing.setdefault(since.session, []).append(history)
     for session, histories in failing.items():
         since = series.by_session[session]
-        more = f", and {len(histories) - 1} more cases" if len(histories) > 1 else ""
+        more = f", and {plural(len(histories) - 1, 'more case')}" if len(histories) > 1 else ""
         text = f"{histories[0].title} fails{more}"
         lines.append(
             {
@@ -2136,8 +2162,9 @@ class BuiltSite:
 
     def __str__(self) -> str:
         return (
-            f"site: {self.index} ({self.systems} systems, {self.nights} sessions; {self.written} "
-            f"files written, {self.unchanged} unchanged)"
+            f"site: {self.index} ({plural(self.systems, 'system')}, "
+            f"{plural(self.nights, 'session')}; {plural(self.written, 'file')} written, "
+            f"{self.unchanged} unchanged)"
         )
 
 

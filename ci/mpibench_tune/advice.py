@@ -320,7 +320,7 @@ def read_curves(store: Store, system: str, selector: str, *, where: str | None =
         curves.setdefault(ordered[choice], {})[suite, benchmark, quantity, ranks] = curve
     started = [row["started"].strftime("%Y-%m-%d %H:%M") for row in rows]
     left = (
-        [f"{other} cases not used: measured with options, or with ranks that share cores"]
+        [f"{plural(other, 'case')} not used: measured with options, or with ranks that share cores"]
         if other
         else []
     )

@@ -20,7 +20,7 @@ from mpibench.stacks.spack import lock as lock_file
 from mpibench.store.quantity_text import nodes_text
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.mpis.tuning.model import DEFAULT
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.stacks.stack import Stack
 
 from .choice import Recommendation, Recommended, Variable
@@ -58,7 +58,7 @@ def facts(found: Recommended, row: Recommendation) -> list[str]:
     nodes = ", ".join(nodes_text(number) for number in sorted({job["nodes"] for job in row.jobs}))
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     said = [
-        f"proven by {len(row.jobs)} jobs on {nodes}, {when} (UTC), sessions "
+        f"proven by {plural(len(row.jobs), 'job')} on {nodes}, {when} (UTC), sessions "
         f"{', '.join(uuid[:8] for uuid in found.sessions)}",
         f"MPI: {found.stack.mpi} {found.stack.mpi_version}",
         *(

@@ -388,7 +388,7 @@ def beside_lines(session: Session, chosen: Iterable[Curve]) -> list[str]:
         for measured in beside(session, curve):
             low = min(measured.ratios.values())
             high = max(measured.ratios.values())
-            what = f"{curve.benchmark} {QUANTITIES[curve.quantity].short}"
+            what = f"{curve.benchmark} {QUANTITIES[curve.quantity].title}"
             lines.append(
                 f"  {measured.case.stack} on {measured.case.partition}: {what} is {low:.2f} to "
                 f"{high:.2f} times that of {curve.source} ({len(measured.ratios)} sizes)"

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +29,31 @@ from mpibench import cli
 from mpibench.locate import answers
 from mpibench.pages.map import page
 from mpibench.store.store import Store
+from reframe_tests.harness.cases.job import script
 from reframe_tests.harness.evidence import rank_records
+from reframe_tests.harness.instruments import reading, schedule
 from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
+    LATENCY,
+    MEAN,
     QUANTITIES,
     MapFile,
     PairMap,
     read_pair_map,
 )
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
+from reframe_tests.harness.suites import instruments, reader
+from reframe_tests.harness.suites.benchmark import Record
 
 from . import simulated_map as simulated
 from .session_cost import TRIVIAL
-from .site_speed import write_night
+from .site_speed import BENCHMARKS, write_night
 
 #: Of a healthy pair.
 MB_PER_S = 12000.0
 US = 1.5
+#: What a process is given by the one before it.
+OUTPUT = "map.1.out"
 
 
 def _quantity(
@@ -128,6 +137,124 @@ def draw_map(size: int, asked: argparse.Namespace, folder: Path, seed: int = 1) 
     return {**measured.keep(folder), "truth": truth}
 
 
+def print_map(size: int, asked: argparse.Namespace, folder: Path, seed: int = 1) -> None:
+    """What the instrument prints of all pairs of such a fat tree: a step of a round is a line."""
+    fabric = simulated.fat_tree(size)
+    rng = np.random.default_rng(seed)
+    noise = simulated.NOISES["slow tail"]
+    faults = simulated.place_faults(fabric, ["sends", "receives", "uplink"], 0.5, rng)
+    once = simulated.all_pairs(size)
+    rounds = asked.orders * once
+    slow = simulated.observe(fabric, rounds, faults, noise, rng)
+    late = simulated.observe(fabric, rounds, [], noise, rng, latency=True)
+    forth, back = np.split(np.round(MB_PER_S * np.exp(-slow.slowness), 1), 2)
+    us = np.round(US * np.exp(late.slowness), 3)
+    head = {
+        "instrument": "pair_map",
+        "format": reading.FORMAT,
+        "ranks": size,
+        "design": "all",
+        "seed": seed,
+        "rounds": len(once),
+        "orders": asked.orders,
+        "repeats": 1,
+        "latency_count": 100,
+        "message_count": 128,
+        "switches": "Slurm",
+        "nodes": [
+            [node, [f"pod{above}", f"leaf{leaf}"]]
+            for node, leaf, above in zip(fabric.nodes, fabric.leaf, fabric.above, strict=True)
+        ],
+    }
+    with (folder / OUTPUT).open("w") as file:
+        checksum = rows = 0
+
+        def say(content: dict[str, Any]) -> None:
+            nonlocal checksum
+            line = json.dumps(content) + "\n"
+            checksum = zlib.crc32(line.encode(), checksum)
+            file.write(line)
+
+        say(head)
+        first = 0
+        for number, (source, target) in enumerate(rounds):
+            here = slice(first, first + len(source))
+            first += len(source)
+            times = us[here].tolist()
+            for size_bytes, values in (
+                (8, [[phase, name, times] for phase in (1, 2) for name in (LATENCY, MEAN)]),
+                (1 << 20, [[1, BANDWIDTH, forth[here].tolist()]]),
+                (1 << 20, [[2, BANDWIDTH, back[here].tolist()]]),
+            ):
+                rows += 1
+                say(
+                    {
+                        "order": number // len(once) + 1,
+                        "round": number + 1,
+                        "repeat": 1,
+                        "bytes": size_bytes,
+                        "source": source.tolist(),
+                        "target": target.tolist(),
+                        "values": values,
+                    }
+                )
+                say({"so_far": "pair_map", "rows": rows, "crc32": checksum})
+        say({"seconds": 1.0})
+        say({"end": "pair_map", "rows": rows, "crc32": checksum})
+
+
+def read_map(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
+    """From what was printed to metrics and file, as the test of a map does."""
+    began, before = time.process_time(), peak_mb()
+    text = script.beginning_of(folder / OUTPUT, 1 << 60)
+    size = len(text)
+    kept = []
+
+    def parse(text: str, source: str) -> list[Record]:
+        kept.append(instruments.read_pairs(text, source))
+        return instruments.pair_records(kept[0], source)
+
+    reader.read(text, source=OUTPUT, parse=parse)
+    del text
+    (printed,) = kept
+    printed.values.check(dict.fromkeys(printed.nodes, True))
+    measured = PairMap(
+        printed.design,
+        printed.seed,
+        printed.rounds,
+        printed.nodes,
+        printed.silent,
+        printed.values,
+        printed.tree,
+    )
+    measured.keep(folder)
+    values = len(printed.values)
+    return {
+        "values": values,
+        "text_mb": round(size / 1e6, 1),
+        "seconds": round(time.process_time() - began, 1),
+        "peak_mb": round(peak_mb()),
+        "bytes_a_value": round((peak_mb() - before) * 1e6 / values, 1),
+    }
+
+
+def walk_rounds(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Make all rounds one after the other, as each rank of a map does."""
+    nodes = int((folder / OUTPUT).read_text())
+    began, before = time.process_time(), peak_mb()
+    _, rounds = schedule.make([0] * nodes, asked.rounds, 1)
+    pairs = sum(
+        len(one)
+        for order in range(1, asked.orders + 1)
+        for one in schedule.in_order(rounds, order, 1)
+    )
+    return {
+        "pairs": pairs,
+        "seconds": round(time.process_time() - began, 1),
+        "more_mb": round(peak_mb() - before, 1),
+    }
+
+
 def judge_map(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Judge a map as ``locate`` does, and make its page."""
     record = json.loads((folder / "record.json").read_text())
@@ -188,18 +315,21 @@ def read_evidence(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
 
 
 def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
-    """Gate and drift of the first of the systems of a dataset, and the site of all."""
+    """Gate, drift and all values of the first of the systems of a dataset, and the site of all."""
     found: dict[str, Any] = {}
     system = Store(folder).systems[0]
     newest = Store(folder).sessions_of(system)[-1]
+    read = f"--dataset {folder}"
     for name, words in {
-        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json",
-        "drift": f"drift --system {system} --json",
-        "site": f"site --out {folder / 'site'}",
+        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json {read}",
+        "drift": f"drift --system {system} --json {read}",
+        "site": f"site --out {folder / 'site'} {read}",
+        "csv": f"export --csv {folder / 'csv'} --system {system} --out {folder}"
+        " --sessions 20200101:now",
     }.items():
         began = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
-            status = cli.main([*words.split(), "--dataset", str(folder), "--dataset-only"])
+            status = cli.main([*words.split(), "--dataset-only"])
         if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
             raise SystemExit(f"{name} gave no answer: exit status {status}")
         found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
@@ -230,15 +360,25 @@ def draw(question: str, size: int, asked: argparse.Namespace, folder: Path) -> N
     """Make what a question is about."""
     if question == "map":
         (folder / "record.json").write_text(json.dumps(draw_map(size, asked, folder)))
+    elif question == "reading":
+        print_map(size, asked, folder)
+    elif question == "rounds":
+        (folder / OUTPUT).write_text(str(size))
     elif question == "evidence":
         draw_evidence(size, asked.ranks, asked.record, folder)
     elif question == "nights":
         for system in range(asked.systems):
             for night in range(size):
-                write_night(folder, night, f"system{system}")
+                write_night(folder, night, f"system{system}", asked.benchmarks)
 
 
-ANSWERS = {"map": judge_map, "evidence": read_evidence, "nights": judge_nights}
+ANSWERS = {
+    "map": judge_map,
+    "reading": read_map,
+    "rounds": walk_rounds,
+    "evidence": read_evidence,
+    "nights": judge_nights,
+}
 
 
 def measure(question: str, size: int, asked: argparse.Namespace) -> dict[str, Any]:
@@ -267,6 +407,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="where the page of a map is kept")
     parser.add_argument("--ranks", type=int, default=128, help="of a node, of evidence")
     parser.add_argument("--record", type=Path, help="file that the recorder left on a node")
+    parser.add_argument(
+        "--benchmarks", type=int, default=BENCHMARKS, help="of a night: 500 metrics each"
+    )
     parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
     parser.add_argument("--folder", type=Path, help="where there is room (default: TMPDIR)")
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)

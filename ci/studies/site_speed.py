@@ -41,10 +41,12 @@ BENCHMARKS = 10
 METRICS = STACKS * FABRICS * PINNINGS * BENCHMARKS * SIZES
 CHANGED_FROM = 200
 RED_EVERY = 30
-FIRST = datetime(2025, 1, 1, 2, tzinfo=timezone.utc)
+FIRST = datetime(2023, 1, 1, 2, tzinfo=timezone.utc)
 
 
-def write_night(folder: Path, night: int, system: str = "year") -> None:
+def write_night(
+    folder: Path, night: int, system: str = "year", benchmarks: int = BENCHMARKS
+) -> None:
     """One night: a case for each stack, fabric and pinning, which measures all benchmarks."""
     rng = np.random.default_rng(night)
     name = str(uuid.UUID(int=(night + 1) << 96))
@@ -105,17 +107,17 @@ def write_night(folder: Path, night: int, system: str = "year") -> None:
                 "fabric": f"fabric{fabric}",
                 "pinning": f"p{pinning}",
                 "name": f"ImbAll %fabric=fabric{fabric} %pinning=p{pinning}",
-                "samples": BENCHMARKS * SIZES,
+                "samples": benchmarks * SIZES,
                 "condition": json.dumps(condition),
                 "gates": [] if red else gates,
                 **(failed if red else {}),
             }
         )
     table = pl.DataFrame(cases, schema=CASES_SCHEMA, orient="row")
-    per_case = BENCHMARKS * SIZES
-    size = np.tile(2 ** np.arange(SIZES), len(cases) * BENCHMARKS)
+    per_case = benchmarks * SIZES
+    size = np.tile(2 ** np.arange(SIZES), len(cases) * benchmarks)
     benchmark = np.tile(
-        np.repeat([f"B{number}" for number in range(BENCHMARKS)], SIZES), len(cases)
+        np.repeat([f"B{number}" for number in range(benchmarks)], SIZES), len(cases)
     )
     slower = np.repeat(
         [1.08 if case["stack"] == "stack0" and night >= CHANGED_FROM else 1.0 for case in cases],

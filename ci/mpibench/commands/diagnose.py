@@ -128,7 +128,8 @@ def _maps(
     from mpibench.night import preflight
 
     with_map = store.pair_map_cases(system)["session"].to_list() if session == "latest" else ()
-    name, uuid = store.find_session(session, system, among=with_map)
+    night = store.find_session(session, system, among=with_map)
+    name, uuid = night.system, night.session
     read = store.session(uuid)
     cases = [case for case in read.cases if case.pair_map is not None and case.system == name]
     if not cases:

@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from reframe_tests.harness import tools
 from reframe_tests.harness.printable import clause, plural
 from reframe_tests.harness.samples import NUM_SELECTED
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
-from .. import exit_status, tools, whole_file
+from .. import exit_status, whole_file
 from ..night import supervision
 from .options import DATABASE, RESULTS, say
 
@@ -347,7 +348,9 @@ def shortfall(session: Session, selected: object) -> list[str]:
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if len(cases) != selected:
-        problems.append(f"ReFrame stored {len(cases)} cases of {selected} that it had selected")
+        problems.append(
+            f"ReFrame stored {plural(len(cases), 'case')} of {selected} it had selected"
+        )
     if all(case.result == "skip" for case in cases):
         problems.append("no case was measured: all were skipped")
     if unproven := sum(
@@ -463,9 +466,7 @@ def publish(night: Night, session: Session) -> None:
     command = f"gate --only completeness --session {session.uuid}{' --partial' if partial else ''}"
 
     def check_completeness() -> None:
-        whole = expected.judge(
-            night.store, *night.store.find_session(session.uuid), partial=partial
-        )
+        whole = expected.judge(night.store.find_session(session.uuid), partial=partial)
         say(whole.lines())
         if not whole.complete:
             logs = session.info.get("log_files")

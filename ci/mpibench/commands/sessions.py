@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mpibench import tools
+from reframe_tests.harness import tools
 from reframe_tests.harness.printable import FORMULA
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -154,7 +154,7 @@ def report(
             "--json needs --guidelines; the numbers of a session are in the dataset.",
         )
     if published:
-        tools.find(tools.PAGES, "published", "report --published")
+        tools.find(tools.PAGES, "published", "'mpibench report --published'")
     if guidelines:
         expect_alone(
             context,
@@ -167,7 +167,9 @@ def report(
             "as_json",
         )
     judge = (
-        tools.find(tools.PAGES, "guidelines", "report --guidelines").answer if guidelines else None
+        tools.find(tools.PAGES, "guidelines", "'mpibench report --guidelines'").answer
+        if guidelines
+        else None
     )
     store = open_store(db, dataset, dataset_only, err=as_json)
     stored = store.session(session)

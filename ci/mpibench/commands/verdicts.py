@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from .options import (
@@ -263,11 +263,11 @@ def gate(
         expect_alone(context, f"--only {only.value}", *beside)
     store = open_store(db, dataset, dataset_only, reported=True)
     if only:
-        name, chosen = store.find_session(session, system)
-        whole = expected.judge(store, name, chosen, partial=partial)
+        night = store.find_session(session, system)
+        whole = expected.judge(night, partial=partial)
         lost = [
             f"session {unread.session[:8]} is not counted: {unread.why}"
-            for unread in store.lost(name)
+            for unread in store.lost(night.system)
         ]
         whole = replace(whole, notes=(*whole.notes, *lost))
         lines = whole.lines()
@@ -362,20 +362,21 @@ def rebaseline(
     if not where:
         change = references.propose_expected(store, sessions, system=system)
         typer.echo(
-            f"{change.added} expected entries to add, {change.retired} to retire; write a reason "
-            "for each"
+            f"expected.yaml: {plural(change.added, 'line')} to add, {change.retired} to retire "
+            "(write the reason into each)"
         )
         write(expected_out, change.diff())
     proposal = references.propose(store, sessions, system=system, where=where)
     typer.echo(
-        f"{proposal.learned} references learned, {proposal.kept} set by hand kept, "
-        f"{proposal.refused} metrics with too few jobs"
+        f"references.yaml: {plural(proposal.learned, 'reference')} learned, {proposal.kept} set by "
+        f"hand kept, {plural(proposal.refused, 'metric')} with too few jobs"
         + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
     )
     for row in proposal.effect.to_dicts():
         typer.echo(
-            f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: {row['values']} values, "
-            f"{row['failed_before']} failed before, {row['failed_after']} would fail"
+            f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: "
+            f"{plural(row['values'], 'value')}, {row['failed_before']} failed before, "
+            f"{row['failed_after']} would fail"
         )
     write(out or RESULTS / "references.diff", proposal.diff())
 

@@ -302,7 +302,7 @@ def decide(
     """
     # The system that was named, the only one in the dataset, or that of the candidate's session.
     several = options.system is None and len(store.systems) > 1
-    name = store.find_session(candidate)[0] if several else store.system_of(options.system)
+    name = store.find_session(candidate).system if several else store.system_of(options.system)
     before = store.select(name, baseline, where=options.where, rename=options.rename)
     after = store.select(name, candidate, where=options.where, unproven_too=True)
     shared = sorted(set(before.sessions) & set(after.sessions))
@@ -411,6 +411,7 @@ _SAME_REFERENCE = (
     "level",
     "suite_options",
     "striped",
+    "quality_of_service",
     "tuned",
     "oversubscribed",
     "metric",

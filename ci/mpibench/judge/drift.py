@@ -33,7 +33,7 @@ from ..store.quantity_text import (
     with_own_loss,
 )
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC, among, not_among
-from ..store.store import Store, scan_files
+from ..store.store import Store, StoredNight, scan_files
 from . import engine, expected, switches
 from . import policy as verdict_policy
 from . import text as verdict_text
@@ -103,7 +103,8 @@ class History:
         known = ~np.isnan(self.logs)
         young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
         return (
-            f"{young} of {int(known[:, -1].sum())} metrics have fewer nights than {FEWEST_NIGHTS}"
+            f"fewer than {FEWEST_NIGHTS} nights: {young} of "
+            f"{plural(int(known[:, -1].sum()), 'metric')}"
             if young
             else ""
         )
@@ -228,7 +229,7 @@ def read(
         chosen = list(sessions)
     elif selector is None:
         newest = selectors.select("latest", known, unreadable=lost)[0]
-        chosen = [*store.alike(name, newest).earlier, newest]
+        chosen = StoredNight(store, name, newest).series
     else:
         chosen = selectors.select(selector, known, unreadable=lost)
     table = store.cases(name).filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)
@@ -283,8 +284,8 @@ def read(
     ]
     if second:
         notes.append(
-            f"{second} sessions not used: another session of the same day (UTC) counts as that "
-            "night"
+            f"{plural(second, 'session')} not used: another session of the same day (UTC) stands "
+            "for that night"
         )
     last = nights["session"][-1]
     labels = dict(known.select("session", "labels").iter_rows())

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.printable import clause, few, first_line
+from reframe_tests.harness.printable import clause, few, first_line, plural
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -53,7 +53,7 @@ from ..store import eligibility, selection_options, selectors
 from ..store.dataset_layout import read_labels
 from ..store.session_values import among, beside, not_among
 from ..store.sessions import PAIRED
-from ..store.store import Store, scan_files
+from ..store.store import Store, StoredNight, scan_files
 from .plan import record
 from .plan.record import CASE, ListedCase, Owed, PlanRecord
 
@@ -270,17 +270,16 @@ def job_of(case: ListedCase) -> CoverageKey:
     )
 
 
-def find_plan(store: Store, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
+def find_plan(stored: StoredNight, cases: pl.DataFrame) -> SessionPlan | None:
     """The plan of a session; ``None`` if it names none.
 
-    :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
+    :param cases: rows of ``cases`` of its series up to it.
     :raises BadInput: it names one that is not there, was edited, or
         is of another system, label or day.
     """
-    tonight = cases.filter(pl.col("session") == session)
-    plan = record.of_session(
-        store.folder, read_labels(tonight["labels"][0]), system, tonight["started"][0]
-    )
+    store, system, session = stored.store, stored.system, stored.session
+    labels = read_labels(stored.cases["labels"][0])
+    plan = record.of_session(store.folder, labels, system, stored.started)
     if plan is None:
         return None
     owed = record.find_owed(store, system, cases.filter(pl.col("session") != session))
@@ -468,7 +467,6 @@ class Completeness:
 class _Night:
     """A session, and what is known of it and of those before it.
 
-    :param tonight: its rows of the table ``cases``.
     :param everything: proofs of this session and the earlier ones of its series
         (:func:`_proofs`); ``proofs``: without what the plan excuses.
     :param plan_fault: why its plan is unknown.
@@ -476,10 +474,7 @@ class _Night:
     :param partial: only what these ask for is to be there.
     """
 
-    system: str
-    session: str
-    alike: selectors.Alike
-    tonight: pl.DataFrame
+    stored: StoredNight
     everything: pl.DataFrame
     proofs: pl.DataFrame
     plan: SessionPlan | None
@@ -490,7 +485,7 @@ class _Night:
 
     @property
     def run(self) -> str | None:
-        return self.alike.run
+        return self.stored.alike.run
 
     @property
     def wholly(self) -> bool:
@@ -499,46 +494,45 @@ class _Night:
 
     @cached_property
     def now(self) -> dict[CoverageKey, LastProven]:
-        return _places(self.proofs.filter(pl.col("session") == self.session))
+        return _places(self.proofs.filter(self._here))
 
     @cached_property
     def past(self) -> dict[CoverageKey, LastProven]:
-        return _places(self.proofs.filter(pl.col("session") != self.session))
+        return _places(self.proofs.filter(~self._here))
 
     @cached_property
     def became(self) -> dict[CoverageKey, Became]:
-        return _not_proven(self.tonight)
+        return _not_proven(self.stored.cases)
+
+    @property
+    def _here(self) -> pl.Expr:
+        return pl.col("session") == self.stored.session
 
     def proven_cases(self, *, before: bool) -> set[ListedCase]:
-        here = pl.col("session") == self.session
-        rows = self.everything.filter(~here if before else here)
+        rows = self.everything.filter(~self._here if before else self._here)
         return {ListedCase(*key) for key in rows.select(CASE).iter_rows()}
 
 
-def _read_night(store: Store, system: str, session: str, *, partial: bool, root: Path) -> _Night:
-    alike = store.alike(system, session)
-    cases = store.cases_of(system, [*alike.earlier, session])
-    tonight = cases.filter(pl.col("session") == session)
+def _read_night(stored: StoredNight, *, partial: bool, root: Path) -> _Night:
+    store, system = stored.store, stored.system
+    cases = store.cases_of(system, stored.series)
     everything = _proofs(store, system, eligibility.split_cases(cases).proven)
     plan = None
     fault = ""
     try:
-        plan = find_plan(store, system, cases, session)
+        plan = find_plan(stored, cases)
     except BadInput as error:
         fault = f"plan: {clause(error)}: the plan cannot be read, so everything is expected"
     file = load_file(system, root)
-    command_line = next(iter(tonight["cmdline"].drop_nulls()), None)
+    command_line = next(iter(stored.cases["cmdline"].drop_nulls()), None)
     return _Night(
-        system=system,
-        session=session,
-        alike=alike,
-        tonight=tonight,
+        stored=stored,
         everything=everything,
-        proofs=plan.expected(everything, session) if plan else everything,
+        proofs=plan.expected(everything, stored.session) if plan else everything,
         plan=plan,
         plan_fault=fault,
         file=file,
-        options=file.narrowing(command_line, alike.run),
+        options=file.narrowing(command_line, stored.alike.run),
         partial=partial,
     )
 
@@ -588,8 +582,8 @@ def _lost_conditions(night: _Night) -> list[Hole]:
         return []
     proofs = night.proofs
     if not night.wholly:
-        proofs = _selected(proofs, night.session, night.options)
-    return _lost(proofs, night.session, night.run, night.file, set(night.now), night.wholly)
+        proofs = _selected(proofs, night.stored.session, night.options)
+    return _lost(proofs, night.stored.session, night.run, night.file, set(night.now), night.wholly)
 
 
 def _against_plan(night: _Night) -> tuple[list[Hole], list[str]]:
@@ -598,7 +592,7 @@ def _against_plan(night: _Night) -> tuple[list[Hole], list[str]]:
         return [Hole(night.plan_fault, "")] if night.plan_fault else [], []
     lines, unready = missing_planned(
         night.plan,
-        night.tonight,
+        night.stored.cases,
         night.proven_cases(before=True),
         night.file,
         night.run,
@@ -615,10 +609,10 @@ def _notes(night: _Night, unready: Iterable[str], problems: Iterable[str]) -> li
     """
     notes = [
         f"{night.file.source}: runs.{label}: no session has this label"
-        for label in sorted(set(night.file.expected) - night.alike.runs)
+        for label in sorted(set(night.file.expected) - night.stored.alike.runs)
     ]
     notes += [*unready, *(() if night.wholly else problems)]
-    if night.tonight["cmdline"].null_count():
+    if night.stored.cases["cmdline"].null_count():
         notes.append("the command line of this session is not stored, so it may have been partial")
     return notes
 
@@ -631,7 +625,7 @@ def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
     file = night.file
     named = file.source if file.expected.get(night.run or "") and file.history else ""
     parts = [
-        str(night.alike) if file.history else f"{file.source}, without history",
+        str(night.stored.alike) if file.history else f"{file.source}, without history",
         described,
         named,
         f"{retired} retired" if retired else "",
@@ -642,21 +636,21 @@ def _ground(night: _Night, described: str, retired: int, *, own: bool) -> str:
     if night.plan:
         plan = night.plan.plan
         parts.append(
-            f"plan {plan.id} of {plan.day}: {len(plan.planned)} of {len(plan.known)} cases"
+            f"plan {plan.id} of {plan.day}: {len(plan.planned)} of "
+            f"{plural(len(plan.known), 'case')}"
         )
     return ", ".join(filter(None, parts))
 
 
-def judge(
-    store: Store, system: str, session: str, *, partial: bool = False, root: Path = ROOT
-) -> Completeness:
+def judge(stored: StoredNight, *, partial: bool = False, root: Path = ROOT) -> Completeness:
     """Hold a session against what is expected of it.
 
     :param root: checkout with ``site_configs`` and ``environments``.
     :raises BadInput: a damaged dataset, ``expected.yaml``,
         ``system.py``, or two stacks of one name.
     """
-    night = _read_night(store, system, session, partial=partial, root=root)
+    system = stored.system
+    night = _read_night(stored, partial=partial, root=root)
     registered, problems, described = _registered(system, root)
     wanted, retired = _wanted(night, registered)
     planned = night.plan.plan.planned if night.plan else frozenset[ListedCase]()
@@ -676,7 +670,7 @@ def judge(
         *_holes(absent, asked, night.past, night.now, night.became, remedies),
         *_lost_conditions(night),
         *of_plan,
-        *(Hole(line, "") for line in _moved(store, system, session, night.run, night.file, root)),
+        *(Hole(line, "") for line in _moved(night, root)),
     ]
     if not asked and not planned:
         where = f"no earlier session, expected.yaml, {SITE_FILES}"
@@ -696,9 +690,9 @@ def judge(
         counts = len(planned), len(planned & night.proven_cases(before=False))
     return Completeness(
         system=system,
-        session=session,
+        session=stored.session,
         run=night.run,
-        started=night.tonight["started"][0],
+        started=stored.started,
         expected=counts[0],
         there=counts[1],
         holes=tuple(holes),
@@ -710,15 +704,15 @@ def judge(
     )
 
 
-def _moved(
-    store: Store, system: str, session: str, run: str | None, file: ExpectedFile, root: Path
-) -> list[str]:
+def _moved(night: _Night, root: Path) -> list[str]:
     """Says so where the series of a label began on another system, whose
     history this one does not have; empty if it did not.
 
     A system whose ``expected.yaml`` names the label is accepted.
     """
-    if run is None or run in file.expected:
+    run = night.run
+    store, system = night.stored.store, night.stored.system
+    if run is None or run in night.file.expected or store.systems == [system]:
         return []
     # A damaged file of another system stops no verdict on this
     # one, whose own were looked at before.
@@ -732,9 +726,7 @@ def _moved(
     series = everywhere.filter(
         pl.col("session").is_in([name for name, label in labels.items() if label == run])
     )
-    before = series.filter(
-        pl.col("started") < series.filter(pl.col("session") == session)["started"].max()
-    )
+    before = series.filter(pl.col("started") < night.stored.started)
     first = (
         before.filter(pl.col("session") == before["session"][0])["system"].to_list()
         if before.height

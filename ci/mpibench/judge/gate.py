@@ -38,10 +38,10 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import answers
-from ..store import confirmations, eligibility, selectors, session_values
+from ..store import confirmations, eligibility, session_values
 from ..store.quantity_text import source_text
 from ..store.session_values import among, not_among
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import drift, expected, nights, ticket
 from . import policy as verdict_policy
 from .history import SHARED, node_count_notes
@@ -220,58 +220,40 @@ def decide(
         raise BadInput(
             "bad-option", f"--max-age is {max_age_hours}, expected a number of hours above 0."
         )
-    name, chosen = store.find_session(session, system)
-    table = store.cases(name)
-    series = [*store.alike(name, chosen).earlier, chosen]
-    cases = store.cases_of(name, [chosen])
-    earlier = store.cases_of(name, series[:-1][-selectors.MOST_EARLIER :])
-    before = earlier.filter(pl.col("session").is_in(series[-2:-1]))
-    whole = expected.judge(store, name, chosen, partial=partial, root=root)
-    policy = verdict_policy.load(name, root)
-    lost = store.lost(name)
-    every = store.cases(name, withdrawn_too=True)
-    again, doubtful = confirmations.certainly_first(
-        confirmations.confirming(every, chosen, store.withdrawn), whole.started, lost
+    night = store.find_session(session, system)
+    store.hold(night.system)
+    whole = expected.judge(night, partial=partial, root=root)
+    policy = verdict_policy.load(night.system, root)
+    lost = store.lost(night.system)
+    again, unconfirmed = confirmations.certainly_first(
+        store.cases(night.system, withdrawn_too=True),
+        night.session,
+        store.withdrawn,
+        [unread for unread in lost if unread.started >= night.started],
     )
-    watched, better = _drift(store, name, series, recent, policy)
-    judged = nights.judge(store, name, chosen, cases, policy, history)
+    watched, better = _drift(night, recent, policy)
+    judged = nights.judge(night, policy, history)
     held = _nights(judged and judged.measured_again(store, again))
     checks = {
         AGE: _age(
             whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)
         ),
-        EVIDENCE: _evidence(cases, earlier),
+        EVIDENCE: _evidence(night),
         MISSING: _missing(whole),
-        REFERENCE: _references(cases, again, earlier),
+        REFERENCE: _references(night, again),
         HISTORY: held,
         DRIFT: watched,
     }
     problems = [(kind, problem) for kind, check in checks.items() for problem in check.problems]
     slow = [problem for kind, problem in problems if kind in OF_CURVES]
-    tickets: list[answers.Ticket] = []
-    if slow:
-        values = (
-            [judged.tonight.measured, judged.values]
-            if judged
-            else [store.select(name, chosen).measured]
-        )
-        held_curves = (
-            judged.held()
-            if judged
-            else values[0].select(*session_values.CONDITION, "benchmark").clear()
-        )
-        night = ticket.TicketSource(
-            store, name, chosen, whole.started, cases, series[:-1], pl.concat(values), held_curves
-        )
-        tickets = ticket.write(night, slow)
+    tickets = ticket.write(night, judged, slow) if slow else []
     unjudged = [line for check in checks.values() for line in check.unjudged]
     notes = [
         *checks[REFERENCE].notes,
-        *filter(None, [session_values.busy(cases)]),
-        *confirmations.too_late(table, chosen),
-        *doubtful,
-        *_notes(store, name, policy),
-        *node_count_notes(before, cases),
+        *filter(None, [session_values.busy(night.cases)]),
+        *unconfirmed,
+        *_notes(night, policy),
+        *node_count_notes(night.before, night.cases),
         *whole.notes,
         *held.notes,
     ]
@@ -284,8 +266,8 @@ def decide(
         finding=first_finding(
             problems, tickets[0].text if tickets and problems[0][1] is slow[0] else ""
         ),
-        system=name,
-        session=chosen,
+        system=night.system,
+        session=night.session,
         label=whole.run,
         started=whole.started.isoformat(),
         options=list(whole.options),
@@ -295,7 +277,7 @@ def decide(
         ),
         tickets=tickets,
         unjudged=unjudged,
-        began=[*_gone_references(before, cases), *held.began],
+        began=[*_gone_references(night), *held.began],
         notes=notes,
         better=better,
         unreadable=[answers.Unreadable(session=unread.session, why=unread.why) for unread in lost],
@@ -336,12 +318,9 @@ def _missing(whole: expected.Completeness) -> Check:
     )
 
 
-def _evidence(cases: pl.DataFrame, earlier: pl.DataFrame) -> Check:
-    """Is every case that ran proven?
-
-    :param earlier: cases of the sessions before.
-    """
-    ran = eligibility.owed_proof(cases)
+def _evidence(night: StoredNight) -> Check:
+    """Is every case that ran proven?"""
+    ran = eligibility.owed_proof(night.cases)
     split = eligibility.split_cases(ran)
     proven = split.proven
     measured = split.eligible.height
@@ -370,10 +349,10 @@ def _evidence(cases: pl.DataFrame, earlier: pl.DataFrame) -> Check:
                 **{name: row[name] for name in (*_CASE, "evidence")},
                 reason=reason,
                 text=f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}",
-                finding=_unproven(row, reason, earlier),
+                finding=_unproven(row, reason, night.earlier),
             )
         )
-    again = cases.filter(pl.col("superseded").fill_null(False)).height
+    again = night.cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     untimed = (
         f", {proven.height - measured} of tests that time nothing"
@@ -381,7 +360,8 @@ def _evidence(cases: pl.DataFrame, earlier: pl.DataFrame) -> Check:
         else ""
     )
     counts = answers.EvidenceCounts(
-        text=f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}",
+        text=f"{proven.height} of {plural(ran.height, 'case')} proven, {measured} measured"
+        f"{untimed}{retried}",
         cases=ran.height,
         proven=proven.height,
         measured=measured,
@@ -410,15 +390,14 @@ _SAME_CASE = ("name", "partition", "stack")
 _CASE = ("name", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
 
 
-def _references(cases: pl.DataFrame, again: pl.DataFrame, earlier: pl.DataFrame) -> Check:
+def _references(night: StoredNight, again: pl.DataFrame) -> Check:
     """Do eligible cases reach their references, or did they when
     what was missed was measured again?
 
     :param again: cases of the sessions that did so.
-    :param earlier: those of the sessions before.
     """
-    checks = confirmations.reference_checks(cases)
-    missed = confirmations.missed_references(cases, again, earlier)
+    checks = confirmations.reference_checks(night.cases)
+    missed = confirmations.missed_references(night.cases, again, night.earlier)
     without = sum(row["outcome"] == NO_REFERENCE for row in checks)
     held = len(checks) - without - len(missed)
     # The worst first, and what may be a disturbance after what two jobs missed.
@@ -440,7 +419,7 @@ def _references(cases: pl.DataFrame, again: pl.DataFrame, earlier: pl.DataFrame)
     ]
     outcomes = confirmations.summary(missed)
     text = (
-        f"{held} references held, {len(missed)} missed"
+        f"{plural(held, 'reference')} held, {len(missed)} missed"
         + (f" ({outcomes})" if outcomes else "")
         + f", {without} without"
     )
@@ -476,10 +455,11 @@ def _asked(checks: Sequence[Mapping[str, Any]]) -> str:
 _REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
 
 
-def _notes(store: Store, system: str, policy: Policy) -> list[str]:
+def _notes(night: StoredNight, policy: Policy) -> list[str]:
     """The newest withdrawal, and accepted levels of what was never measured here."""
     notes = []
-    there = store.sessions_of(system)
+    store = night.store
+    there = store.sessions_of(night.system)
     if withdrawn := sorted(
         (row for row in store.withdrawn.values() if row.session in there), key=lambda row: row.when
     ):
@@ -489,7 +469,7 @@ def _notes(store: Store, system: str, policy: Policy) -> list[str]:
             else ""
         )
         notes.append(f"{withdrawn[-1]}{more}")
-    measured = store.cases(system).select(SHARED).unique().collect().rows()
+    measured = store.cases(night.system).select(SHARED).unique().collect().rows()
     return notes + [
         f"levels.{number} of {policy.source} matches nothing that was measured here: correct its "
         "partition, stack or fabric"
@@ -498,39 +478,36 @@ def _notes(store: Store, system: str, policy: Policy) -> list[str]:
     ]
 
 
-def _gone_references(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
-    """A sentence on the references that the session before had and this one has no more.
-
-    :param before: cases of the session before, if there is one; ``cases``: of this one.
-    """
+def _gone_references(night: StoredNight) -> list[str]:
+    """A sentence on the references that the session before had and this one has no more."""
+    before = eligibility.split_cases(night.before).eligible
     known = []
-    for rows in (before, cases):
-        eligible = eligibility.split_cases(rows).eligible
+    for eligible in (before, night.eligible):
         checks = eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
         checks = checks.select(
             *_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")
         ).unique(_REFERENCE)
         known.append(checks.filter(pl.col("outcome") != NO_REFERENCE))
     gone = not_among(known[0], known[1], _REFERENCE)
-    lost = among(gone, eligibility.split_cases(cases).eligible, _REFERENCE[:7])
+    lost = among(gone, night.eligible, _REFERENCE[:7])
     if not lost.height:
         return []
     return [
-        f"{lost.height} references "
+        f"{plural(lost.height, 'reference')} "
         f"({', '.join(sorted(map(source_text, set(lost['layer']))))}) of session "
-        f"{before['session'][0][:8]} no longer exist, and their metrics are not judged: see "
+        f"{before['session'][0][:8]} no longer there; their metrics are not judged: see "
         f"references.yaml and {SITE_FILES}"
     ]
 
 
-def _drift(
-    store: Store, system: str, series: Sequence[str], recent: int, policy: Policy
-) -> tuple[Check, list[str]]:
+def _drift(night: StoredNight, recent: int, policy: Policy) -> tuple[Check, list[str]]:
     """Has anything changed in the nights of a series up to the last?
     And what became better, or was accepted.
     """
     try:
-        watched = drift.watch(store, system, sessions=series, recent=recent, policy=policy)
+        watched = drift.watch(
+            night.store, night.system, sessions=night.series, recent=recent, policy=policy
+        )
     except drift.NothingJudged as nothing:
         return Check(
             answers.DriftCounts(text=f"drift: not looked for, because {clause(nothing)}")
@@ -544,7 +521,8 @@ def _drift(
     lasting = sum(event.since < first for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
-    text = f"{len(worse) - lasting} changes for the worse in {recent} nights of {nights}"
+    text = plural(len(worse) - lasting, "change")
+    text += f" for the worse in {plural(recent, 'night')} of {nights}"
     text += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     if known := history.too_few or "; ".join(
         filter(None, [watched.seen, history.young, watched.noise])

@@ -76,6 +76,7 @@ FACTS = (
     FactColumn("suites", "benchmark version", "benchmark versions"),
     FactColumn("suite_options", "suite options", "suite options"),
     FactColumn("striped", "striping", "striping"),
+    FactColumn("quality_of_service", "quality of service", "qualities of service"),
     FactColumn("tuned", "tuned settings", "tuned settings"),
     # Ranks that wait for each other's cores.
     FactColumn("oversubscribed", "oversubscription", "oversubscription"),
@@ -87,7 +88,16 @@ FACTS = (
 ASKED_FACTS = tuple(
     fact
     for fact in FACTS
-    if fact.column in ("depth", "run", "suite_options", "striped", "tuned", "oversubscribed")
+    if fact.column
+    in (
+        "depth",
+        "run",
+        "suite_options",
+        "striped",
+        "quality_of_service",
+        "tuned",
+        "oversubscribed",
+    )
 )
 #: Those of them that the condition holds as they are.
 _STORED = (
@@ -96,6 +106,7 @@ _STORED = (
     "placement",
     "suite_options",
     "striped",
+    "quality_of_service",
     "tuned",
     "oversubscribed",
     "network",

@@ -47,7 +47,7 @@ from ..store.session_values import (
     beside,
     not_among,
 )
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import comparison
 from . import text as verdict_text
 from .comparison import IMPROVED, INCONCLUSIVE, PASS, REGRESSED, SESSIONS, Judgement, Question
@@ -64,7 +64,6 @@ _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "
 class NightJudgement:
     """One session against those before it.
 
-    :param values: of these.
     :param again: of the called curves, compared with the same; ``None``
         where no session measured anything again.
     :param second: what was measured again.
@@ -75,7 +74,6 @@ class NightJudgement:
     """
 
     past: Past
-    values: pl.DataFrame
     tonight: Selection
     first: Judgement
     policy: Policy
@@ -127,7 +125,7 @@ class NightJudgement:
         side = replace(
             self.tonight, values=values, zeros=values.clear(), cases=again, planned=again
         )
-        before = replace(self.past, values=_of_curves(self.values, called)).as_side(
+        before = replace(self.past, values=_of_curves(self.past.values, called)).as_side(
             self.tonight.system
         )
         second = comparison.judge(before, side, self.policy, asked=Question.NIGHT)
@@ -254,7 +252,7 @@ class NightJudgement:
         judged = held + slower + faster
         before = f"{_sessions_text(sessions)} before"
         text = (
-            f"{judged} of {metrics} metrics compared with {before}"
+            f"{judged} of {plural(metrics, 'metric')} compared with {before}"
             if judged
             else f"nothing was compared with {before}"
         )
@@ -290,8 +288,8 @@ class NightJudgement:
         few = self.first.metrics.filter(pl.col("units") != SESSIONS).height
         minimum = self.policy.minimum_repeats
         seldom = (
-            f"{few} metrics were not compared with earlier sessions: a night needs {minimum} "
-            f"repeats (minimum_repeats of {self.policy.source}); measure with -S "
+            f"{plural(few, 'metric')} not compared with the sessions before: a night needs "
+            f"{minimum} repeats (minimum_repeats of {self.policy.source}); measure with -S "
             f"repeats={max(minimum, 5)}"
         )
         return [
@@ -321,25 +319,19 @@ def _sessions_text(counts: tuple[int, int]) -> str:
     return f"{least} to {most} sessions" if least != most else plural(least, "session")
 
 
-def judge(
-    store: Store,
-    system: str,
-    session: str,
-    cases: pl.DataFrame,
-    policy: Policy,
-    selector: str | None = None,
-) -> NightJudgement | None:
+def judge(night: StoredNight, policy: Policy, selector: str | None = None) -> NightJudgement | None:
     """Is this session one more of those before it that measured the same?
     ``None`` if it is not asked, or nothing can be.
 
     :raises BadInput: the selector cannot be read or selects nothing,
         or values of this session are damaged.
     """
-    eligible = eligibility.split_cases(cases).eligible
+    eligible = night.eligible
     if not eligible.height or selector == NO_HISTORY:
         return None
+    store, system = night.store, night.system
     past = find_history(store, system, eligible, policy, selector=selector, counted=False)
-    tonight = store.select(system, session)
+    tonight = store.select(system, night.session)
     judgement = comparison.judge(past.as_side(system), tonight, policy, asked=Question.NIGHT)
     began = ""
     known = judgement.metrics.filter(pl.col("sessions") >= FEWEST).select(METRIC)
@@ -354,7 +346,7 @@ def judge(
         )
         values = among(tonight.values, young, METRIC)
         judgement, began = _with_older(judgement, older, replace(tonight, values=values), policy)
-    return NightJudgement(past, past.values, tonight, judgement, policy, began=began)
+    return NightJudgement(past, tonight, judgement, policy, began=began)
 
 
 #: Percent from which on an accepted level may itself be a gross loss.

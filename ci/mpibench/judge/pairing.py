@@ -67,7 +67,6 @@ class Comparison:
     def finding(self) -> str:
         """Who is how many times faster on which fabric, by the bands of sizes."""
         bands = self.bands.filter(pl.col("verdict") != comparison.MISSING)
-        busy = any(verdict_text.busy_text("", side) for side in self.sides)
         by_fabric = (
             [("", bands)]
             if self.subject == "fabric"
@@ -77,54 +76,74 @@ class Comparison:
             ]
         )
         found = "; ".join(self._faster(rows, where) for where, rows in by_fabric)
-        found = found or f"{self.first} and {self.second} are {UNKNOWN}"
-        return f"on a busy machine, {found}" if busy else found
+        return found or f"{self.first} and {self.second} are {UNKNOWN}"
 
     def _faster(self, rows: pl.DataFrame, where: str) -> str:
+        """Who is how many times faster, the most comparisons first: for which messages, or, where
+        sizes of one band differ in that, in how many comparisons.
+        """
         known = rows.filter(pl.col("winner") != UNKNOWN)
-        wins = {
-            winner: part["times"].sort().to_list()
-            for (winner,), part in known.group_by("winner", maintain_order=True)
-        }
-        ties = len(wins.pop(TIE, []))
-        unknown = rows.height - known.height
-        open_ones = f", and {unknown} are {UNKNOWN}" if unknown else ""
-        compared = plural(known.height, "comparison")
         if not known.height:
             return f"{self.first} and {self.second} are {UNKNOWN}{where}"
-        if len(wins) == 1 and not ties:
-            ((ahead, times),) = wins.items()
-            behind = self.first if ahead == self.second else self.second
-            return f"{ahead} is {times_span(times)} times faster than {behind}{where}{open_ones}"
-        parts = [
-            (len(times), f"{name} is {times_span(times)} times faster in {len(times)}")
-            for name, times in wins.items()
-        ]
-        if ties:
-            sides = f"{self.first} and {self.second}"
-            parts.append((ties, f"{sides} are equal within noise in {ties}"))
-        most, *others = (text for _, text in sorted(parts, key=lambda part: -part[0]))
-        return f"{', '.join([f'{most} of {compared}{where}', *others])}{open_ones}"
+        parts = known.partition_by("winner", maintain_order=True)
+        parts.sort(key=lambda part: (-part.height, part["winner"][0] == TIE))
+        texts = []
+        for part in parts:
+            winner = part["winner"][0]
+            behind = self.first if winner == self.second else self.second
+            first = not texts
+            if winner == TIE:
+                sides = f"{self.first} and {self.second}" if first else "they"
+                text = f"{sides} are equal within noise"
+            else:
+                text = f"{winner} is {times_span(part['times'].sort().to_list())} times faster"
+                text += f" than {behind}" if first else ""
+            bands = part["band"].unique(maintain_order=True).to_list()
+            if len(parts) > 1 and known.filter(pl.col("band").is_in(bands)).height == part.height:
+                text += f" for {' and '.join(bands)} messages"
+            elif len(parts) > 1:
+                text += f" in {part.height}"
+                text += f" of {plural(known.height, 'comparison')}" if first else ""
+            texts.append(f"{text}{where}" if first else text)
+        unknown = rows.height - known.height
+        return ", ".join(texts) + (f", and {unknown} are {UNKNOWN}" if unknown else "")
 
     @property
     def troubles(self) -> list[str]:
-        """Of either side, a sentence each: :func:`.text.troubles`, what it alone has, and values
-        of zero.
-        """
+        """What the finding must not be read without, a sentence each."""
+        return [*self.faults, *self.caveats]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with either side (:func:`.text.troubles`)."""
+        return verdict_text.troubles(self._named)
+
+    @property
+    def _named(self) -> dict[str, Selection]:
+        return dict(zip((self.first, self.second), self.sides, strict=True))
+
+    @property
+    def loads(self) -> list[str]:
+        """That the machine was busy, a sentence for each side where it was."""
+        return [text for side in self._named.items() if (text := verdict_text.busy_text(*side))]
+
+    @property
+    def caveats(self) -> list[str]:
+        """:attr:`loads`, what either side alone has, and values of zero."""
         metrics = self.judgement.metrics
         zeros = self.judgement.zeros
         alone = (metrics.filter(pl.col("verdict") == comparison.MISSING), self.judgement.new)
-        own = [
+        found = [
             f"{plural(rows.height, 'metric')} only of {name} ({_names(rows)})"
-            for name, rows in zip((self.first, self.second), alone, strict=True)
+            for name, rows in zip(self._named, alone, strict=True)
             if rows.height
         ]
-        for name, column in ((self.first, "baseline_zeros"), (self.second, "candidate_zeros")):
+        for name, column in zip(self._named, ("baseline_zeros", "candidate_zeros"), strict=True):
             rows = zeros.filter(pl.col(column) > 0) if zeros.height else zeros
             if rows.height:
-                own.append(f"{plural(rows.height, 'metric')} of {name} are zero ({_names(rows)})")
-        sides = dict(zip((self.first, self.second), self.sides, strict=True))
-        return [*verdict_text.troubles(sides), *own]
+                metrics_text = plural(rows.height, "metric")
+                found.append(f"{name} measured zero in {metrics_text} ({_names(rows)})")
+        return [*self.loads, *found]
 
     @property
     def compares(self) -> bool:

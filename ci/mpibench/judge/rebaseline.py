@@ -35,7 +35,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from ..store import selectors, session_values
 from ..store.session_values import CONDITION
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import expected
 from . import policy as verdict_policy
 from .expected import CoverageKey
@@ -285,10 +285,10 @@ def propose_expected(
     retired = []
     series: dict[str, list[str]] = {}  # sessions without a label have no entry in the file
     for session in chosen:
-        if (run := store.alike(name, session).run) is not None:
+        if (run := StoredNight(store, name, session).alike.run) is not None:
             series.setdefault(run, []).append(session)
     for run, ids in series.items():
-        past = expected.proven_places(store, name, [*store.alike(name, ids[-1]).earlier, ids[-1]])
+        past = expected.proven_places(store, name, StoredNight(store, name, ids[-1]).series)
         seen = set(expected.proven_places(store, name, ids))
         new = [
             place

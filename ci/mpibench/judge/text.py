@@ -178,7 +178,7 @@ def part_text(sides: Mapping[str, Selection]) -> str:
     counts = []
     for name, side in sides.items():
         chosen = eligibility.owed_proof(side.planned).height
-        counts.append(f"{chosen} of {chosen + side.outside.height} cases of {name}")
+        counts.append(f"{chosen} of {plural(chosen + side.outside.height, 'case')} of {name}")
     return (
         f"only a part is judged, {' and '.join(counts)} (--where "
         f"{first_line(where, LONGEST_WHERE)})"
@@ -208,7 +208,7 @@ def _names(cases: pl.DataFrame) -> str:
 
 
 def _cases_of(name: str, selection: Selection) -> str:
-    return f"{eligibility.owed_proof(selection.planned).height} cases of {name}"
+    return f"{plural(eligibility.owed_proof(selection.planned).height, 'case')} of {name}"
 
 
 def busy_text(name: str, selection: Selection) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -27,8 +27,9 @@ from ..store import eligibility
 from ..store.confirmations import MeasuredOn, named
 from ..store.dataset_layout import read_condition
 from ..store.session_values import CONDITION, LOST_CORES, METRIC, among, not_among, slowness
-from ..store.store import Store
+from ..store.store import StoredNight
 from .history import OLDEST
+from .nights import NightJudgement
 
 #: What is suspected, by which stacks are slow: all of several, one of them, or what tells neither.
 Suspect = Literal["the link or the nodes", "the stack", "the fabric or the stack"]
@@ -38,8 +39,6 @@ A_PAIR = 2
 #: Losses, in log of time, are alike where one is at most so many times the other (ours): what a
 #: link lost, MPIs that wait more or less for it do not show in full.
 ALIKE = 2.0
-#: Nights that are looked through for when it began.
-MOST_NIGHTS = 30
 #: What makes two reference checks those of one metric of a case.
 _CHECK = (*CONDITION, "name", "metric", "layer")
 
@@ -48,26 +47,15 @@ _CHECK = (*CONDITION, "name", "metric", "layer")
 class TicketSource:
     """The inputs of a ticket.
 
-    :param cases: rows of ``cases`` of the session.
-    :param earlier: sessions of its series before it, the oldest first.
     :param values: judged values of the session and, where these are
         known, of those it was judged by.
     :param held: :data:`CONDITION` and ``benchmark`` of what is as in earlier nights; what
         nothing judged is not among it.
     """
 
-    store: Store
-    system: str
-    session: str
-    started: datetime
-    cases: pl.DataFrame
-    earlier: Sequence[str]
+    night: StoredNight
     values: pl.DataFrame
     held: pl.DataFrame
-
-    @property
-    def eligible(self) -> pl.DataFrame:
-        return eligibility.split_cases(self.cases).eligible.with_columns(busy=LOST_CORES)
 
 
 @dataclass(frozen=True)
@@ -86,17 +74,27 @@ class Began:
 Slow = answers.ReferenceProblem | answers.HistoryProblem | answers.DriftProblem
 
 
-def write(night: TicketSource, problems: Sequence[Slow]) -> list[answers.Ticket]:
+def write(
+    night: StoredNight, judged: NightJudgement | None, problems: Sequence[Slow]
+) -> list[answers.Ticket]:
     """A ticket for each place, that of the first problem first.
 
+    :param judged: what the nights before say of it, where they were asked.
     :param problems: the worst first.
     """
+    if judged:
+        values = pl.concat([judged.tonight.measured, judged.past.values])
+        held = judged.held()
+    else:
+        values = night.store.select(night.system, night.session).measured
+        held = values.select(*CONDITION, "benchmark").clear()
+    source = TicketSource(night, values, held)
     places: dict[tuple[str | None, str | None], list[Slow]] = {}
     for problem in problems:
         rows = conditions(problem)
         if rows.height:
             places.setdefault(rows.select("partition", "fabric").row(0), []).append(problem)
-    return [_ticket(night, *place, found) for place, found in places.items()]
+    return [_ticket(source, *place, found) for place, found in places.items()]
 
 
 def conditions(problem: Slow) -> pl.DataFrame:
@@ -122,16 +120,17 @@ _DTYPES = {"nodes": pl.Int64, "ppn": pl.Int64}
 
 
 def _ticket(
-    night: TicketSource, partition: str | None, fabric: str | None, problems: Sequence[Slow]
+    source: TicketSource, partition: str | None, fabric: str | None, problems: Sequence[Slow]
 ) -> answers.Ticket:
+    night = source.night
     worst = problems[0]
-    here = night.eligible.filter(
+    here = night.eligible.with_columns(busy=LOST_CORES).filter(
         pl.col("partition").eq_missing(partition), pl.col("fabric").eq_missing(fabric)
     )
-    red = pl.concat([_cases_of(night, here, problem) for problem in problems]).unique(
+    red = pl.concat([_cases_of(source, here, problem) for problem in problems]).unique(
         "case", maintain_order=True
     )
-    held = pl.concat([_held_beside(night, here, problem) for problem in problems]).unique(
+    held = pl.concat([_held_beside(source, here, problem) for problem in problems]).unique(
         "case", maintain_order=True
     )
     held = not_among(held, red, "case")
@@ -145,7 +144,7 @@ def _ticket(
     alike = _is_alike([loss for problem in problems for loss in _losses(problem)])
     suspect, said = _suspected(red, held.filter(pl.col("stack").is_in(others)), asked, alike)
     first = conditions(worst).row(0, named=True)
-    began = _began(night, worst)
+    began = _began(night, source.values, worst)
     busy = int(red["busy"].sum())
     loss = worst.loss if isinstance(worst.loss, str) else ""
     measured = [
@@ -189,17 +188,17 @@ def place_text(row: Mapping[str, Any]) -> str:
 _ALIKE = ("group", "nodes", "ppn", "pinning")
 
 
-def _cases_of(night: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.DataFrame:
+def _cases_of(source: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.DataFrame:
     """The cases of the night that measured what a problem is of; of several
     with one name those that missed the reference.
     """
     rows = conditions(problem)
     if isinstance(problem, answers.ReferenceProblem):
         return among(here, rows, rows.columns).filter(_checked(problem, FAIL))
-    return _measured(night, here, rows, rows)
+    return _measured(source, here, rows, rows)
 
 
-def _held_beside(night: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.DataFrame:
+def _held_beside(source: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.DataFrame:
     """The cases, of whatever stack, that measured the same there,
     and of which it was judged and held.
     """
@@ -208,7 +207,7 @@ def _held_beside(night: TicketSource, here: pl.DataFrame, problem: Slow) -> pl.D
     if isinstance(problem, answers.ReferenceProblem):
         kept = among(here, rows, places)
         return kept.filter(_checked(problem, PASS), ~_checked(problem, FAIL))
-    return _measured(night, here, among(night.held, rows, places), rows)
+    return _measured(source, here, among(source.held, rows, places), rows)
 
 
 def _checked(problem: answers.ReferenceProblem, outcome: str) -> pl.Expr:
@@ -218,11 +217,11 @@ def _checked(problem: answers.ReferenceProblem, outcome: str) -> pl.Expr:
 
 
 def _measured(
-    night: TicketSource, here: pl.DataFrame, curves: pl.DataFrame, like: pl.DataFrame
+    source: TicketSource, here: pl.DataFrame, curves: pl.DataFrame, like: pl.DataFrame
 ) -> pl.DataFrame:
     """The cases of the night with values of some curves, named by the columns of ``like``."""
     values = (
-        night.values.filter(pl.col("session") == night.session)
+        source.values.filter(pl.col("session") == source.night.session)
         .select(*like.columns, "case")
         .unique()
     )
@@ -338,24 +337,16 @@ def _suspected(
     return UNKNOWN, f"{named(slow)}{not_judged or ', the only stack there'}"
 
 
-def _began(night: TicketSource, worst: Slow) -> Began:
+def _began(night: StoredNight, values: pl.DataFrame, worst: Slow) -> Began:
     if isinstance(worst, answers.DriftProblem):
         since = date.fromisoformat(worst.since) if isinstance(worst.since, str) else None
-        starts = night.store.starts
-        return Began(
-            since,
-            next(
-                (name for name in reversed(night.earlier) if since and starts[name].date() < since),
-                "",
-            ),
+        sessions = night.store.sessions(night.system).filter(
+            pl.col("session").is_in(night.alike.earlier), pl.col("started").dt.date() < since
         )
-    sessions = night.earlier[-MOST_NIGHTS:]
+        return Began(since, next(reversed(sessions["session"].to_list()), ""))
     if isinstance(worst, answers.ReferenceProblem):
-        table = night.store.cases(night.system).filter(
-            pl.col("session").is_in(sessions), pl.col("started") > OLDEST
-        )
         cases = eligibility.split_cases(
-            table.filter(pl.col("name") == worst.name).collect()
+            night.earlier.filter(pl.col("started") > OLDEST, pl.col("name") == worst.name)
         ).eligible
         checks = cases.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates")
         wanted = pl.DataFrame(
@@ -365,9 +356,8 @@ def _began(night: TicketSource, worst: Slow) -> Began:
         by_night = rows.group_by("session").agg(
             pl.col("started").first(), bad=(pl.col("outcome") == FAIL).any()
         )
-        by_night = by_night.filter(pl.col("session") != night.session)
     else:
-        rows = night.values.filter(pl.col("quantity") == worst.quantity)
+        rows = values.filter(pl.col("quantity") == worst.quantity)
         rows = among(rows, conditions(worst), [*CONDITION, "benchmark"])
         rows = rows.with_columns(slower=slowness(rows))
         level = (
@@ -405,7 +395,7 @@ def _least_loss(problem: answers.HistoryProblem) -> float:
     return float(np.median(np.log1p(parts or [problem.slower or 0.0]))) / 2
 
 
-def _began_text(night: TicketSource, began: Began) -> str:
+def _began_text(night: StoredNight, began: Began) -> str:
     if began.night is None:
         return "since when is not known"
     first = began.night == night.started.date()
@@ -417,7 +407,7 @@ def _began_text(night: TicketSource, began: Began) -> str:
 
 
 def _next(
-    night: TicketSource,
+    night: StoredNight,
     red: pl.DataFrame,
     suspect: Suspect,
     fabric: str | None,
@@ -460,7 +450,7 @@ def _next(
     return words if pair else f"{words}, then mpibench locate"
 
 
-def _scheduler(night: TicketSource) -> str:
+def _scheduler(night: StoredNight) -> str:
     try:
         entries = (case.entry.get("scheduler") for case in night.store.session(night.session).cases)
         return str(next(filter(None, entries), ""))

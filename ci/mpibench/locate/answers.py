@@ -28,7 +28,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import QUANTITIES as PA
 from reframe_tests.harness.machine.switch_paths import node_of
 from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.suites.catalogue import PAIRS, WIRES
-from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
+from reframe_tests.harness.vocabulary import MB_PER_GBIT, QUANTITIES, BadInput
 
 from ..store.session_values import METRIC, Selection, slowness
 from ..store.sessions import Case, Session
@@ -346,8 +346,8 @@ def of_ordinary_sessions(
         node for node in measured if all(count[node] < search.LEAST_MOMENTS for count in counts)
     )
     doubts = [
-        f"{part.seen.quantity}: too few jobs to flag a node ({len(part.seen)}): measure a map "
-        "(-n PairMap)"
+        f"{QUANTITIES[part.seen.quantity].title}: {plural(len(part.seen), 'job')} cannot tell "
+        "which node is slow: measure a map (-n PairMap)"
         for part in parts
         if part.floor is None
     ]

@@ -15,6 +15,7 @@ import scipy.spatial.distance
 import scipy.stats
 
 from reframe_tests.harness.instruments.pairs.pair_values import LATENCY, MEAN
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
 
 from . import search
@@ -199,9 +200,9 @@ def _judge_one(
             dict.fromkeys("-".join(sorted(suspect.names)) for suspect in verdict.unexplained)
         )
         doubts.append(
-            f"{len(pairs)} pairs ({listed(pairs, 5)}) are slow, but nothing is flagged for them: "
-            "there are more faults than this map can separate: repair the known ones and measure "
-            "again, or measure more rounds (-S orders=)"
+            f"slow, and nothing is flagged for it: {plural(len(pairs), 'pair')} "
+            f"({listed(pairs, 5)}); more is wrong than this map can tell apart: repair what is "
+            "known and measure again, or measure more rounds (-S orders=)"
         )
     detections, islands = _without_islands(seen, found, verdict.detections, margin)
     for names, way in islands:

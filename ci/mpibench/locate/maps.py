@@ -24,6 +24,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
 )
 from reframe_tests.harness.machine.switch_paths import kind_of
 from reframe_tests.harness.machine.switches import GUESSED, SwitchTree
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from ..store.quantity_text import size_text
@@ -301,12 +302,14 @@ def _missing(pair_map: PairMap, rows: pl.LazyFrame) -> list[str]:
 
     lost = pairs(pl.col("value").is_null())
     if others := ["-".join(pair) for pair in lost if not silent & set(pair)]:
-        found.append(f"{len(others)} planned pairs were not measured: {listed(others, 5)}")
+        found.append(
+            f"not measured, though planned: {plural(len(others), 'pair')}, {listed(others, 5)}"
+        )
     if uncounted := pairs(~pl.col("counted")):
         shown = listed(["-".join(pair) for pair in uncounted], 5)
         found.append(
-            f"of {len(uncounted)} pairs the nodes counted no bytes on the fabric; these are not "
-            f"used: {shown}"
+            f"of {plural(len(uncounted), 'pair')} the nodes did not count the bytes that were sent "
+            f"on the fabric; not used: {shown}"
         )
     measured = rows.filter(pl.col("value").is_not_null())
     seen = {

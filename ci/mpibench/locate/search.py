@@ -903,14 +903,16 @@ class Search:
         parts = []
         least = 0
         for place in there:
-            urn = scipy.stats.hypergeom(everything[place], slow_ones[place], drawn[place])
+            # no frozen distribution: most of the time would go into its docstring
+            urn = (everything[place], slow_ones[place], drawn[place])
             low, high = 0, int(drawn[place])
             if high > _WIDE:
-                reach = _DEVIATIONS * (1 + float(urn.std()))
-                low = max(low, int(urn.mean() - reach))
-                high = min(high, int(urn.mean() + reach))
+                mean = float(scipy.stats.hypergeom.mean(*urn))
+                reach = _DEVIATIONS * (1 + float(scipy.stats.hypergeom.std(*urn)))
+                low = max(low, int(mean - reach))
+                high = min(high, int(mean + reach))
             least += low
-            parts.append(urn.pmf(np.arange(low, high + 1)))
+            parts.append(scipy.stats.hypergeom.pmf(np.arange(low, high + 1), *urn))
         return float(min(1.0, reduce(np.convolve, parts)[max(0, hits - least) :].sum()))
 
     def _floor(self) -> float | None:

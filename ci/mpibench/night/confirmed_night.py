@@ -32,7 +32,7 @@ from ..store.confirmations import (
 from ..store.quantity_text import metric_text
 from ..store.session_values import CURVE, among
 from ..store.sessions import PAIRED, Session
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import remeasuring, supervision
 from .remeasuring import CalledCase, Workspace, of_checks, of_metrics, worst_first
 
@@ -132,7 +132,7 @@ def confirm(
     if not cases:
         return answer
     try:
-        late = confirmations.lateness(session.started, datetime.now(timezone.utc))
+        late = confirmations.lateness(datetime.now(timezone.utc) - session.started)
         if late:
             raise BadInput("too-large", f"{late}: shorten the night, or split it")
         again = remeasuring.measure_again(cases, place, minutes, say, show)
@@ -189,8 +189,8 @@ def _slower(session: Session, store: Store, answer: NightAnswer) -> list[NightJu
     complete = True
     for system in session.systems:
         try:
-            cases = store.cases_of(system, [session.uuid])
-            judged = nights.judge(store, system, session.uuid, cases, verdict_policy.load(system))
+            night = StoredNight(store, system, session.uuid)
+            judged = nights.judge(night, verdict_policy.load(system))
         except BadInput as error:
             answer.notes.append(f"not compared with earlier nights: {clause(error)}")
             complete = False
@@ -243,7 +243,7 @@ def stored_answers(
         ]
         again = again.filter(pl.col("started") < lost[0].started) if lost else again
         by_case: dict[str, list[MissedReference]] = {}
-        earlier = store.cases_before(system, session)
+        earlier = StoredNight(store, system, session, withdrawn_too=True).earlier
         for missed in confirmations.missed_references(own, again, earlier):
             by_case.setdefault(missed.check["case"], []).append(missed)
         unreadable += [

@@ -51,7 +51,8 @@ def page(record: Mapping[str, Any]) -> str:
             "",
             [
                 Block("text", stamp, label=f"stamp {colour}"),
-                Block("text", record["headline"], label="verdict"),
+                *([Block("text", record["finding"], label="verdict")] if record["finding"] else []),
+                record["headline"],
                 Block("facts", _decided(record, sides)),
             ],
         ),
@@ -92,7 +93,8 @@ def _decided(
 ) -> list[tuple[str, str]]:
     """Who and what was decided on, and when, by what."""
     named = [
-        (name, f"{side['selector']}: {', '.join(side['sessions'])}") for name, side in sides.items()
+        (name, ": ".join(dict.fromkeys([side["selector"], ", ".join(side["sessions"])])))
+        for name, side in sides.items()
     ]
     by = f"mpibench {record['mpibench']} on {record['decided_on']}"
     return [

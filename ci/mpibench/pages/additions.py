@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import tools
+from reframe_tests.harness import tools
+
 from ..store.sessions import Session
 
 

@@ -19,7 +19,7 @@ from polars import selectors
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 
 from ..judge import text as verdict_text
 from ..judge.pairing import TIE, UNKNOWN, Comparison
@@ -217,9 +217,9 @@ def terminal(comparison: Comparison) -> Iterator[TerminalTable | Text]:
     yield _text(comparison.finding)
     yield from map(_text, comparison.troubles)
     yield _text(
-        f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} "
-        f"comparisons (a curve in a band of message sizes) under {conditions} "
-        f"condition{'' if conditions == 1 else 's'}"
+        f"{comparison.first} and {comparison.second} by {comparison.subject}: "
+        f"{plural(curves, 'comparison')} (a curve in a band of message sizes) under "
+        f"{plural(conditions, 'condition')}"
     )
     yield from _table("Summary", *summary(comparison))
     yield from _table("Where", *where(comparison))
@@ -301,7 +301,7 @@ def notes(comparison: Comparison) -> list[str]:
         (comparison.second, comparison.judgement.new.height),
     ):
         if count:
-            found.append(f"{UNKNOWN}: {count} metrics only {name} has")
+            found.append(f"{UNKNOWN}: {plural(count, 'metric')} that only {name} has")
     unlike = [
         f"{comparison.first} differs from its history: {text}"
         for text in comparison.judgement.unlike_past.values()
@@ -371,7 +371,7 @@ def best_tables(table: pl.DataFrame, subject: str) -> list[Table]:
 
 
 def _names(row: Mapping[str, Any]) -> list[str]:
-    return [verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])]
+    return [verdict_text.benchmark_text(row), directed_text(row["quantity"])]
 
 
 def _difference(row: Mapping[str, Any]) -> list[object]:
@@ -402,11 +402,30 @@ def _drawings(values: pl.DataFrame, subject: str) -> list[go.Figure]:
     ]
 
 
-#: What stands above the curves of ratios.
+#: What stands below the curves of ratios.
 RATIOS = (
     "Thick: geometric mean of all curves; shaded: between the geometric means of the lower and of "
     "the upper ends of their 95 % intervals; thin: each curve."
 )
+
+
+def next_step(comparison: Comparison) -> str:
+    """What to do with the answer."""
+    again = "measure both again"
+    if comparison.subject == "stack":
+        again += f" in one job (-p {comparison.first} -S paired_stack={comparison.second})"
+    if comparison.faults:
+        return f"Before you choose, mend what is wrong and {again}."
+    if not comparison.compares:
+        return f"To compare them, {again} with more repeats (-S repeats=5)."
+    if comparison.loads:
+        return f"Before you choose, {again} while nobody else uses the nodes."
+    winners = set(comparison.bands["winner"]) - {TIE, UNKNOWN}
+    if len(winners) == 1:
+        return f"Choose {winners.pop()} where they differ."
+    if winners:
+        return "Neither is always the faster: see below which one for which call and size."
+    return "Either will do."
 
 
 def page(comparison: Comparison, values: pl.DataFrame) -> str:
@@ -436,9 +455,14 @@ def page(comparison: Comparison, values: pl.DataFrame) -> str:
     of_metric = ("benchmark", "quantity", "size", *names, "unit", *difference, "repeats", "note")
     jobs = job_table(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))
     ratios = list(figures.ratios(comparison.metrics, comparison.first, comparison.second))
+    faults = comparison.faults
     content: list[Section] = [
-        ("", [Block("text", trouble, label="verdict bad") for trouble in comparison.troubles]),
-        ("How many times faster", [RATIOS, Block("charts", ratios)] if ratios else []),
+        ("", [next_step(comparison), *([Block("items", faults, label="wrong")] if faults else [])]),
+        (
+            "How many times faster",
+            [Block("charts", ratios), Block("text", RATIOS, label="note")] if ratios else [],
+        ),
+        ("Caveats", [Block("items", comparison.caveats)] if comparison.caveats else []),
         ("Summary", [Table(*summary(comparison), (1, 2, 3, 4))]),
         ("Where", [Table(*where(comparison), (1, 2, 3, 4))]),
         (

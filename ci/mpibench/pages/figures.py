@@ -23,10 +23,12 @@ from ..locate.nights import Trend
 from ..store.quantity_text import better_text, directed_text, nodes_text, size_text, unit_text
 from ..store.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from .node_curves import NodeChart
-from .page import PALETTE, SYMBOLS
+from .page import PALETTE, SYMBOLS, Table, number
 
 #: Legend under the chart, so that a phone has room for the chart.
 BELOW = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}
+#: Of a drawing whose curves the page names at their ends.
+NAMED = "named curves"
 #: Fewest calls that make a Kiviat chart.
 FEWEST_AXES = 3
 
@@ -156,7 +158,10 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             for call in calls
         ]
         yield _heat_map(
-            f"best {subject}: {_condition_text(dict(zip(keys, key, strict=True)), keys)}",
+            _titled(
+                f"best {subject}: {_condition_text(dict(zip(keys, key, strict=True)), keys)}",
+                "colour: the best; text: how much slower the next is",
+            ),
             [size_text(size) for size in sizes],
             calls,
             [[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
@@ -174,17 +179,22 @@ def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 "orientation": "h",
                 "thickness": 12,
                 "y": 0,
-                "ypad": 50,
+                "ypad": 70,
                 "yanchor": "top",
             },
-            text=[
-                ["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row]
-                for row in ahead
-            ],
+            text=[[_behind_text(value) for value in row] for row in ahead],
             texttemplate="%{text}",
             textfont_size=9,
             hovertemplate="%{y}, %{x}: next best %{text}<extra></extra>",
-        ).update_layout(margin_b=150)
+        ).update_layout(margin_b=170, xaxis_tickangle=-90)
+
+
+def _behind_text(percent: float | None) -> str:
+    if percent is None:
+        return ""
+    if percent >= 1000:
+        return f"\N{MULTIPLICATION SIGN} {1 + percent / 100:.0f}"
+    return f"+{percent:.0f} %" if percent >= 1 else "="
 
 
 def _heat_map(
@@ -262,12 +272,13 @@ def message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
     low, high = (math.floor(math.log2(end)) for end in (positive[0], positive[-1]))
     step = max(1, math.ceil((high - low) / (_MOST_TICKS - 1)))
     ticks = [float(1 << power) for power in range(low, high + 1, step)]
-    texts = [size_text(int(tick)) for tick in ticks]
+    texts = [size_text(int(tick)).replace(" B", "").replace("iB", "i") for tick in ticks]
     if 0 in several:
-        ticks.insert(0, zero)
-        texts.insert(0, "0 B")
+        # in the place of its neighbour, whose text it would meet
+        ticks[: len(ticks) > 1] = [zero]
+        texts[: len(texts) > 1] = ["0"]
     figure.update_xaxes(
-        type="log", title="message size", tickvals=ticks, ticktext=texts, tickangle=0
+        type="log", title="message size (bytes)", tickvals=ticks, ticktext=texts, tickangle=0
     )
     return zero
 
@@ -280,7 +291,7 @@ def _condition_text(row: Mapping[str, Any], names: Iterable[str]) -> str:
         "ranks": "{} ranks".format,
     }
     parts = (texts.get(name, str)(row[name]) for name in names if row[name] not in (None, ""))
-    return ", ".join(part[:24] for part in parts)
+    return ", ".join(dict.fromkeys(part[:24] for part in parts))
 
 
 def _titled(title: str, note: str) -> str:
@@ -304,6 +315,7 @@ def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure
         middle=logs[0], low=pl.min_horizontal(logs[1:]), high=pl.max_horizontal(logs[1:])
     )
     for _, part in known.group_by(CONDITION, maintain_order=True):
+        part = part.with_columns(call=_labels(part))
         over = part.group_by("message_bytes").agg(
             pl.col("middle", "low", "high").mean().exp(), count=pl.len()
         )
@@ -315,13 +327,11 @@ def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure
         x = [size or zero for size in over["message_bytes"]]
         curves_of = part.partition_by("suite", "benchmark", "variant", "ranks", "quantity")
         for rows in curves_of:
-            row = rows.row(0, named=True)
             rows = rows.sort("message_bytes")
-            name = f"{verdict_text.benchmark_text(row)}, {QUANTITIES[row['quantity']].title}"
             figure.add_scatter(
                 x=[size or zero for size in rows["message_bytes"]],
                 y=rows["middle"].exp().to_list(),
-                name=name,
+                name=rows["call"][0],
                 mode="lines",
                 line={"color": _SOFT, "width": 1},
                 hovertemplate="%{y:.2f}<extra>%{fullData.name}</extra>",
@@ -377,7 +387,10 @@ def ratios(metrics: pl.DataFrame, first: str, second: str) -> Iterator[go.Figure
             )
         named = [name for name in CONDITION if " or " not in str(part[name][0])]
         yield figure.update_layout(
-            title=_condition_text(part.row(0, named=True), named), height=360, showlegend=False
+            title=_condition_text(part.row(0, named=True), named),
+            height=360,
+            showlegend=False,
+            meta=NAMED,
         )
 
 
@@ -431,6 +444,7 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             title=_titled(f"{benchmark}, {words.title}", better_text(words.name)),
             height=420,
             legend=BELOW,
+            meta=NAMED,
         )
         yield figure
 
@@ -490,11 +504,12 @@ def node_trend(trend: Trend) -> go.Figure:
     what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
     title = (
         f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}; "
-        "higher is better</sup>"
+        "grey: 9 of 10 nodes; higher is better</sup>"
     )
     figure.update_xaxes(title="night", type="date")
     figure.update_yaxes(title="% of what others reach", rangemode="tozero")
-    figure.update_layout(title=title, height=380, legend={"traceorder": "normal", **BELOW})
+    legend = {"traceorder": "normal", **BELOW}
+    figure.update_layout(title=title, height=380, legend=legend, meta=NAMED)
     return figure
 
 
@@ -649,6 +664,29 @@ def _aggregated(
     return _heat(across, down, cells, proof, title, "%{y} to %{x}")
 
 
+def as_table(figure: go.Figure) -> Table | None:
+    """The values of a map, a row for each sender; those of curves, a row for each night; ``None``
+    for a tree, and for a map that is too large to read.
+    """
+    first = figure.data[0]
+    title = figure.layout.title.text.partition("<br>")[0]
+    if first.type == "heatmap":
+        if len(first.y) > _MOST_IN_TREE:
+            return None
+        head: list[object] = ["sends, receives", *first.x]
+        columns = [first.y, *zip(*first.z, strict=True)]
+    elif figure.layout.meta == NAMED:
+        lines = [line for line in figure.data if line.name and line.line.width != 0]
+        head = ["night", *(line.name for line in lines)]
+        columns = [first.x, *(line.y for line in lines)]
+    else:
+        return None
+    rows = [
+        [label, *(number(value, 0) for value in row)] for label, *row in zip(*columns, strict=True)
+    ]
+    return Table([str(name) for name in head], rows, range(1, len(head)), title=title)
+
+
 def _tree(answer: MapJudgement) -> go.Figure | None:
     """Switches and, of few, nodes below them; flagged links are drawn
     thick. ``None`` if no switch is known.
@@ -747,11 +785,12 @@ def over_nodes(chart: NodeChart, stacks: Sequence[str]) -> dict[str, Any]:
     x = {"type": "log", "title": {"text": "nodes, and below them ranks"}, "tickvals": ticks}
     x["ticktext"] = [f"{nodes}<br>{counts[nodes]}" for nodes in ticks]
     y = {
-        "title": {"text": chart.axis},
+        "title": {"text": "<br>".join(chart.axis.rsplit(", ", 1))},
         "type": "log" if logarithmic else "linear",
         "rangemode": "tozero",
     }
-    return {"data": data, "layout": {"xaxis": x, "yaxis": y, "height": 300, "showlegend": False}}
+    layout = {"xaxis": x, "yaxis": y, "height": 300, "showlegend": False, "meta": NAMED}
+    return {"data": data, "layout": layout}
 
 
 def levels_of(cascade: Cascade) -> list[dict[str, Any]]:
@@ -781,7 +820,9 @@ def _levels(answer: CascadeAnswer) -> dict[str, Any]:
         "text": texts,
         "textposition": "outside",
     }
-    title = f"{answer.question.title} ({'share of line rate' if shares else answer.question.unit})"
+    better = "higher" if answer.question.more_is_better else "lower"
+    unit = "share of line rate" if shares else answer.question.unit
+    title = f"{answer.question.title} ({unit}), {better} is better"
     layout: dict[str, Any] = {
         "title": {"text": title, "x": 0, "font": {"size": 13}},
         "height": 110 + 26 * len(rows),

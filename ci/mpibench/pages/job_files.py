@@ -1,24 +1,17 @@
-"""Where the files of a case are, relative to the folder of a page, and what they contain."""
+"""Where the files of a case are, relative to the folder of a page."""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
-
-from reframe_tests.harness.printable import printable
-from reframe_tests.harness.vocabulary import ROOT
 
 from ..store.sessions import Case, Session
 
-#: Script, standard output and standard error: ReFrame calls a job ``rfm_job``.
-JOB_FILES = ("rfm_job.sh", "rfm_job.out", "rfm_job.err")
 #: Files that are listed of a directory, and those that are looked at: a damaged record may name one
 #: that is not a job's at all.
 MAX_FILES = 200
@@ -26,8 +19,6 @@ MAX_SEEN = 5000
 #: A file written this many seconds after its session ended belongs to
 #: another run (clocks of file servers differ).
 SLACK_S = 120.0
-#: Bytes of a file that are copied into a page: its beginning and its end.
-MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ class CaseFiles:
     note: str = ""
 
 
-def _link(path: Path, base: Path) -> str:
+def link(path: Path, base: Path) -> str:
     return quote(os.path.relpath(path.absolute(), base.absolute()).replace(os.sep, "/"))
 
 
@@ -80,7 +71,7 @@ def _look(session: Session, case: Case, directory: Path, base: Path) -> CaseFile
         )
     found = sorted(islice(_sizes(directory), MAX_SEEN))
     files = tuple(
-        (str(path.relative_to(directory)), _link(path, base), size)
+        (str(path.relative_to(directory)), link(path, base), size)
         for path, size in found[:MAX_FILES]
     )
     output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
@@ -91,59 +82,4 @@ def _look(session: Session, case: Case, directory: Path, base: Path) -> CaseFile
         note = "A later run overwrote this directory: its files belong to another session."
     elif len(found) > MAX_FILES:
         note = f"{MAX_FILES} of its files are listed; there are more."
-    return CaseFiles(str(directory), f"{_link(directory, base)}/", files, note)
-
-
-def _stored(row: Mapping[str, Any]) -> tuple[Path | None, dict[str, Path]]:
-    """Folder of the job of a row of ``cases``, and which of
-    :data:`JOB_FILES` are plain files in it.
-    """
-    text = str(row["outputdir"] or "")
-    if not text or not row["job_id"] or "\0" in text:
-        return None, {}
-    found = {}
-    for name in JOB_FILES:
-        with suppress(OSError, ValueError):
-            if stat.S_ISREG((ROOT / text / name).lstat().st_mode):
-                found[name] = ROOT / text / name
-    return ROOT / text, found
-
-
-def find(row: Mapping[str, Any], base: Path) -> CaseFiles:
-    """Folder and job files of a row of ``cases``."""
-    folder, there = _stored(row)
-    if folder is None:
-        return CaseFiles("")
-    if not there and not folder.is_dir():
-        return CaseFiles(str(folder))
-    return CaseFiles(
-        str(folder),
-        f"{_link(folder, base)}/",
-        tuple((name, _link(path, base), 0) for name, path in there.items()),
-    )
-
-
-def excerpts(row: Mapping[str, Any]) -> dict[str, str]:
-    """Script and outputs of a row of ``cases`` as text fit for a
-    page, each cut to :data:`MOST_BYTES`.
-    """
-    found = {}
-    for name, path in _stored(row)[1].items():
-        with suppress(OSError):
-            found[name] = _excerpt(path)
-    return found
-
-
-def _excerpt(path: Path) -> str:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= MOST_BYTES:
-            return printable(file.read(MOST_BYTES).decode("utf-8", "replace"))
-        first = file.read(MOST_BYTES // 2)
-        file.seek(-MOST_BYTES // 2, os.SEEK_END)
-        last = file.read(MOST_BYTES // 2)
-    left = size - len(first) - len(last)
-    return printable(
-        f"{first.decode('utf-8', 'replace')}\n[... {left} bytes left out "
-        f"...]\n{last.decode('utf-8', 'replace')}"
-    )
+    return CaseFiles(str(directory), f"{link(directory, base)}/", files, note)

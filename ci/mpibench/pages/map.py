@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reframe_tests.harness.printable import few
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..locate.findings import MapJudgement
@@ -11,6 +12,8 @@ from ..locate.nights import Trend
 from . import figures
 from .page import Block, Section, Table, number, sections
 
+#: Suspects that the title names.
+MOST_IN_TITLE = 2
 HEAD = (
     "suspect",
     "quantity",
@@ -30,8 +33,10 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
     :param trends: of the nodes over earlier nights.
     """
     content: list[Section] = []
+    found: list[str] = []
     for answer in maps:
         flagged = [*answer.evident.values(), *(answer.say(finding) for finding in answer.findings)]
+        found += flagged
         rows = [
             (
                 direction.suspect.text,
@@ -58,4 +63,8 @@ def page(maps: Sequence[MapJudgement], title: str, trends: Sequence[Trend] = ())
         *(figure for answer in maps for figure in figures.map_figures(answer)),
         *map(figures.node_trend, trends),
     ]
-    return sections("Locate", f"Locate: {title}", [*content, ("Maps", [Block("charts", drawn)])])
+    tables = list(filter(None, map(figures.as_table, drawn)))
+    fold = [Block("fold", tables, label="The same values as tables")] if tables else []
+    shown: Section = ("Maps", [Block("charts", drawn), *fold])
+    headline = few(found, MOST_IN_TITLE, "; ") or "; ".join(answer.headline for answer in maps)
+    return sections(f"Locate: {title}", headline, [*content, shown])

@@ -5,7 +5,6 @@ terminal.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import statistics
 from collections import Counter
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.samples import (
     DRY_RUN,
     FAIL,
@@ -149,16 +148,6 @@ def format_number(value: float | None) -> str:
         return f"{value:.3e}"
     text = f"{value:.4g}"
     return f"{value:.0f}" if "e" in text or abs(value) >= 1000 else text
-
-
-def bounds_text(lower: float | None, upper: float | None, unit: str = "") -> str:
-    """What a reference requires; ``None`` or NaN means no bound."""
-    bounds = [("at least", lower), ("at most", upper)]
-    return " and ".join(
-        f"{word} {format_number(value)} {unit}".rstrip()
-        for word, value in bounds
-        if value is not None and math.isfinite(value)
-    )
 
 
 def gate_sentence(gate: ReferenceCheck) -> str:
@@ -334,7 +323,7 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 
 
 def verdict_line(session: Session) -> str:
-    return " ".join(filter(None, (_verdict(session), _busy(session))))
+    return " ".join(filter(None, (verdict(session), load(session))))
 
 
 def next_step(session: Session) -> str:
@@ -356,13 +345,14 @@ def next_step(session: Session) -> str:
     return ""
 
 
-def _busy(session: Session) -> str:
+def load(session: Session) -> str:
+    """That the machine was busy, as a sentence; empty where it was not."""
     timed = [case for case in session.cases if case.samples and case.proof]
     sentence = busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
     return f"{sentence}." if sentence else ""
 
 
-def _verdict(session: Session) -> str:
+def verdict(session: Session) -> str:
     """The session in one sentence; the word 'passed' only for
     cases whose references were reached.
     """
@@ -403,7 +393,7 @@ def _verdict(session: Session) -> str:
 
 
 def _cases(number: int) -> str:
-    return f"{number} case{'' if number == 1 else 's'}"
+    return plural(number, "case")
 
 
 def _first(texts: Sequence[str], limit: int) -> list[str]:
@@ -432,7 +422,7 @@ def summary_lines(session: Session) -> list[str]:
         or "no cases",
         f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without "
         "reference",
-        f"{values} values, {curves} size curves from {jobs} jobs",
+        f"{plural(values, 'value')}, {plural(curves, 'size curve')} from {plural(jobs, 'job')}",
     ]
     lines += _first(
         [

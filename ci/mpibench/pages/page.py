@@ -23,11 +23,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..store.quantity_text import size_text, source_text, unit_text
+from ..store.quantity_text import metric_text, size_text, source_text, unit_text
 from .outcomes import OUTCOMES, format_number, title_of
 
 #: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color
@@ -109,6 +109,8 @@ TEMPLATES = Environment(
 )
 TEMPLATES.policies["json.dumps_kwargs"] = _JSON
 TEMPLATES.filters.update(
+    metric=metric_text,
+    plural=plural,
     size=size_text,
     unit=unit_text,
     source=source_text,

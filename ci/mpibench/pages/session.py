@@ -49,7 +49,7 @@ from ..store.quantity_text import (
     unit_text,
 )
 from ..store.sessions import Case, Session, label_of
-from ..store.store import Store
+from ..store.store import Store, StoredNight
 from . import figures
 from .additions import Curve, additions
 from .job_files import CaseFiles, place_of
@@ -65,6 +65,7 @@ from .outcomes import (
     gate_counts,
     interrupted,
     key_figures,
+    load,
     next_step,
     reference_checks,
     sentences,
@@ -72,6 +73,7 @@ from .outcomes import (
     summary_lines,
     tightest,
     title_of,
+    verdict,
     verdict_line,
 )
 from .page import (
@@ -267,9 +269,8 @@ def _beside(session: Session, measured: Iterable[int]) -> dict[str, dict[str, st
     """
     fabrics: dict[str, dict[str, dict[str, str]]] = {}
     for case in (session.cases[at] for at in measured):
-        links = str(
-            [case.condition.get(name) for name in ("scope", "transport", "devices", "striped")]
-        )
+        words = ("scope", "transport", "devices", "striped", "quality_of_service")
+        links = str([case.condition.get(name) for name in words])
         memory = str(case.condition.get("memory", HOST))
         fabrics.setdefault(case.partition, {}).setdefault(links, {})[memory] = case.fabric
     return {
@@ -882,7 +883,6 @@ def render(view: View) -> str:
     systems = ", ".join(session.systems)
     label = label_of(session)
     curves_of = curves(session)
-    verdict = verdict_line(session)
     unjudged = [case for case in session.cases if case.uuid in session.excused]
     return render_page(
         "session.html",
@@ -891,7 +891,8 @@ def render(view: View) -> str:
         systems=systems or "no system",
         label=label,
         failed=counts(session)["failed"] or view.again.unreadable or view.withdrawn,
-        verdict=f"{view.withdrawn}. {verdict}" if view.withdrawn else verdict,
+        verdict=f"{view.withdrawn}. {verdict(session)}" if view.withdrawn else verdict(session),
+        load=load(session),
         facts=_facts(session),
         worst=[
             f"{case.stack}, {title_of(case)}: {' '.join(sentences(case)[:1])}"
@@ -960,13 +961,12 @@ def write_report(view: View, name: str) -> Path:
 def _excused(store: Store, session: Session) -> frozenset[str]:
     found: set[str] = set()
     for system in session.systems:
-        cases = store.cases_of(system, [session.uuid], withdrawn_too=True)
+        night = StoredNight(store, system, session.uuid, withdrawn_too=True)
         again = confirmations.confirming(
             store.cases(system, withdrawn_too=True), session.uuid, store.withdrawn
         )
-        earlier = store.cases_before(system, session.uuid)
-        missed = confirmations.missed_references(cases, again, earlier)
-        found |= confirmations.excused(cases, missed)
+        missed = confirmations.missed_references(night.cases, again, night.earlier)
+        found |= confirmations.excused(night.cases, missed)
     return frozenset(found)
 
 

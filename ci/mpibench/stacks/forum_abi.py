@@ -204,12 +204,14 @@ def _build(
     library = writer.digest_of(Path(maker.library).with_name(FORUM_SONAME))
     folder = root / SETS / writer.compute_hash([tarball.sha256, library, lines])[:12]
     record = folder / tarball.suite / SET
-    if not record.is_file():
+    is_new = not record.is_file()
+    if is_new:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for name, text in lines.items():
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o755)
+    for name, text in lines.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    if is_new:
         compilers = suite_builds.find_compilers(folder / "mpirun", folder, environ)
         work = root / system.BUILDS / f"abi-{folder.name}"
         built = suite_builds.build(tarball, compilers, folder, work, say, lock)
@@ -242,13 +244,14 @@ def _build(
         )
     digest = writer.compute_hash(kept.files)
     say(f"{tarball.suite}: {len(there)} programs in {record.parent}, digest {digest[:12]}")
-    check = folder / f"check-{writer.digest_of(CHECK)[:12]}"
-    if not check.is_file():
-        done = logged.ask([folder / "mpicc", "-o", check, CHECK], environ, probe.ANSWER_S)
-        if done.returncode:
-            say(f"{CHECK} does not compile ({probe.first_error(done.stderr)}).")
+    # Each time: whoever changed the one that was there would have a wrong MPI called right.
+    check = folder / CHECK.stem
+    check.unlink(missing_ok=True)
+    done = logged.ask([folder / "mpicc", "-o", check, CHECK], environ, probe.ANSWER_S)
+    if done.returncode:
+        say(f"{CHECK} does not compile ({probe.first_error(done.stderr)}).")
     facts = {**kept.facts, "built_with": kept.built_with, "digest": digest}
-    return programs, facts, check if check.is_file() else None
+    return programs, facts, None if done.returncode else check
 
 
 def _version_of(mpi4py: Path) -> str:

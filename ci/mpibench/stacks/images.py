@@ -9,6 +9,7 @@ to be visible in there and to have the ABI that the programs were built for.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -29,6 +30,10 @@ from reframe_tests.harness.vocabulary import BadInput
 from . import compilation, probe, system, writer
 from .logged import Echo
 
+#: What a command says is between two such lines: an image's shell may have something of its own to
+#: say before and after it.
+_MARK = "mpibench: said in the container"
+_BETWEEN = 'printf "\\n%s\\n" "$0"; "$@"; status=$?; printf "\\n%s\\n" "$0"; exit $status'
 #: Prints each file that cannot be read, and each folder that cannot be written to.
 _HIDDEN = (
     'for path; do [ -r "$path" ] && { [ ! -d "$path" ] || [ -w "$path" ]; } || echo "$path"; done'
@@ -55,20 +60,24 @@ class _Image:
     enter: tuple[str, ...]
     scratch: Path
 
-    def ask(self, *words: str) -> tuple[int, str]:
+    def ask(self, *words: str) -> tuple[bool, str]:
+        """Whether a command ran well in there, and what it said."""
+        asked = [*self.enter, "sh", "-c", _BETWEEN, _MARK, *words]
         try:
-            return probe.run_inside(self.base, [*self.enter, *words], probe.clean_environment())
+            status, said = probe.run_inside(self.base, asked, probe.clean_environment())
         except OSError as error:
             raise BadInput(
                 "tool-missing", f"{self.enter[0]} cannot be started ({error.strerror}); install it."
             ) from error
+        parts = said.split(f"\n{_MARK}\n")
+        return (not status, parts[1]) if len(parts) == 3 else (False, said)
 
     def lines(self, *words: str) -> list[str]:
-        status, said = self.ask(*words)
-        if status:
+        ran, said = self.ask(*words)
+        if not ran:
             raise BadInput(
                 "stack-unusable",
-                f"'{shlex.join([*self.enter, words[0]])}' ends with exit status {status} "
+                f"'{shlex.join([*self.enter, words[0]])}' does not run "
                 f"({clause(probe.last_line(said))}): --enter is the command that starts the words "
                 "after it in the container.",
             )
@@ -84,9 +93,8 @@ class _Image:
 
     def expect_recorder(self) -> None:
         library = recorder.locate()
-        usual = self.lines("true")
-        status, said = self.ask("env", f"LD_PRELOAD={library}", "true")
-        if status or said.splitlines() != usual:
+        ran, said = self.ask("env", f"LD_PRELOAD={library}", "true")
+        if not ran or said:
             raise BadInput(
                 "stack-unusable",
                 "the evidence library does not load in the container "
@@ -166,15 +174,26 @@ def add(
             "unknown-name", f"no stack '{on}' can be used; 'mpibench stacks' lists what there is."
         )
     base = known[on]
-    words = shlex.split(enter)
+    try:
+        words = shlex.split(enter)
+    except ValueError as error:
+        raise BadInput(
+            "configuration-unusable", f"--enter {enter} is no command ({error}); close its quotes."
+        ) from error
+    if re.search(r"[\n`]", enter):
+        raise BadInput(
+            "configuration-unusable",
+            "--enter has a backquote or a line end, which no job can have; put it into a script.",
+        )
     if not words or not (program := shutil.which(words[0])):
         raise BadInput(
             "tool-missing", f"--enter '{enter}' names no program that is here; install it."
         )
-    # The image of Apptainer, Charliecloud and others: the last word, and a file.
-    if (image := Path(words[-1]).absolute()).is_file() and len(words) > 1:
-        words[-1] = str(image)
     words[0] = program
+    # The image, where it is a file, and what starts it, where that is none of the system's.
+    words = [str(Path(word).absolute()) if _is_file(word) else word for word in words]
+    watched = [Path(word) for word in words if _is_file(word)]
+    watched = [file for file in watched if str(file.parent) not in probe.SYSTEM_BIN]
     library = Path(base.library)
     # What leads to the MPI of the host is no business of the image's own.
     inside = ["env", *(word for key in _of_host(base) for word in ("-u", key))]
@@ -182,11 +201,14 @@ def add(
         before = base.search_paths.get("LD_LIBRARY_PATH", ())
         searched = dict.fromkeys([str(library.parent), *before])
         inside = ["env", f"LD_LIBRARY_PATH={':'.join(searched)}"]
+    # Also what one node does not load, as libfabric.
+    there = [library, *library.parent.glob("lib*.so*")] if host_mpi else []
+    beside = [file for file in there if probe.MPI_PART.match(file.name)]
     scratch = root / system.BUILDS
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".image-") as work:
         entered = _Image(base, (*words, *inside), Path(work))
-        entered.expect_visible(recorder.locate(), Path(work), *([library] if host_mpi else []))
+        entered.expect_visible(recorder.locate(), Path(work), *beside)
         entered.expect_recorder()
         document = _prove(name, entered, folders, host_mpi, say)
         document["build"]["files"] = entered.digest(
@@ -194,19 +216,23 @@ def add(
                 document["library"],
                 *document["binaries"].values(),
                 *document["build"]["linked"],
+                *map(str, beside),
             ]
         )
-    digest = document["build"]["files"][document["library"]]["sha256"]
-    if host_mpi and digest != writer.digest_of(library):
-        raise BadInput(
-            "stack-unusable",
-            f"{library} is another file in the container: have --enter bind that of the host.",
-        )
-    if image.is_file():
-        document["build"]["files"][str(image)] = {
-            "sha256": writer.digest_of(image),
-            "size_bytes": image.stat().st_size,
-        }
+    own = [*map(Path, base.build.get("linked", ())), *beside] if host_mpi else []
+    of_host = {file.name.partition(".so")[0]: file for file in own}
+    for file, facts in document["build"]["files"].items():
+        known = of_host.get(Path(file).name.partition(".so")[0])
+        if known and facts["sha256"] != writer.digest_of(known):
+            raise BadInput(
+                "stack-unusable",
+                f"{file} in the container is another file than {known}, which {base.name} has: "
+                "have --enter bind that of the host.",
+            )
+    document["build"]["files"] |= {
+        str(file): {"sha256": writer.digest_of(file), "size_bytes": file.stat().st_size}
+        for file in watched
+    }
     document["build"]["lock_hash"] = writer.compute_hash(
         [document["suites"], document["build"]["files"], base.lock_hash]
     )
@@ -221,6 +247,10 @@ def add(
     say(f"{name}: {compilation.sentence(made)}")
     say(f"{name}: registered in {path}; it runs {len(made.binaries)} programs")
     return made
+
+
+def _is_file(word: str) -> bool:
+    return bool(re.search("[./]", word)) and os.path.isfile(word)  # noqa: PTH113 (may be no path)
 
 
 def _compiled(base: Stack, host_mpi: bool) -> dict[str, str]:

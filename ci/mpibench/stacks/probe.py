@@ -88,7 +88,7 @@ KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM",
 #: multiarch folders, Intel MPI's build kinds.
 LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
 #: Parts of MPI installations that a private folder must not bring in from another one.
-_MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
+MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
 #: Suites whose programs a stack may bring.
 SUITES: Mapping[str, Programs] = {
     suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs
@@ -649,7 +649,7 @@ def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> 
         return f"readelf does not say ({clause(last_line(done.stderr))})"
     for kind, folders in re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]$", done.stdout, re.M):
         for folder in folders.split(":"):
-            if any(_MPI_PART.match(path.name) for path in Path(folder).glob("lib*")):
+            if any(MPI_PART.match(path.name) for path in Path(folder).glob("lib*")):
                 return f"{kind} has {folder}"
     return ""
 
@@ -673,7 +673,7 @@ def plan_links(
                 )
             if built_for and (not resolved or Path(resolved).resolve() != library.resolve()):
                 links[soname] = library
-            elif not resolved and not _MPI_PART.match(soname):
+            elif not resolved and not MPI_PART.match(soname):
                 folders = (path.parent, path.parent.parent / "lib", path.parent.parent / "lib64")
                 if neighbour := next(
                     (folder / soname for folder in folders if (folder / soname).is_file()), None

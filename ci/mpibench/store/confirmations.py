@@ -25,12 +25,12 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.printable import few, one_line
+from reframe_tests.harness.printable import few, one_line, plural
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, PROVEN
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES
 
@@ -64,7 +64,15 @@ _SAME_CASE = (
     "pinning",
 )
 #: What makes two reference checks those of one metric, measured alike.
-APART = ("suite_options", "striped", "tuned", "oversubscribed", "network", "line_rate_gbit_per_s")
+APART = (
+    "suite_options",
+    "striped",
+    "quality_of_service",
+    "tuned",
+    "oversubscribed",
+    "network",
+    "line_rate_gbit_per_s",
+)
 SAME_CHECK = (*_SAME_CASE, "level", *APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)
@@ -208,67 +216,68 @@ def confirming(cases: pl.LazyFrame, session: str, withdrawn: Collection[str] = (
         withdrawn: the first one decides all the same.
     :param withdrawn: these sessions; the result's column of that name says which rows are theirs.
     """
-    rows, started = _labelled(cases, session)
-    rows = rows.with_columns(withdrawn=pl.col("session").is_in(list(withdrawn)))
-    return (
-        rows.filter(pl.col("started").is_between(started, started + WITHIN))
-        if started
-        else rows.clear()
-    )
+    return _in_time(_labelled(cases, session, withdrawn))
 
 
-def certainly_first(
-    again: pl.DataFrame, started: datetime, lost: Iterable[UnreadableSession]
-) -> tuple[pl.DataFrame, list[str]]:
-    """Rows of the sessions that no unreadable one can have been before,
-    and a sentence where others do not count.
-
-    An unreadable session may have measured the same again, and the first
-    job counts. Of some only the day is known.
-    """
-    first = min(
-        (one for one in lost if one.started >= started), key=lambda one: one.started, default=None
-    )
-    kept = (
-        again if first is None else again.filter(pl.col("started").dt.date() < first.started.date())
-    )
-    if first is None or kept.height == again.height:
-        return again, []
-    return kept, [
-        f"session {first.session[:8]} cannot be read. It may have been the first to measure this "
-        "one again, so later ones do not count: export it again"
-    ]
-
-
-def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime | None]:
-    """Rows of the sessions that say they confirm this one, oldest first,
-    whenever they started; and when this one started.
+def _labelled(cases: pl.LazyFrame, session: str, withdrawn: Collection[str]) -> pl.DataFrame:
+    """Rows of the sessions that say they confirm this one, oldest first, and how long ``after`` its
+    start each started; null where this one is not there.
     """
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
     started = cases.filter(pl.col("session") == session).select(pl.max("started")).collect().item()
-    return cases.filter(label == session).sort("started", "session", "case").collect(), started
-
-
-def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
-    """Sentences on the sessions that say they confirm this one and started too long after it."""
-    rows, started = _labelled(cases, session)
-    if not started:
-        return []
-    late = rows.filter(pl.col("started") > started + WITHIN).unique(
-        "session", maintain_order=True, keep="first"
+    return (
+        cases.filter(label == session)
+        .sort("started", "session", "case")
+        .with_columns(
+            after=pl.col("started") - pl.lit(started, pl.Datetime("us", "UTC")),
+            withdrawn=pl.col("session").is_in(list(withdrawn)),
+        )
+        .collect()
     )
-    return [
-        f"session {name[:8]} measured this one again but does not count: {lateness(started, again)}"
-        for name, again in late.select("session", "started").iter_rows()
+
+
+def _in_time(labelled: pl.DataFrame) -> pl.DataFrame:
+    return labelled.filter(pl.col("after").is_between(timedelta(0), WITHIN)).drop("after")
+
+
+def certainly_first(
+    cases: pl.LazyFrame,
+    session: str,
+    withdrawn: Collection[str],
+    lost: Iterable[UnreadableSession],
+) -> tuple[pl.DataFrame, list[str]]:
+    """As :func:`confirming`, without sessions that an unreadable one can have been before, and
+    sentences on those that say they confirm this one and do not count.
+
+    An unreadable session may have measured the same again, and the first
+    job counts. Of some only the day is known.
+
+    :param lost: those that cannot be read and started no earlier than this one.
+    """
+    labelled = _labelled(cases, session, withdrawn)
+    late = labelled.filter(pl.col("after") > WITHIN, ~pl.col("withdrawn"))
+    sentences = [
+        f"session {name[:8]} measured this one again but does not count: {lateness(after)}"
+        for name, after in late.select("session", "after").unique(maintain_order=True).iter_rows()
     ]
+    again = _in_time(labelled)
+    first = min(lost, key=lambda one: one.started, default=None)
+    if first is None:
+        return again, sentences
+    kept = again.filter(pl.col("started").dt.date() < first.started.date())
+    if kept.height < again.height:
+        sentences.append(
+            f"session {first.session[:8]} cannot be read. It may have been the first to measure "
+            "this one again, so later ones do not count: export it again"
+        )
+    return kept, sentences
 
 
-def lateness(started: datetime, again: datetime) -> str:
-    """Why what starts then confirms nothing of a session; empty if it may.
+def lateness(after: timedelta) -> str:
+    """Why what starts so long after a session confirms nothing of it; empty if it may.
 
     The window begins with the session's start: the dataset does not hold its end.
     """
-    after = again - started
     if after <= WITHIN:
         return ""
     hours = timedelta(hours=1)
@@ -372,8 +381,8 @@ def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -
         return MissedReference(check, unknown, why=withdrawn_first(str(first["session"])))
     if first["samples"] < check["samples"]:
         fewer = (
-            f"session {first['session'][:8]} has {first['samples']} values of it, fewer than "
-            f"{check['samples']}"
+            f"session {first['session'][:8]} has {plural(first['samples'], 'value')} of it, fewer "
+            f"than {check['samples']}"
         )
         return MissedReference(check, unknown, why=f"{fewer}: measure with as many repeats")
     return MissedReference(check, NOT_SEEN_AGAIN, value, second=first)

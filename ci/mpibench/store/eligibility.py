@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.samples import DRY_RUN, FAIL, PASS, PROVEN
 
 #: ReFrame's result of a case that was running, or still to run, when its session ended early.
@@ -148,7 +149,9 @@ class SplitCases:
         counted = self.left_out.filter(~pl.col("why").is_in([SKIPPED, NO_MEASUREMENT]))[
             "why"
         ].value_counts(sort=True)
-        return [f"{row['count']} cases not used: each {row['why']}" for row in counted.to_dicts()]
+        return [
+            f"{plural(row['count'], 'case')} not used: {row['why']}" for row in counted.to_dicts()
+        ]
 
 
 def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCases:

@@ -13,6 +13,8 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
+from reframe_tests.harness.printable import plural
+
 from .sessions import Session
 
 #: Folder of the tests; a search path that ends in it is all of them.
@@ -172,6 +174,6 @@ def describe_part(session: Session) -> str:
         {case.stack for case in cases if case.stack},
         {case.fabric for case in cases if case.fabric},
     ]
-    return f"{len(cases)} cases measured: " + "; ".join(
+    return f"{plural(len(cases), 'case')} measured: " + "; ".join(
         ", ".join(sorted(part)) for part in parts if part
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness.printable import plural
 from reframe_tests.harness.vocabulary import LOWER
 
 from .dataset_layout import read_condition
@@ -145,6 +146,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"suite options of {stack}": condition.get("suite_options"),
             f"tuned settings of {stack} on {fabric}": condition.get("tuned"),
             f"striping of {fabric}": "over all rails" if condition.get("striped") else None,
+            f"quality of service of {fabric}": condition.get("quality_of_service"),
             f"network of {stack} on {fabric}": condition.get("network"),
             f"oversubscription on {fabric}": condition.get("oversubscribed"),
             **{
@@ -205,9 +207,9 @@ def busy_sentence(busy: int, timed: int) -> str:
     """Sentence on so many of so many timed cases whose ranks shared their
     cores with other programs; empty for none.
     """
-    cases = f"{timed} case{'' if timed == 1 else 's'}"
     return (
-        f"In {busy} of {cases} ranks often lost their core to other programs: the machine was busy"
+        f"In {busy} of {plural(timed, 'case')} ranks often lost their core to other programs: "
+        "the machine was busy"
         if busy
         else ""
     )

@@ -27,7 +27,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
     PairValue,
 )
 from reframe_tests.harness.machine.switches import Switch, SwitchTree
-from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.printable import one_line, plural
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, POSITIVE_TIMES, BadInput, meant
 
@@ -83,11 +83,13 @@ class Store:
         self.folder = Path(folder)
         self._looked: dict[tuple[str, str | None], dict[Path, str]] = {}
         self._sessions: dict[tuple[str, bool], pl.DataFrame] = {}
+        self._held: dict[str, pl.DataFrame] = {}
 
     def reread(self) -> None:
         """Forget what was read: something was written."""
         self._looked.clear()
         self._sessions.clear()
+        self._held.clear()
         for name in ("systems", "session_systems", "starts", "withdrawn", "refused", "answers"):
             self.__dict__.pop(name, None)
 
@@ -307,8 +309,20 @@ class Store:
     # Sessions and cases
     # ----------------------------------------------------------------------------------------------
 
+    def hold(self, system: str) -> None:
+        """Keep the cases of one system in memory: a verdict asks for them in many ways."""
+        if system not in self._held:
+            self._held = {system: self._read_cases(system).collect()}
+
     def cases(self, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
         """Table ``cases`` of one system, without the sessions that were withdrawn."""
+        held = self._held.get(system)
+        cases = self._read_cases(system) if held is None else held.lazy()
+        return (
+            cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
+        )
+
+    def _read_cases(self, system: str) -> pl.LazyFrame:
         limit = f"{datetime.now(timezone.utc) + CLOCK_TOLERANCE:%Y-%m-%d}"
         for path in self.files("cases", system):
             if path.parent.name.removeprefix("date=") > limit and path.stem not in self.withdrawn:
@@ -318,10 +332,7 @@ class Store:
                     "in the future: correct the clock of this machine, or, if that is right, "
                     f"`mpibench sessions withdraw {path.stem} --why ...`.",
                 )
-        cases = self.scan("cases", system)
-        return (
-            cases if withdrawn_too else cases.filter(~pl.col("session").is_in(list(self.withdrawn)))
-        )
+        return self.scan("cases", system)
 
     def sessions(self, system: str, *, withdrawn_too: bool = False) -> pl.DataFrame:
         """As :func:`.selectors.sessions_table`, of one system."""
@@ -337,19 +348,6 @@ class Store:
         """Rows of the table ``cases`` of some sessions."""
         cases = self.cases(system, withdrawn_too=withdrawn_too)
         return cases.filter(pl.col("session").is_in(list(sessions))).collect()
-
-    def cases_before(self, system: str, session: str) -> pl.DataFrame:
-        """Rows of the table ``cases`` of the newest sessions before one of the same series; none
-        before a session that is not counted.
-        """
-        sessions = self.sessions(system, withdrawn_too=True)
-        known = session in sessions["session"]
-        earlier = selectors.alike(sessions, session).earlier if known else ()
-        return self.cases_of(system, earlier[-selectors.MOST_EARLIER :], withdrawn_too=True)
-
-    def alike(self, system: str, session: str) -> selectors.Alike:
-        """The series that a session of a system belongs to."""
-        return selectors.alike(self.sessions(system), session)
 
     def system_of(self, system: str | None) -> str:
         """The system that is meant: the one named, or the only one."""
@@ -370,14 +368,13 @@ class Store:
 
     def find_session(
         self, selector: str, system: str | None = None, *, among: Collection[str] = ()
-    ) -> tuple[str, str]:
-        """The one session a selector means, and its system.
+    ) -> StoredNight:
+        """The one session a selector means.
 
         The system is derived from the session; it must be named only
         where the session has cases on several.
 
         :param among: ids of the sessions that can be meant; none: all of them.
-        :returns: system and session id.
         """
         if not self.systems and self.refused:
             raise BadInput("file-unreadable", self.refused[-1].why)
@@ -418,7 +415,7 @@ class Store:
                 f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one "
                 "with --system.",
             )
-        return on[0], chosen[0]
+        return StoredNight(self, on[0], chosen[0])
 
     @cached_property
     def starts(self) -> dict[str, datetime]:
@@ -553,7 +550,11 @@ class Store:
         shared = cases.filter(SHARED_CORES).height if for_learning else 0
         cases = cases.filter(~SHARED_CORES) if shared else cases
         split = eligibility.split_cases(cases, for_learning=for_learning)
-        unlearned = [f"{shared} oversubscribed cases not used"] if shared else []
+        unlearned = (
+            [f"{plural(shared, 'case')} not used: oversubscribed, and nothing is learned from that"]
+            if shared
+            else []
+        )
         notes = [
             *split.sentences(),
             *unlearned,
@@ -650,13 +651,17 @@ class Store:
         judged = _one_quantity_a_point(kept)
         point = [name for name in METRIC if name != "quantity"]
         left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
-        notes = [f"{left.height} zero values not used: they have no ratio"] if left.height else []
+        notes = (
+            [f"{plural(left.height, 'value')} of zero not used: a ratio to nothing says nothing"]
+            if left.height
+            else []
+        )
         zeros = judged.filter(pl.col("value") == 0)
         if zeros.height:
             names = ", ".join(sorted(set(zeros["benchmark"])))
             notes.append(
-                f"{zeros.height} values are zero although bytes were sent ({names}): they count as "
-                "the worst possible"
+                f"{plural(zeros.height, 'value')} of zero where bytes were sent ({names}): the "
+                "worst value there is"
             )
         return judged, notes
 
@@ -786,6 +791,57 @@ class Store:
         finally:
             self.reread()
         return []
+
+
+@dataclass(frozen=True)
+class StoredNight:
+    """One session of one system; what is asked of it is read once and kept.
+
+    :param withdrawn_too: it may be one that was withdrawn, and so may those before it.
+    """
+
+    store: Store
+    system: str
+    session: str
+    withdrawn_too: bool = False
+
+    @cached_property
+    def alike(self) -> selectors.Alike:
+        """The series it belongs to."""
+        known = self.store.sessions(self.system, withdrawn_too=self.withdrawn_too)
+        return selectors.alike(known, self.session)
+
+    @property
+    def series(self) -> list[str]:
+        """Ids of the sessions of its series up to itself."""
+        return [*self.alike.earlier, self.session]
+
+    @cached_property
+    def cases(self) -> pl.DataFrame:
+        """Its rows of the table ``cases``."""
+        return self._rows([self.session])
+
+    @cached_property
+    def eligible(self) -> pl.DataFrame:
+        return eligibility.split_cases(self.cases).eligible
+
+    @cached_property
+    def earlier(self) -> pl.DataFrame:
+        """Rows of the newest sessions of its series before it."""
+        return self._rows(self.alike.earlier[-selectors.MOST_EARLIER :])
+
+    def _rows(self, sessions: Sequence[str]) -> pl.DataFrame:
+        return self.store.cases_of(self.system, sessions, withdrawn_too=self.withdrawn_too)
+
+    @property
+    def before(self) -> pl.DataFrame:
+        """Rows of the one before it, none where there is none."""
+        return self.earlier.filter(pl.col("session").is_in(self.series[-2:-1]))
+
+    @property
+    def started(self) -> datetime:
+        started: datetime = self.cases["started"][0]
+        return started
 
 
 def _unreadable(paths: Sequence[Path], table: str) -> dict[Path, str]:

@@ -3,7 +3,7 @@
 (() => {
 {% include "drawing.js" %}
 const $ = (id) => document.getElementById(id), ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const months = [], known = { changes: [], withdrawn: [] }, signs = {{ symbols | tojson }}, symbols = Object.keys(signs);
+const months = [], known = { changes: [], withdrawn: [] }, symbols = Object.keys(signs);
 window.mpibenchValues = (header, values) => { months.push({ header, values }); };
 window.mpibenchChanges = (found) => { Object.assign(known, found); };
 
@@ -21,10 +21,7 @@ function drawSmall() {
 
 // A family of metrics over time.
 const family = JSON.parse($("family")?.textContent ?? "null"), plot = $("plot"), hidden = new Set();
-const strokes = { solid: "\u2501", dash: "\u254d", dot: "\u2508", dashdot: "\u2509" };
-// Text of others becomes no markup of a chart, which knows some tags of its own.
-const escape = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "% {");
-const wrapped = (lines) => lines.map((one) => escape(one).match(/.{1,70}(\s|$)|.{1,70}/g).join("<br>  ")).join("<br>");
+const wrapped = (lines) => lines.map((one) => asText(one).match(/.{1,70}(\s|$)|.{1,70}/g).join("<br>  ")).join("<br>");
 
 /** All nights of a metric; its bounds stand where they change. */
 function nightsOf(metric) {
@@ -48,7 +45,7 @@ function traces(size) {
     shown.push({ type: "scatter", mode: "lines+markers", name: metric.name, x, y: of("y"), customdata: of("page"), visible: !hidden.has(metric.name),
       line: { color: colour(place), width: 1.5, dash: Object.keys(strokes)[at % 4] }, marker: { color: colour(place), size: 5, symbol: symbols[place] },
       error_y: { type: "data", symmetric: false, array: of("up"), arrayminus: of("down"), color: colour(place), thickness: 1, width: 0 },
-      hovertemplate: `%{y:.5g} ${escape(family.unit)} (%{error_y.arrayminus:.3g} less to %{error_y.array:.3g} more)<br>%{x}<extra>${escape(metric.name)}</extra>` });
+      hovertemplate: `%{y:.5g} ${asText(family.unit)} (%{error_y.arrayminus:.3g} less to %{error_y.array:.3g} more)<br>%{x}<extra>${asText(metric.name)}</extra>` });
     if (hidden.has(metric.name)) continue;
     ["at least", "at most"].forEach((name, which) => {
       const values = nights.map((night) => night.bounds[which]);
@@ -71,7 +68,7 @@ function drawMetric() {
     ...marks(known.withdrawn, "withdrawn", 0.06, { symbol: "x-thin", size: 9, line: { width: 2, color: ink("--soft") } }, ({ why }) => [why]),
   ];
   const narrow = plot.clientWidth < 560, shapes = family.events.map(({ day, worse }) => ({ type: "line", x0: `${day}T00:00`, x1: `${day}T00:00`, yref: "paper", y0: 0, y1: 1, line: { color: ink(worse ? "--bad" : "--good"), width: 1.5, dash: "dashdot" } }));
-  const layout = { height: narrow ? 340 : 440, margin: { l: 56, r: 12, t: 12, b: 48 }, showlegend: false, shapes, xaxis: { type: "date", nticks: narrow ? 4 : 8 },
+  const layout = { ...paperSize(plot), height: narrow ? 340 : 440, margin: { l: 56, r: 12, t: 12, b: 48 }, showlegend: false, shapes, xaxis: { type: "date", nticks: narrow ? 4 : 8 },
     yaxis: { title: { text: `${family.quantity}${family.unit ? ` [${family.unit}]` : ""}` }, rangemode: $("scale").value === "zero" ? "tozero" : "normal" }, yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true } };
   $("legend").replaceChildren(...shown.map(({ name, line, marker, visible }) => {
     const item = document.createElement("li"), button = document.createElement("button"), sign = document.createElement("span");
@@ -81,7 +78,7 @@ function drawMetric() {
     item.append(button);
     return item;
   }));
-  return Plotly.react(plot, ...themed({ data: [...bounds, ...shown, ...notes], layout }), { ...OPTIONS, displayModeBar: narrow ? false : "hover" });
+  return Plotly.react(plot, ...themed({ data: [...bounds, ...shown, ...notes], layout }), { ...OPTIONS, displayModeBar: narrow ? false : "hover" }).then(() => nameCurves(plot, false));
 }
 async function startMetric() {
   months.sort((one, other) => (one.header.month < other.header.month ? -1 : 1));
@@ -115,7 +112,9 @@ addEventListener("DOMContentLoaded", async () => {
   openNamed();
   drawSmall();
   if (family) await startMetric();
-  darkQuery.addEventListener("change", () => { drawSmall(); if (family) drawMetric(); });
+  const drawAll = () => { drawSmall(); if (family) drawMetric(); };
+  darkQuery.addEventListener("change", drawAll);
+  drawForPaper(drawAll);
   document.documentElement.dataset.ready = "yes";
 });
 })();

@@ -5,6 +5,7 @@ and each kind of false evidence is caught.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import re
 import subprocess
@@ -300,6 +301,28 @@ def test_what_the_forums_abi_translates_is_compared(
         subprocess.run([*recorder.compilers()[0], *words], check=True, timeout=120)
         wrong = forum_abi.find_wrong(forum, check, {**clean, "LD_PRELOAD": str(built)})
         assert re.search(said, wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_clock_in_front_of_the_mpis_is_named(
+    name: str, require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
+):
+    """All times are half of what they were, and nothing else of the run is wrong."""
+    stack = require_stack(name)
+    program = imb(stack) if "IMB-MPI1" in stack.binaries else bench(stack)
+    source = "double PMPI_Wtime(void); double MPI_Wtime(void) { return PMPI_Wtime() / 2; }"
+    clock = tmp_path / "clock.so"
+    words = ["-shared", "-fPIC", "-x", "c", "-", "-o", str(clock)]
+    subprocess.run([*recorder.compilers()[0], *words], input=source, text=True, check=True)
+    for preloaded, said in (("", []), (f":{clock}", [f"took the time from MPI_Wtime of {clock},"])):
+        words = ["sh", "-c", f'LD_PRELOAD=$LD_PRELOAD{preloaded} exec "$0" "$@"', *program]
+        status, output, ranks = launch(stack, *words, environ=OVER_SHM[stack.mpi])
+        assert status == 0, output
+        assert all({"clock_gettime", "gettimeofday"} <= rank.clocks.keys() for rank in ranks)
+        sentences = checks.check_library(ranks, stack)
+        assert len(sentences) == len(said) and all(map(operator.contains, sentences, said))
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
 
 
 def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):

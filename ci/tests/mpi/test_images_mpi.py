@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.stacks import images, probe
+from reframe_tests.harness.cases.job import script
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -24,6 +25,19 @@ from synthetic_project import outcome
 #: What a job and a registration start in there beside the programs.
 TOOLS = ("sh", "env", "find", "sha256sum", "stat", "true")
 PROGRAM = "/opt/imb/IMB-MPI1"
+#: Half of the time that it is, in C.
+CLOCK = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int status = (int)syscall(SYS_clock_gettime, clock, now);
+    now->tv_nsec /= 2;
+    return status;
+}
+"""
 
 
 def copy_needed(root: Path, *programs: str, environ: dict[str, str]) -> None:
@@ -63,6 +77,7 @@ class Image:
         self.runner = folder / "enter"
         self.runner.write_text(
             "#!/bin/sh\n"
+            "echo; echo 'Welcome to the image'\n"  # as a shell's profile says it
             'image=$1; shift; exec bwrap --bind "$(cat "$image")" / --dev-bind /dev /dev '
             '--proc /proc --ro-bind /sys /sys $BIND "$@"\n'
         )
@@ -71,7 +86,14 @@ class Image:
 
     def enter(self, *shown: str) -> str:
         bound = " ".join(f"--bind {path} {path}" for path in (*self.shown, *shown))
-        return shlex.join(["env", f"BIND={bound}", str(self.runner), str(self.file)])
+        odd = """ODD= it's a "word" $HOME \\ """
+        return shlex.join(["env", odd, f"BIND={bound}", str(self.runner), str(self.file)])
+
+    def preload(self, source: str) -> None:
+        """Have the image's loader put a library in front of all others."""
+        words = ["-shared", "-fPIC", "-x", "c", "-", "-o", f"{self.root}/opt/preloaded.so"]
+        subprocess.run([*recorder.compilers()[0], *words], input=source, text=True, check=True)
+        (self.root / "etc/ld.so.preload").write_text("/opt/preloaded.so\n")
 
     def add(self, name: str, on: Stack, *shown: str, enter: str = "", host: bool = False) -> Stack:
         return images.add(
@@ -120,15 +142,24 @@ def test_an_image_runs_its_own_mpi_and_the_hosts(
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 1
 
+    image.preload(CLOCK)
+    done = run_reframe(words=words, environ=there)
+    assert done.returncode == 1, done.stdout
+    assert "took the time from clock_gettime of /opt/preloaded.so" in done.stdout
+    (image.root / "etc/ld.so.preload").unlink()
     with (image.root / PROGRAM[1:]).open("ab") as program:
         program.write(b"\n")
     done = run_reframe(words=words, environ=there)
     assert done.returncode == 1, done.stdout
     assert f"{PROGRAM} changed after registration" in done.stdout
-    image.file.write_text(f"{image.root}/")
-    _, problems = metadata.discover(image.project)
-    assert [problem for problem in problems if f"{image.file} changed after" in problem] == problems
-    assert len(problems) == 2
+    for file in (image.file, image.runner):
+        assert str(file) in script.digested_files(own, []), "in the job, too"
+        whole = file.read_text()
+        file.write_text(f"{whole}\n")
+        _, problems = metadata.discover(image.project)
+        file.write_text(whole)
+        assert len(problems) == 2
+        assert all(f"{file} changed after registration" in problem for problem in problems)
 
 
 def test_what_an_image_lacks_is_said_before_anything_is_registered(
@@ -144,7 +175,10 @@ def test_what_an_image_lacks_is_said_before_anything_is_registered(
 
     refused("stack-unusable", re.escape(f"{mpich.library} is not visible"), host=True)
     refused("tool-missing", "names no program", enter="no-such-program image.sif")
-    refused("stack-unusable", "ends with exit status", enter="false image.sif")
+    refused("configuration-unusable", "close its quotes", enter='env "A=1 image.sif')
+    refused("configuration-unusable", "a backquote", enter="env `id` image.sif")
+    for program in ("false", "true", "echo"):
+        refused("stack-unusable", "does not run", enter=f"{program} image.sif")
     refused("stack-unusable", "none of the 1 programs", on=openmpi)  # no PMI of its launcher
     image.shown = image.shown[:1]
     refused("stack-unusable", re.escape(f"{recorder.DIRECTORY}"))
@@ -156,16 +190,21 @@ def test_what_an_image_lacks_is_said_before_anything_is_registered(
     refused("stack-unusable", "evidence library does not load")
 
 
+@pytest.mark.parametrize("part", ["libmpi.so.12", "libfabric.so.1"])
 def test_a_container_that_only_seems_to_run_the_hosts_mpi_is_refused(
-    image: Image, require_stack: Callable[[str], Stack]
+    image: Image, require_stack: Callable[[str], Stack], part: str
 ) -> None:
     intel = require_stack("intelmpi-wheels")
-    over = f"{image.root}/opt/mpi {Path(intel.library).parent}"
-    image.runner.write_text(image.runner.read_text().replace("$BIND", f"$BIND --bind {over}"))
-    with pytest.raises(BadInput, match="is another file") as error:
+    real = Path(intel.library).with_name(part)
+    other = image.root / "opt" / part
+    other.write_bytes(real.read_bytes() + b"0")
+    runner = image.runner.read_text()
+    over = f"--bind {other} {real.resolve()}"
+    image.runner.write_text(runner.replace("$BIND", f"$BIND {over}"))
+    with pytest.raises(BadInput, match=f"{part}.* is another file") as error:
         image.add("image", intel, intel.prefix, host=True)
     assert error.value.code == "stack-unusable"
-    image.runner.write_text(image.runner.read_text().replace(f"--bind {over}", ""))
+    image.runner.write_text(runner)
     (image.root / "etc/ld.so.preload").write_text("/opt/mpi/libmpi.so.12\n")
     with pytest.raises(BadInput, match=r"it runs /opt/mpi/libmpi\.so\.12 and not"):
         image.add("image", intel, intel.prefix, host=True)

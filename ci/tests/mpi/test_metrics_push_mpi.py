@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from mpibench_site import notices
-from reframe_tests.harness.sites.session import metrics_push
+from mpibench_site import metrics_push, notices
 from reframe_tests.harness.stacks.stack import Stack
 from servers import RULES, prometheus, pushgateway, query, wait
 

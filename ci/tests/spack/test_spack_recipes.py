@@ -36,7 +36,7 @@ STAND_INS = {
     "ucx": "1.13.1",
     "libxml2": "2.9.14",
     "libpciaccess": "0.17",
-    "mpich": "4.0.2",
+    "mpich": "5.0.1",
     "openmpi": "4.1.4",
     "bison": "3.8.2",
     "autoconf": "2.71",
@@ -61,6 +61,8 @@ CONCRETIZED = {
     "mpibench-suite ^mvapich2 fabrics=nemesis": ("mvapich2", "2.3.7-1"),
     "mvapich2 fabrics=mrail": ("mvapich2", "2.3.7-1"),
     "mvapich@4.0 netmod=ucx": ("mvapich", "4.0"),
+    "mpibench-suite ^[virtuals=mpi] mpi-abi": ("mpi-abi", "1"),
+    "osu-micro-benchmarks+mpi4 ^[virtuals=mpi] mpi-abi": ("osu-micro-benchmarks", "7.5.2"),
 }
 
 

@@ -22,10 +22,11 @@ import pytest
 import yaml
 
 from mpibench.commands.listings.stacks import check
-from mpibench.stacks import probe
+from mpibench.stacks import forum_abi, probe
 from mpibench.stacks.spack import build, lock
 from mpibench.stacks.spack.project import Spack, list_by_default
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import copy_lean_project, find_scope, find_spack, overriding
@@ -247,6 +248,60 @@ def test_a_byte_in_a_program_is_seen(
         program.write_bytes(whole)
         program.chmod(mode)
         os.utime(program, ns=times)
+
+
+def test_programs_of_the_forums_abi_run_on_two_mpis(
+    spack: Spack,
+    place: Path,
+    stacks: dict[str, Stack],
+    require_stack: Callable[[str], Stack],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """mpi-abi builds them with the compilers of an MPICH 5, and they name neither it nor another."""
+    if "mpich5-wheels" not in stacks:
+        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
+    mpis = [stacks["mpich5-wheels"], require_stack("intelmpi-wheels")]
+    entry = {"spec": f"mpich@{mpis[0].mpi_version}", "prefix": mpis[0].prefix}
+    mpich = {"externals:": [entry], "buildable": False}
+    (tmp_path / "packages.yaml").write_text(overriding({"packages": {"mpich": mpich}}))
+    scopes = [find_scope(place), place / "environments" / "common", tmp_path]
+    command = [spack.program, "--color=never", *(w for scope in scopes for w in ("-C", str(scope)))]
+
+    def ask(*words: str) -> str:
+        done = run(
+            [*command, *words],
+            env=dict(spack.environ),
+            capture_output=True,
+            text=True,
+            timeout=1800,
+        )
+        if "All fetchers failed" in done.stderr:
+            pytest.skip("[spack] the sources cannot be had")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    names = ("osu-micro-benchmarks", "intel-mpi-benchmarks~ext~io~nbc~rma~mt~p2p")
+    suites = [f"{name} ^[virtuals=mpi] mpi-abi" for name in names]
+    ask("install", *suites)
+    assert re.search(r"= 1 passed.* of 1 spec", ask("test", "run", "mpi-abi"))
+    folders = [Path(ask("location", "-i", suite).strip()) for suite in suites]
+    wanted = {"osu_latency", "osu_put_latency", "osu_allreduce", "IMB-MPI1"}
+    for path in probe.search(folders).values():
+        if path.name in wanted:
+            (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setenv(metadata.EXTRA_STACKS, ":".join(stack.source for stack in mpis))
+    made = forum_abi.add(
+        [stack.name for stack in mpis], [], binaries=[tmp_path], root=tmp_path / "project"
+    )
+    assert made[0].binaries == made[1].binaries and set(made[0].binaries) == wanted
+    programs = [Path(path) for path in made[0].binaries.values()]
+    assert probe.find_built_in_path(programs, os.environ) == ""
+    for stack in made:
+        words = [*probe.starting(stack, 2), *probe.oversubscribe(stack)]
+        words += [stack.binaries["osu_latency"], "-m", "8:8", "-i", "10", "-x", "1"]
+        status, output = probe.run_inside(stack, words)
+        assert status == 0 and re.search(r"^8 +[0-9.]+$", output, re.M), output
 
 
 def test_two_compilers_of_one_mpi_stand_side_by_side(

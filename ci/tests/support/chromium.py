@@ -192,6 +192,32 @@ class Page:
         except Navigated:
             return False
 
+    def press(self, key: str) -> None:
+        """Press and release a key, by its name (``Tab``, ``Enter``)."""
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": {"Tab": 9, "Enter": 13}[key]}
+        text = {"text": "\r"} if key == "Enter" else {}
+        self._call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    @contextmanager
+    def without_script(self) -> Iterator[None]:
+        """Pages opened meanwhile run no script of theirs."""
+        self._call("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            yield
+        finally:
+            self._call("Emulation.setScriptExecutionDisabled", value=False)
+
+    @contextmanager
+    def on_paper(self, dark: bool = False) -> Iterator[None]:
+        """The page as it is printed from a screen in that theme."""
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", media="print", features=[theme])
+        try:
+            yield
+        finally:
+            self._call("Emulation.setEmulatedMedia", media="", features=[theme])
+
     def click(self, x: float, y: float) -> None:
         """Move the pointer to a place of the window and click there."""
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):

@@ -18,6 +18,7 @@ OF_TOOLS = {
     "mpibench_site": (
         "unit/results_site",
         "process/site",
+        "browser/test_demo_browser.py",
         "browser/test_site_browser.py",
         "mpi/test_metrics_push_mpi.py",
     ),

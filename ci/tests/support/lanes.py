@@ -26,17 +26,16 @@ from folders import LEFT_OUT, TESTS
 #: the quick one, then those with the longest files, so that at the end no worker is left alone with
 #: one.
 LANES = {
-    "unit": "nothing but git and the style checkers",
+    "unit": "nothing",
     "judge": "nothing either: verdicts, their histories and error rates",
     "cluster": "mini-clusters",
-    "process": "ReFrame, the project's own scripts, a shell, a compiler",
+    "process": "ReFrame, the project's own scripts, the style checkers, a shell, a compiler",
     "mpi": "real MPI programs from the wheels stacks",
     "spack": "a real Spack",
     "browser": "a headless browser",
 }
-#: Those that must stay quick, and what their tests may start.
+#: Those that must stay quick.
 PURE = ("unit", "judge")
-PERMITTED = ("git", "mypy", "ruff", "shellcheck")
 #: The one with folders whose tests share a mini-cluster, so that one worker gets all of a folder.
 #: Two folders have two clusters, and a file beside them brings up its own: clusters do not see each
 #: other.
@@ -66,7 +65,7 @@ class Purity:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Inside, only the permitted programs can be started."""
+        """Inside, nothing can be started."""
         if not self._hooked:  # it cannot be taken away again
             sys.addaudithook(self._judge)
             self._hooked = True
@@ -81,12 +80,10 @@ class Purity:
             return
         # a path, or what stands for one: a shell's line, the name of the event
         first = words[0] if words else event
-        program = Path(str(first)).name
-        if program not in PERMITTED:
-            raise RuntimeError(
-                f"a test of {' and '.join(PURE)} starts nothing, and this one starts {program}; "
-                "move it to another lane"
-            )
+        raise RuntimeError(
+            f"a test of {' and '.join(PURE)} starts nothing, and this one starts "
+            f"{Path(str(first)).name}; move it to another lane"
+        )
 
 
 PURITY = Purity()

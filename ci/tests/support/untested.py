@@ -31,7 +31,7 @@ NEEDS: dict[str, str] = {
     "modules": "Lmod or Environment Modules",
     "browser": "a browser",
     "compiler": "a C compiler",
-    "sources": "release tarballs of OSU and IMB, and wheels that are installed on request",
+    "sources": "release tarballs of OSU, IMB and axe-core, and wheels installed on request",
     "cores": "enough cores",
     "numa": "another number of NUMA nodes",
     "pushgateway": "Prometheus, its Pushgateway and InfluxDB",

@@ -31,6 +31,8 @@ from .rank_records import RankEvidence
 CONTENTION_PER_S = 10.0
 #: File name of the recorder (``recorder.path_in``).
 RECORDER = re.compile(r"recorder-\w+-[0-9a-f]{12}\.so")
+#: Where the system has the time, by the file's name: the C library, musl's, the kernel's own page.
+_CLOCKS = re.compile(r"lib(?:c|rt|pthread)[-.\d]*\.so|ld-musl-|linux-vdso")
 #: A core, by its number or with its node.
 Core = TypeVar("Core", int, tuple[str, int])
 #: Difference in s from which clocks are called wrong: far more than ranks of one world may be apart
@@ -249,6 +251,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     in the version the stack says it is.
     """
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
+    timed = dict[str, list[RankEvidence]]()
     sentences = []
     libraries = mpis.libraries()
     library = stack.resolve(stack.library)
@@ -261,6 +264,13 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         )
         if not known or not same_library(path, library):
             wrong.setdefault((version, path), []).append(rank)
+        for clock, asked_of in rank.clocks.items() if path else ():
+            if not (
+                asked_of == rank.executable
+                or _CLOCKS.match(Path(asked_of).name)
+                or same_library(asked_of, path, *abis)
+            ):
+                timed.setdefault(f"{clock} of {asked_of}", []).append(rank)
         others = sorted(
             mapped
             for mapped in rank.mapped
@@ -271,6 +281,11 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
             sentences.append(
                 f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}."
             )
+    sentences += [
+        f"{name_ranks(same)} took the time from {clock}, which is neither the MPI nor the C "
+        "library: something was preloaded (LD_PRELOAD, /etc/ld.so.preload)."
+        for clock, same in timed.items()
+    ]
     if stack.abi == FORUM_ABI and (
         without := [rank for rank in ranks if rank.forum_abi != FORUM_MAJOR]
     ):

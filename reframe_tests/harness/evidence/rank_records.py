@@ -237,6 +237,8 @@ class RankEvidence:
         machine; ``None`` if it is not said.
     :param forum_abi: major version of the MPI Forum's ABI that the library says it has
         (``MPI_Abi_get_version``); -1: none.
+    :param clocks: resolved path of the file that answers, by the function that the program asks for
+        the time (``MPI_Wtime``, ``clock_gettime``, ...).
     :param announced: rank and size in the launcher's variables, whatever MPI says; ``None`` where
         there is no number.
     :param loaded_ns: when the process was loaded, on the snapshots' monotonic clock.
@@ -276,6 +278,7 @@ class RankEvidence:
     boot_id: str | None = None
     announced: tuple[int | None, int | None] = (None, None)
     forum_abi: int = -1
+    clocks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -478,6 +481,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         "library_version": library["version"],
         "mapped": library["mapped"],
         "forum_abi": library.get("abi", -1),
+        "clocks": library.get("clocks", {}),
         "kernel": {key: value for key, value in node.items() if key not in _NOT_KERNEL},
         **{key: node[key] for key in ("interfaces", "ports", "adapters")},
         "node_gpus": None

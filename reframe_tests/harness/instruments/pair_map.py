@@ -24,7 +24,7 @@ import statistics
 import sys
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,24 +93,22 @@ class SilentError(Exception):
     """The partner did not answer in time, or its connection broke."""
 
 
-def steps_of(rounds: list[schedule.Round], orders: int, seed: int, together: int) -> list[Step]:
-    """All steps in their order.
+def steps_of(
+    rounds: Sequence[schedule.Round], orders: int, seed: int, together: int
+) -> Iterator[Step]:
+    """All steps in their order, each made when it is asked for.
 
     :param together: pairs whose latency is measured at the same time; 0: all of a round.
     """
-    steps = []
     number = 0
     for order in range(1, orders + 1):
         for pairs in schedule.in_order(rounds, order, seed):
             number += 1
             part = together or len(pairs)
-            steps += [
-                Step(order, number, LATENCY, 1, pairs[at : at + part])
-                for at in range(0, len(pairs), part)
-            ]
-            steps.append(Step(order, number, BANDWIDTH, 1, pairs))
-            steps.append(Step(order, number, BANDWIDTH, 2, [pair[::-1] for pair in pairs]))
-    return steps
+            for at in range(0, len(pairs), part):
+                yield Step(order, number, LATENCY, 1, pairs[at : at + part])
+            yield Step(order, number, BANDWIDTH, 1, pairs)
+            yield Step(order, number, BANDWIDTH, 2, [pair[::-1] for pair in pairs])
 
 
 def wait(requests: list[Any], deadline: float, *, shared: bool) -> None:
@@ -377,7 +375,7 @@ class Conductor:
         self.silent: dict[int, str] = {}
         self.words = 2 + 2 * rank.repeats
 
-    def run(self, steps: list[Step]) -> None:
+    def run(self, steps: Iterable[Step]) -> None:
         for number, step in enumerate(steps):
             if len(self.silent) > MOST_SILENT or len(self.silent) >= self.comm.size - 1:
                 break
@@ -444,10 +442,11 @@ class Conductor:
         return any(rank in pair and set(pair) & set(self.silent) for pair in pairs)
 
 
-def follow(rank: Rank, steps: list[Step]) -> bool:
+def follow(rank: Rank, steps: Iterable[Step]) -> bool:
     """Every other rank: takes each step that rank 0 says; whether it came to an end."""
     comm = rank.comm
     words = array("i", bytes(4 * (2 + MOST_SILENT)))
+    coming = enumerate(steps)
     while True:
         order = comm.Irecv([words, MPI.INT], 0, GO)
         # Of a step that it takes no part in, a rank hears nothing.
@@ -457,7 +456,7 @@ def follow(rank: Rank, steps: list[Step]) -> bool:
         gone = set(words[2 : 2 + words[1]])
         if number < 0:
             return not gone
-        step = steps[number]
+        step = next(step for at, step in coming if at == number)
         status, values = rank.take_part(
             step._replace(pairs=[pair for pair in step.pairs if not gone & set(pair)])
         )

@@ -10,7 +10,10 @@ switch as far as possible, and the others part them as far as possible.
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
 
 #: Pairs of node numbers, the first of which is the first to send.
 Round = list[tuple[int, int]]
@@ -20,21 +23,35 @@ WITHIN_EACH = 3
 DRAWS = 8
 
 
-def circle_rounds(nodes: int) -> list[Round]:
+class Rounds(Sequence[Round]):
+    """Rounds by their numbers, each made when it is asked for: a rank has no room for all pairs."""
+
+    def __init__(self, make: Callable[[int], Round], numbers: Sequence[int]) -> None:
+        self.make = make
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.make(self.numbers[at])
+
+
+def circle_rounds(nodes: int) -> Rounds:
     """Every pair of ``nodes`` numbers once, in rounds of disjoint pairs."""
-    if nodes < 2:
-        return []
-    ring = list(range(nodes)) if nodes % 2 == 0 else [*range(nodes), -1]
-    rounds = []
-    for number in range(len(ring) - 1):
-        pairs = zip(ring[: len(ring) // 2], reversed(ring[len(ring) // 2 :]), strict=True)
-        turned = [
-            (first, second) if (number + at) % 2 == 0 else (second, first)
-            for at, (first, second) in enumerate(pairs)
-        ]
-        rounds.append([pair for pair in turned if -1 not in pair])
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return rounds
+    return Rounds(partial(circle_round, nodes), range(number_of_rounds(nodes, 0)))
+
+
+def circle_round(nodes: int, number: int) -> Round:
+    """A round of all pairs, numbered from 0: the ring but for its first place has turned by so
+    many.
+    """
+    ring = [*range(1, nodes + nodes % 2)]
+    ring = [0, *ring[len(ring) - number :], *ring[: len(ring) - number]]
+    pairs = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
+    turned = [pair[:: 1 - (number + at) % 2 * 2] for at, pair in enumerate(pairs)]
+    # Of an odd number of nodes the last place is nobody's.
+    return [pair for pair in turned if nodes not in pair]
 
 
 def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]:
@@ -94,16 +111,17 @@ def _match(
     return [pair if draw.random() < 0.5 else pair[::-1] for pair in pairs]
 
 
-def in_order(rounds: Sequence[Round], order: int, seed: int) -> list[Round]:
+def in_order(rounds: Sequence[Round], order: int, seed: int) -> Rounds:
     """The rounds as pass number ``order`` (from 1) runs them: the
     first as they are, each other one mixed.
 
     In even passes the other node of each pair sends first.
     """
-    mixed = [list(pairs) for pairs in rounds]
+    mixed = array("I", range(len(rounds)))
     if order > 1:
         random.Random(f"{seed} {order}").shuffle(mixed)
-    return [[pair[::-1] for pair in pairs] for pairs in mixed] if order % 2 == 0 else mixed
+    way = 1 if order % 2 else -1
+    return Rounds(lambda number: [pair[::way] for pair in rounds[number]], mixed)
 
 
 def number_of_rounds(nodes: int, sampled: int) -> int:
@@ -144,7 +162,7 @@ def days_of_turn(nodes: int, rounds: int) -> int:
 
 def make(
     leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1
-) -> tuple[str, list[Round]]:
+) -> tuple[str, Sequence[Round]]:
     """Design (``all`` or ``sampled``) and rounds of one pass, for nodes on these switches.
 
     :param sampled: rounds of a sample; 0: all pairs.
@@ -153,8 +171,9 @@ def make(
     rounds = number_of_rounds(len(leaves), sampled)
     whole = rounds == number_of_rounds(len(leaves), 0)
     if not whole and first >= 0:
-        circle = circle_rounds(len(leaves))
-        return "sampled", [circle[(first + at) % len(circle)] for at in range(rounds)]
+        numbers = circle_rounds(len(leaves)).numbers
+        tonight = [numbers[(first + at) % len(numbers)] for at in range(rounds)]
+        return "sampled", Rounds(partial(circle_round, len(leaves)), tonight)
     return (
         ("all", circle_rounds(len(leaves)))
         if whole

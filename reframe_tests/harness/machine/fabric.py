@@ -12,6 +12,8 @@ from .gpu import OF_HOST, Gpu, Memory
 
 #: Key of a fabric's ``min_efficiency`` for the pinning policies that it does not name.
 ANY_PINNING = "any"
+#: What packets carry for the quality of service; keys of a site's fabric.
+CLASSES = ("service_level", "traffic_class")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Fabric:
         may also grow (IP over the same link).
     :param striped: each rank splits its large messages over all rails;
         otherwise each message takes one rail.
+    :param service_level: of InfiniBand or Omni-Path packets; empty: whatever the MPI takes.
+    :param traffic_class: of RoCE or Slingshot packets; likewise.
     :param choices: where nothing is forced: the partition's other fabrics
         of this scope, which the MPI may take.
     :param expect: the one of them that it must take; empty: any.
@@ -71,6 +75,8 @@ class Fabric:
     min_efficiency: float | tuple[tuple[str, float], ...] | None = None
     tcp_interfaces: tuple[str, ...] = ()
     striped: bool = False
+    service_level: str = ""
+    traffic_class: str = ""
     choices: tuple[Fabric, ...] = ()
     expect: str = ""
     memory: Memory = OF_HOST
@@ -82,6 +88,18 @@ class Fabric:
     def devices(self) -> tuple[str, ...]:
         """Devices of all rails, in order."""
         return tuple(rail.device for rail in self.rails)
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """Value of each of :data:`CLASSES` that the site names."""
+        return {word: value for word in CLASSES if (value := getattr(self, word))}
+
+    @property
+    def quality_of_service(self) -> str:
+        """``service level 3``; ``traffic class LOW_LATENCY``; empty where the site names none."""
+        return ", ".join(
+            f"{word.replace('_', ' ')} {value}" for word, value in self.classes.items()
+        )
 
     @property
     def within_node(self) -> bool:

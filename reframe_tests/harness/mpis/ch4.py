@@ -218,7 +218,7 @@ def ucx_rows(versions: Range, *, rank_lines: bool) -> Iterator[TransportRow]:
         "1.21.0). MPICH 4.0.2 with UCX 1.13.1 (Debian 12), two ranks a node on two nodes: "
         "half of the starts hang in MPI_Finalize; none of 6 did with MPIR_CVAR_NOLOCAL=1.",
     )
-    yield over("ucx", "ib", "{device_ports}", shared.UCX_IB_LANE)
+    yield over("ucx", "ib", "{device_ports}", shared.UCX_IB_LANE, classes=shared.UCX_CLASSES)
 
 
 def gpu_gaps() -> Iterator[Gap]:

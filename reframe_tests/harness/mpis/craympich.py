@@ -37,7 +37,7 @@ _VERSIONS = Range((8,))
 _MANUAL = "intro_mpi(3) of Cray MPICH 8.1 and 9.0, "
 _OFI_MANUAL = (
     _MANUAL + "'OFI environment variables' (MPICH_OFI_USE_PROVIDER, MPICH_OFI_NIC_POLICY, "
-    "MPICH_OFI_VERBOSE); libfabric, "
+    "MPICH_OFI_VERBOSE, MPICH_OFI_DEFAULT_TCLASS, MPICH_OFI_TCLASS_ERRORS); libfabric, "
 )
 _DEBUG = {"MPICH_OFI_VERBOSE": "1", "MPICH_OFI_NIC_VERBOSE": "2", "MPICH_VERSION_DISPLAY": "1"}
 #: Ranks of one node through their card: the first keeps a job on one
@@ -102,6 +102,24 @@ _GPU_NETWORK = _gpu_memory(
     note="whether the card reads memory of the GPU or a copy in the host's is not shown",
 )
 
+#: A class that the job may not use ends it, and the one in effect is shown ("PE 0:
+#: MPICH_OFI_DEFAULT_TCLASS                       = TC_BEST_EFFORT").
+_CLASSES: Mapping[str, Mapping[str, Any]] = {
+    "traffic_class": {
+        "env": {
+            "MPICH_OFI_DEFAULT_TCLASS": "TC_{traffic_class}",
+            "MPICH_OFI_TCLASS_ERRORS": "error",
+        },
+        "debug_env": {"MPICH_ENV_DISPLAY": "1"},
+        "proofs": (
+            Proof(
+                "MPICH_OFI_DEFAULT_TCLASS",
+                r"^PE 0: +MPICH_OFI_DEFAULT_TCLASS += (\w+)",
+                ("TC_{traffic_class}",),
+            ),
+        ),
+    }
+}
 #: "PE 0: MPICH CH4 OFI netmod using cxi provider (domain_name=cxi0)".
 _NETMOD = r"\bOFI netmod using "
 
@@ -137,6 +155,7 @@ def _ofi_row(
             card,
         ),
         memory=_GPU_NETWORK,
+        classes=_CLASSES if transport == "cxi" else {},
         note="MPICH_NO_LOCAL=1 keeps a node to one card, so that several rails inside one node "
         "are not shown by it.",
     )
@@ -198,6 +217,7 @@ _ROWS: tuple[TransportRow, ...] = (
         ),
         by_rails=shared.UCX_RAILS,
         proofs_by_scope=shared.ucx_proofs(shared.UCX_IB_LANE),
+        classes=shared.UCX_CLASSES,
         memory=shared.with_library(_gpu_memory(), shared.ucx_memory("ib", shared.UCX_IB_LANE)),
     ),
 )

@@ -24,6 +24,7 @@ from .transport import (
     Version,
     scoped,
     scoped_proofs,
+    set_by_variable,
 )
 from .tuning.model import (
     Algorithm,
@@ -216,6 +217,8 @@ _ROWS: tuple[TransportRow, ...] = (
                 ("ofa-v2-{device}-{port}",),
             ),
         ),
+        # uDAPL 2.0, dapl/openib_common (scm and ucm providers).
+        classes=set_by_variable(service_level="DAPL_IB_SL"),
     ),
     _old_row(
         "psm2",
@@ -225,6 +228,7 @@ _ROWS: tuple[TransportRow, ...] = (
         env={"I_MPI_TMI_PROVIDER": "psm2"},
         by_scope=scoped(node=shared.PSM2_NODE),
         by_rails=shared.PSM2_RAILS,
+        classes=shared.PSM2["classes"],
     ),
     # libfabric's tcp provider ignores an interface that is not there and
     # takes another: the NIC must be looked at.

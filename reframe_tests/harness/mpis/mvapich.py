@@ -25,6 +25,7 @@ MPI = Mpi(
         gpu=MPICH_GPU,
         compiled=MPICH_COMPILED,
     ),
+    newest="4.1",
     sonames=(ch4.SONAME,),
     world=MPICH_WORLD,
     pmi="pmi2",

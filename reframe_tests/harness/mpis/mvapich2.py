@@ -21,6 +21,7 @@ from .transport import (
     Range,
     TransportRow,
     scoped,
+    set_by_variable,
 )
 from .tuning.model import Algorithm, Control, TunedFiles, Tuning, Wanted
 
@@ -42,6 +43,7 @@ _GDR = (
 _GDR_NOTE = (
     "MVAPICH2-GDR does not say whether the adapter took messages from memory of the GPU itself"
 )
+_CLASSES = set_by_variable(service_level="MV2_DEFAULT_SERVICE_LEVEL")
 _COUNTERS = "Only the interfaces' byte counters distinguish TCP from shared memory."
 
 _ROWS: tuple[TransportRow, ...] = (
@@ -49,7 +51,7 @@ _ROWS: tuple[TransportRow, ...] = (
         "verbs",
         Range((1, 2), (1, 9)),
         "MVAPICH2 1.5 User Guide, 'MVAPICH2 Parameters' (MV2_NUM_HCAS, MV2_IBA_HCA, "
-        "MV2_DEFAULT_PORT, MV2_USE_SHARED_MEM)",
+        "MV2_DEFAULT_PORT, MV2_DEFAULT_SERVICE_LEVEL, MV2_USE_SHARED_MEM)",
         device=_MRAIL,
         env={"MV2_IBA_HCA": "{hcas}"},
         by_scope=scoped(node={"MV2_USE_SHARED_MEM": "0", "MV2_USE_SHMEM_COLL": "0"}),
@@ -58,6 +60,7 @@ _ROWS: tuple[TransportRow, ...] = (
             MANY_RAILS: {"MV2_NUM_HCAS": "{rails}"},
         },
         proofs=(Proof("verbs library", r"/(libibverbs)\.so", ("libibverbs",), source=LIBRARIES),),
+        classes=_CLASSES,
         note="These versions print nothing about their adapter: only the ports' byte counters "
         "show which one it was.",
     ),
@@ -88,6 +91,7 @@ _ROWS: tuple[TransportRow, ...] = (
         # "Process: 0 HCAs: mlx5_0 mlx5_1", rank 0 for all
         # (src/mpid/ch3/channels/mrail/src/gen2/rdma_iba_init.c).
         proofs=(Proof("HCA", r"\b([a-z]\w*\d)\b", ("{device}",), line=r"^Process: \d+ HCAs:"),),
+        classes=_CLASSES,
         memory={
             "cuda": DeviceMemory(
                 _GDR,

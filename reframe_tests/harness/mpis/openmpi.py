@@ -32,6 +32,7 @@ from .transport import (
     Version,
     scoped,
     scoped_proofs,
+    set_by_variable,
 )
 from .tuning import rules_file
 from .tuning.model import Algorithm, AlgorithmLevels, AlgorithmListing, Control, Tuning
@@ -177,7 +178,7 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
         "verbs",
         versions,
         _FAQ + "'Tuning the run-time characteristics of MPI InfiniBand, RoCE, and iWARP "
-        "communications' (btl_openib_if_include)",
+        "communications' (btl_openib_if_include, btl_openib_ib_service_level)",
         # From 4.0 on openib leaves InfiniBand ports to UCX unless
         # allowed to take them (btl_openib_allow_ib).
         env={
@@ -194,6 +195,7 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
             Proof("openib port", r"openib: using port (\S+:\d+)", ("{device_port}",), since=(1, 8)),
         ),
         proofs_by_scope=scoped_proofs(node=(_btl("openib"),), cluster=(_btl("openib", memory),)),
+        classes=set_by_variable(service_level="OMPI_MCA_btl_openib_ib_service_level"),
         note=_NOTE,
     )
 

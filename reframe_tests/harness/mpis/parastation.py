@@ -112,6 +112,7 @@ _ROWS: tuple[TransportRow, ...] = (
         by_rails=UCX_RAILS,
         proofs=(ucx_lanes(UCX_IB_LANE, memory=False),),
         memory=shared.with_library(_CUDA, shared.ucx_memory("ib", UCX_IB_LANE, shortcut=False)),
+        classes=shared.UCX_CLASSES,
         context=UCX_CONTEXT,
     ),
     TransportRow(

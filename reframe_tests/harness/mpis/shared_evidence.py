@@ -21,6 +21,7 @@ from .transport import (
     Proof,
     scoped,
     scoped_proofs,
+    set_by_variable,
 )
 
 #: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo)
@@ -72,12 +73,22 @@ UCX_RAILS = {
     STRIPED: dict.fromkeys(_UCX_RAILS, "{rails}"),
 }
 
+#: Of RoCE the service level is the Ethernet priority, and the traffic class DSCP with two bits
+#: behind (``ucx_info -f``). UCX warns of variables that it does not read (src/ucs/config/parser.c).
+UCX_CLASSES = set_by_variable(
+    lambda name, value: Proof(
+        "unused variable", rf"unused environment variables?:.*?\b({name})\b", absent=True
+    ),
+    service_level="UCX_IB_SL",
+    traffic_class="UCX_IB_TRAFFIC_CLASS",
+)
 #: UCX over InfiniBand or RoCE.
 UCX_IB: Mapping[str, Any] = {
     "env": {"UCX_NET_DEVICES": "{device_ports}"},
     "debug_env": UCX_DEBUG_ENV,
     "by_scope": scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,sm,ib"}),
     "by_rails": UCX_RAILS,
+    "classes": UCX_CLASSES,
 }
 
 #: UCX's transports of GPU memory (`ucx_info -d`): to and from
@@ -232,7 +243,7 @@ PSM2_RAILS = {
     STRIPED: {"PSM2_MULTIRAIL": "1"},
 }
 PSM2_MANUAL = (
-    "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, "
+    "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, HFI_SL, PSM2_DEVICES, "
     "PSM2_MULTIRAIL)"
 )
 #: With ``shm`` in the list ranks of one node talk through memory.
@@ -240,6 +251,7 @@ PSM2_NODE = {"PSM2_DEVICES": "self,hfi"}
 PSM2: Mapping[str, Any] = {
     "by_scope": scoped(node=PSM2_NODE, cluster={"PSM2_DEVICES": "self,hfi,shm"}),
     "by_rails": PSM2_RAILS,
+    "classes": set_by_variable(service_level="HFI_SL"),
 }
 #: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is
 #: set. Between ranks on one and the same adapter it keeps to memory all the same; counters then
@@ -247,13 +259,16 @@ PSM2: Mapping[str, Any] = {
 OPX: Mapping[str, Any] = {
     "by_scope": scoped(node={"FI_OPX_SHM_ENABLE": "0"}),
     "by_rails": {ONE_RAIL: {"FI_OPX_HFI_SELECT": "{unit}"}, MANY_RAILS: {}},
+    "classes": set_by_variable(service_level="FI_OPX_SL"),
 }
-OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE)"
+OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE, FI_OPX_SL)"
 EFA: Mapping[str, Any] = {
     "env": {"FI_EFA_IFACE": "{devices}"},
     "by_scope": scoped(node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"}),
 }
 EFA_MANUAL = "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)"
+#: The provider has no variable for its traffic class; a program asks for it (``tclass``,
+#: fi_domain(3)).
 CXI: Mapping[str, Any] = {"env": {"FI_CXI_DEVICE_NAME": "{devices}"}}
 CXI_MANUAL = "fi_cxi(7) (FI_CXI_DEVICE_NAME)"
 VERBS: Mapping[str, Any] = {

@@ -14,6 +14,8 @@ Values are templates. Placeholders, filled from the fabric's rails:
 ``{rails}``         number of rails
 ``{tcp_interfaces}`` interfaces on the same link; if there are none, a variable that needs them
                     is left out
+``{service_level}`` the fabric's, in what a row has for it (:attr:`TransportRow.classes`);
+                    ``{traffic_class}`` likewise
 =================== ==========================================================================
 """
 
@@ -23,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..machine.fabric import CLASSES
 from ..machine.transport import TRANSPORTS
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE
 
@@ -30,7 +33,7 @@ Version = tuple[int, ...]
 #: The placeholders above, and the file of a launch's own debug lines.
 PLACEHOLDERS = frozenset(
     "device devices device_port device_ports hcas port unit rails tcp_interfaces debug_file".split()  # noqa: SIM905
-)
+).union(CLASSES)
 
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG = "stdout+stderr"
@@ -164,6 +167,8 @@ class TransportRow:
     :param proofs_by_scope: what it must show besides, per scope.
     :param memory: platform of GPUs (:data:`machine.gpu.KINDS`) to what device
         memory needs; without, it is not measured.
+    :param classes: ``service_level`` or ``traffic_class`` to what the row gains (:meth:`adding`)
+        where the fabric names one; without, such a fabric is not measured.
     :param context: regular expression with one group: the setting in effect
         as the debug text has it, for sentences.
     :param last_resort_for: devices another row of the same MPI is
@@ -182,6 +187,7 @@ class TransportRow:
     proofs: tuple[Proof, ...] = ()
     proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
     memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
+    classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     context: str = ""
     last_resort_for: tuple[str, ...] = ()
     note: str = ""
@@ -197,6 +203,22 @@ def _added(own: Any, more: Any) -> Any:
     if isinstance(own, Mapping):
         return {**own, **{key: _added(own.get(key), value) for key, value in more.items()}}
     return (*own, *more) if isinstance(own, tuple) else more
+
+
+def set_by_variable(
+    proven: Callable[[str, str], Proof] | None = None, **variables: str
+) -> dict[str, Mapping[str, Any]]:
+    """For :attr:`TransportRow.classes`: a variable each.
+
+    :param proven: the proof of a variable and a template of its value.
+    """
+    return {
+        word: {
+            "env": {name: f"{{{word}}}"},
+            "proofs": (proven(name, f"{{{word}}}"),) if proven else (),
+        }
+        for word, name in variables.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ skipped.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from ..vocabulary import BadInput, NotMeasured
 
 #: Variable that names the file of a plan.
 VARIABLE = "MPIBENCH_PLAN"
+#: What planned cases may take beyond what the plan says; and most minutes of an allocation that
+#: they share.
+TIMES = 1.5
+MOST_MINUTES = 60
 #: Why such a case is skipped.
 NOT_PLANNED = "not planned tonight"
 
@@ -131,6 +136,22 @@ def seconds_of(name: str, partition: str, stack: str) -> float | None:
     """
     case = _case(name, partition, stack)
     return case.seconds if case and case.proven else None
+
+
+def minutes_of(system: str, partition: str) -> int:
+    """For which an allocation is asked for that the planned cases of a
+    partition share; 0: none are planned there.
+    """
+    plan = find()
+    if plan is None or plan[0] != system:
+        return 0
+    held: dict[str, float] = {}
+    for (name, where, _), case in plan[1].items():
+        if where == partition:
+            # Those of one number of nodes are one after the other.
+            nodes = name.partition("%nodes=")[2].partition(" ")[0]
+            held[nodes] = held.get(nodes, 0.0) + case.seconds
+    return min(MOST_MINUTES, math.ceil(TIMES * max(held.values(), default=0.0) / 60))
 
 
 def nodes_of(name: str, partition: str, stack: str) -> tuple[str, ...]:

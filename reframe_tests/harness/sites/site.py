@@ -16,14 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import batch_systems, command_line, optional_file, yaml_file
+from .. import batch_systems, command_line, optional_file, tools, yaml_file
 from ..launchers.schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import references, systems
+from . import planned_cases, references, systems
 from .centre import Centre
-from .session import metrics_push, session_folder
+from .session import session_folder
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
 from .systems import SiteError as SiteError
 from .systems import fabrics_of as fabrics_of
@@ -96,6 +96,8 @@ def options_of_mode(mode: Mapping[str, Any], batch: bool) -> list[str]:
     return list((batch and mode.get("on_batch")) or mode["options"])
 
 
+#: Variable with the addresses of a site's own monitoring; a tool sends values there.
+METRICS = "MPIBENCH_METRICS"
 #: Variable that bounds how many jobs of each partition are queued or run at once (ReFrame's
 #: ``max_jobs``, if that is larger).
 MOST_JOBS = "MPIBENCH_MAX_JOBS"
@@ -283,9 +285,11 @@ def _completed(
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
-        if shared and row["scheduler"] in spool.SHARED:
-            extras = {**extras, spool.EXTRA: {"minutes": shared}}
-            row = {**row, "extras": extras}
+        if row["scheduler"] in spool.SHARED:
+            planned = planned_cases.minutes_of(system["name"], row["name"])
+            if minutes := shared or (planned if spool.EXTRA not in extras else 0):
+                extras = {**extras, spool.EXTRA: {"minutes": minutes}}
+                row = {**row, "extras": extras}
         # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         environs = [*row.get("environs", ()), *fitting_stacks(extras, names), "builtin"]
         row = {
@@ -298,7 +302,7 @@ def _completed(
         if row["scheduler"] in batch_systems.SLURM.schedulers:
             reasons = {"slurm_job_cancel_reasons": list(batch_systems.SLURM_NEVER_STARTS)}
             row["sched_options"] = {**reasons, **row.get("sched_options", {})}
-        if spool.EXTRA in extras:
+        if extras.get(spool.EXTRA, False) is not False:
             row["scheduler"] = spool.SHARED[row["scheduler"]]
         partitions.append(row)
     prefix = (
@@ -363,9 +367,8 @@ def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
     """Entries of ``logging``: ReFrame's built-in handlers without its performance logs, whose one
     file per test holds one size, ours all; and what the centre has instead of the built-in ones.
 
-    The site's own monitoring gets the values also if :mod:`.metrics_push` is given its address.
-
     :param log: file of this start's log.
+    :raises BadInput: the site's own monitoring is to get the values, and no tool sends them there.
     """
     ours: dict[str, Any] = {
         "level": log_level(sys.argv[1:], os.environ),
@@ -381,7 +384,9 @@ def logging_settings(log: str, centre: Centre | None) -> list[dict[str, Any]]:
                 "append": True,
             }
         ],
-        "handlers_perflog": metrics_push.handlers(),
+        "handlers_perflog": (
+            tools.find(tools.HANDLERS, METRICS, METRICS)() if os.environ.get(METRICS) else []
+        ),
     }
     entries = [dict(entry) for entry in centre.logging] if centre else []
     everywhere = [entry for entry in entries if "*" in entry.get("target_systems", ["*"])]

@@ -489,6 +489,8 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
             min_efficiency=tuple(least.items()) if isinstance(least, Mapping) else least,
             tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
             striped=row.get("striped", False),
+            service_level=str(row.get("service_level", "")),
+            traffic_class=str(row.get("traffic_class", "")),
             expect=row.get("expect", ""),
         )
         for place, word in enumerate(row.get("memory", (gpu.HOST,))):

@@ -86,6 +86,7 @@ class Benchmark:
     :param traffic: lower bound on bytes sent by all active ranks together per repetition.
     :param min_ranks: smallest number of ranks that makes sense.
     :param min_nodes: smallest number of nodes they must be on.
+    :param min_ppn: smallest number of ranks on each.
     :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
     :param options: arguments it needs beyond sizes and repetitions.
     :param newer_options: further ones, known to the suite from ``options_since`` on.
@@ -133,6 +134,7 @@ class Benchmark:
     traffic: Bound
     min_ranks: int = 2
     min_nodes: int = 1
+    min_ppn: int = 1
     sizes: str = SERIES
     options: tuple[str, ...] = ()
     newer_options: tuple[str, ...] = ()
@@ -238,8 +240,8 @@ class Benchmark:
 
         :param nodes: the nodes they are on; ``None``: as many as the benchmark needs.
         """
-        if ranks < max(self.min_ranks, self.min_nodes) or (
-            nodes is not None and nodes < self.min_nodes
+        if ranks < max(self.min_ranks, self.min_nodes * self.min_ppn) or (
+            nodes is not None and (nodes < self.min_nodes or ranks < nodes * self.min_ppn)
         ):
             return 0
         if self.ranks == "halves" and nodes is not None and nodes % 2:

@@ -33,7 +33,7 @@ from .benchmark import (
     in_bands,
     metric_name,
 )
-from .model import Group, Run, Suite, options_of
+from .model import Group, Parser, Run, Suite, options_of
 from .pair import PairGroup
 
 __all__ = [
@@ -264,6 +264,7 @@ class Launch:
     :param files: files it is to find in the folder it is started in;
         ``result``: the one it writes its output to, if it does.
     :param more_bytes: that it prints beyond what any launch may.
+    :param parse: reads its output in place of its suite's reader.
     """
 
     name: str
@@ -278,6 +279,7 @@ class Launch:
     files: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
     more_bytes: int = 0
+    parse: Parser | None = None
 
     def program(self, stack: Stack) -> tuple[str, ...]:
         """The program, or an interpreter and what it runs, as words."""

@@ -21,7 +21,7 @@ from ..instruments.pairs import output as map_output
 from ..instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from ..machine.gpu import DEVICE, Memory
 from ..machine.switch_paths import node_of
-from ..vocabulary import BadInput, NotMeasured
+from ..vocabulary import BadInput
 from . import side_by_side, traffic
 from .algorithms import COLLECTIVES, GROUP, QUANTITY, VARIANT
 from .algorithms import IN_BLOCKS as BLOCK_COLLECTIVES
@@ -39,6 +39,7 @@ from .benchmark import (
     growing_node_counts,
 )
 from .model import Facts, Group, Run, Script, Suite, gated_sizes, sizes_of_doublings
+from .options import SuiteOption
 
 #: Times in a row, as ``common.summary_us`` has them.
 _TIMES = ("mean_us", "p50_us", "p90_us", "p99_us")
@@ -372,6 +373,10 @@ LOAD = "Load"
 IMPACT = "Victim_impact"
 ALONE = "alone"
 LOADED = "loaded"
+#: Where the aggressors are, each a plan; what is measured elsewhere
+#: than beside the victims is called by it.
+BESIDE = "beside"
+AGGRESSORS = (BESIDE, "linear", "interleaved", "random")
 #: Bytes of the instrument's messages: a victim's, and those of the streams.
 PING = 8
 STREAM = 131072
@@ -380,22 +385,32 @@ STREAM = 131072
 PER_MIB = 500
 #: Mean and percentiles over the repetitions of all victims.
 _LATENCIES = ("latency_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
+#: Nodes that are named of one output.
+_FEW_NODES = 8
 
 
-def _loaded_row(
-    name: str, quantities: tuple[str, ...], bound: traffic.Bound, size: int, **more: Any
-) -> Benchmark:
-    gates = {quantities[0]: (size,)}
-    return _row(
-        "loaded_latency",
-        name,
-        "halves",
-        quantities,
-        bound,
-        min_ranks=4,
-        min_nodes=2,
-        gated_sizes=gates,
-        **more,
+def _called(name: str, aggressors: str) -> str:
+    return name if aggressors == BESIDE else f"{name}_{aggressors}"
+
+
+def _loaded_rows(aggressors: str) -> tuple[Benchmark, ...]:
+    least = {"min_nodes": 2, "min_ppn": 2} if aggressors == BESIDE else {"min_nodes": 4}
+    return tuple(
+        _row(
+            "loaded_latency",
+            _called(name, aggressors),
+            "halves",
+            quantities,
+            bound,
+            gated_sizes={quantities[0]: (size,)},
+            variants=variants,
+            **least,
+        )
+        for name, quantities, bound, size, variants in (
+            (VICTIM, _LATENCIES, traffic.both_ways, PING, (ALONE, LOADED)),
+            (LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM, ("",)),
+            (IMPACT, ("impact", "impact_p99"), traffic.nothing, PING, ("",)),
+        )
     )
 
 
@@ -412,7 +427,12 @@ def _parse_loaded(text: str, source: str) -> list[Record]:
             f"{source}: the rows are not those of latency alone, latency under load and load; "
             "run it again.",
         )
-    head, (*victims, load) = printed.head, printed.rows
+    head = printed.head
+    # Outputs of before had no other.
+    aggressors = head.get("aggressors", BESIDE)
+    *victims, load = (
+        {**row, "benchmark": _called(row["benchmark"], aggressors)} for row in printed.rows
+    )
     alone, loaded = (
         dict(zip(_LATENCIES, (row[name] for name in _TIMES), strict=True)) for row in victims
     )
@@ -420,48 +440,96 @@ def _parse_loaded(text: str, source: str) -> list[Record]:
         name: loaded[of] / alone[of]
         for name, of in {"impact": "latency_us", "impact_p99": "latency_p99_us"}.items()
     }
+    impact = _called(IMPACT, aggressors)
     return [
         *(
             _record("loaded_latency", row, head, times, row["state"])
             for row, times in zip(victims, (alone, loaded), strict=True)
         ),
         _record("loaded_latency", load, head, {"bandwidth_mb_per_s": load["mb_per_s"]}),
-        Record("loaded_latency", IMPACT, head["ranks"], 1, PING, None, values),
+        Record("loaded_latency", impact, head["ranks"], 1, PING, None, values),
     ]
 
 
-def _loaded_arguments(run: Run) -> list[str]:
-    """Ranks of each node and repetitions, fewer on a slow link.
+def _head_of_loaded(text: str) -> Mapping[str, Any]:
+    """Of an output that the suite's parser reads; empty for any other."""
+    try:
+        return reading.read(text, "the output", "loaded_latency").head
+    except BadInput:
+        return {}
 
-    :raises NotMeasured: where a node has no rank to stream beside its victim.
-    """
-    ppn = run.ranks // run.nodes
-    if ppn < 2:
-        raise NotMeasured(
-            "latency under load needs two or more ranks per node: one that measures, and others "
-            "that stream"
-        )
+
+def _loaded_facts(text: str) -> Facts:
+    """Which nodes were the victims'."""
+    head = _head_of_loaded(text)
+    victims = head.get("victims", ())
+    names = ", ".join(host for _, host in victims[:_FEW_NODES])
+    more = f" and {len(victims) - _FEW_NODES} more" if victims[_FEW_NODES:] else ""
+    return Facts(
+        (f"aggressors {head['aggressors']}, victims on {names}{more}",) if victims else (),
+        dict(victims),
+    )
+
+
+def _loaded_arguments(run: Run) -> list[str]:
+    """Ranks of each node and repetitions, fewer on a slow link."""
     repetitions = min(run.size_range.count, PER_MIB * run.size_range.volume_mib)
-    return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
+    return [
+        "--ppn",
+        str(run.ranks // run.nodes),
+        "--repetitions",
+        str(repetitions),
+        "--aggressors",
+        run.plan.name,
+        *run.options,
+    ]
+
+
+def _burst_words(value: str) -> tuple[str, ...]:
+    burst, pause = re.findall("[0-9]+", value)
+    return ("--burst-ms", burst, "--pause-ms", pause)
 
 
 _LOADED_LEVELS = at_levels(
     SizeRange((3, 3), 200, 1024), SizeRange((3, 3), 2000, 1024), SizeRange((3, 3), 20000, 1024)
 )
+_LOADED_ROWS = {aggressors: _loaded_rows(aggressors) for aggressors in AGGRESSORS}
 LOADED_LATENCY = _suite(
     "loaded_latency",
     "the instrument of latency under load",
     _parse_loaded,
-    (
-        _loaded_row(VICTIM, _LATENCIES, traffic.both_ways, PING, variants=(ALONE, LOADED)),
-        _loaded_row(LOAD, ("bandwidth_mb_per_s",), traffic.stream_window, STREAM),
-        _loaded_row(IMPACT, ("impact", "impact_p99"), traffic.nothing, PING),
+    tuple(row for rows in _LOADED_ROWS.values() for row in rows),
+    "Latency between pairs of nodes alone and while other ranks stream, mean and tail",
+    tuple(
+        Plan(aggressors, "loaded_latency", tuple(row.name for row in rows), _LOADED_LEVELS)
+        for aggressors, rows in _LOADED_ROWS.items()
     ),
-    "Latency between pairs of nodes, alone and while their other ranks stream, mean and tail",
-    (Plan("victims", "loaded_latency", (VICTIM, LOAD, IMPACT), _LOADED_LEVELS),),
     collective=False,
     arguments=_loaded_arguments,
     sizes=gated_sizes,
+    facts=_loaded_facts,
+    shown_arguments=lambda text: _head_of_loaded(text).get("arguments"),
+    options=(
+        SuiteOption(
+            "bursts",
+            "aggressors stream and rest in turn",
+            default="steady",
+            groups=("loaded_latency",),
+            pattern="[1-9][0-9]?ms_on_[1-9][0-9]?ms_off",
+            shape="steady, and times of up to 99 ms like 10ms_on_90ms_off",
+            words=_burst_words,
+        ),
+        SuiteOption(
+            "seed",
+            "of aggressors at random",
+            default="1",
+            groups=("loaded_latency",),
+            pattern="[0-9]{1,9}",
+            shape="whole numbers of up to 9 digits",
+            words=lambda value: ("--seed", value),
+            change=lambda row, value, ranks: row if row.name.endswith("_random") else None,
+        ),
+    ),
 )
 
 
@@ -671,14 +739,21 @@ PINGS = {"smoke": 50, "nightly": 100, "acceptance": 500}
 LEAST_MESSAGES = 3
 
 
-def _parse_pairs(text: str, source: str) -> list[Record]:
+def read_pairs(text: str, source: str) -> map_output.MapOutput:
+    """The map that an output has, up to its last checksum.
+
+    :raises OutputError: it is not of this instrument, or damaged before its first checksum.
+    """
+    try:
+        return map_output.read(text, source)
+    except BadInput as error:
+        raise OutputError(error.code, str(error)) from None
+
+
+def pair_records(pair_map: map_output.MapOutput, source: str) -> list[Record]:
     """What the median pair and the slowest have: latency, then
     bandwidth; a pair without a value is an error.
     """
-    try:
-        pair_map = map_output.read(text, source)
-    except BadInput as error:
-        raise OutputError(error.code, str(error)) from None
     if not pair_map.whole:
         raise OutputError(
             "output-cut",
@@ -742,14 +817,14 @@ def _pair_record(pair_map: map_output.MapOutput, quantity: str) -> Record:
 
 
 def _pair_facts(text: str) -> Facts:
-    """Design and rounds, and where the ranks were."""
-    pair_map = map_output.read(text, "the output")
+    """Design and rounds, and where the ranks were, of a whole output."""
+    pair_map = map_output.read_ends(text)
     switches = (
         f"switches from {pair_map.tree.origin}" if pair_map.tree else "the switches are not known"
     )
     took = f" in {pair_map.seconds:.0f} s" if pair_map.seconds is not None else ""
     note = (
-        f"{len(pair_map.values)} values of pairs ({pair_map.design}) in {pair_map.rounds} "
+        f"{pair_map.expected} values of pairs ({pair_map.design}) in {pair_map.rounds} "
         f"rounds{took}; {switches}"
     )
     return Facts((note,), dict(enumerate(map(node_of, pair_map.nodes))))
@@ -780,7 +855,7 @@ _PAIR_LEVELS = at_levels(
 PAIR_MAP = _suite(
     "pair_map",
     "the instrument of pair maps",
-    _parse_pairs,
+    lambda text, source: pair_records(read_pairs(text, source), source),
     # Quantiles are over the pairs, of which each direction counts with the median of its values.
     # Every rank sends as much as any other, and a link is busy both ways in turn.
     tuple(

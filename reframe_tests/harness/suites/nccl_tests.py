@@ -24,10 +24,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..machine.gpu import DEVICE, Memory
-from ..mpis.transport import Gap, Library, Proof, Range, TransportRow
+from ..mpis.transport import Gap, Library, Proof, Range, TransportRow, set_by_variable
 from ..vocabulary import Refusal
 from . import traffic
 from .benchmark import NOTHING_SURE, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
@@ -308,6 +308,7 @@ def _over(
     env: Mapping[str, str],
     *proofs: Proof,
     note: str = "",
+    classes: Mapping[str, Any] | None = None,
 ) -> TransportRow:
     """NCCL over a network: between nodes that network, inside a node
     what NCCL takes for the nearest GPUs.
@@ -323,6 +324,7 @@ def _over(
         env={**_PLAIN, **env},
         debug_env=_DEBUG,
         by_rails={"one": {}, "many": {}},
+        classes=classes or {},
         proofs=(named, carried, *proofs),
         note=note,
     )
@@ -333,7 +335,14 @@ def _over(
 _HCA = Proof(
     "NIC", r"\[\d+\] ?([\w.-]+:\d+)/(?:IB|RoCE)", ("{device_port}",), line=r"NET/IB : Using "
 )
+_IB_MANUAL = "NCCL_NET, NCCL_IB_HCA, NCCL_IB_SL, NCCL_IB_TC, NCCL_COLLNET_ENABLE"
 _IB = {"NCCL_NET": "IB", "NCCL_IB_HCA": "={device_ports}"}
+#: "NCCL_IB_SL set by environment to 3." (src/misc/param.cc).
+_IB_CLASSES = set_by_variable(
+    lambda name, value: Proof(name, rf"{name} set by environment to (\d+)", (value,)),
+    service_level="NCCL_IB_SL",
+    traffic_class="NCCL_IB_TC",
+)
 #: NCCL's own, or that of nccl-rdma-sharp-plugins.
 _LIBFABRIC = r"(?:AWS )?Libfabric"
 _INFINIBAND = r"IB(?:ext(?:_v\d+)?)?"
@@ -384,8 +393,8 @@ LIBRARY = Library(
     "NCCL",
     notes=network_notes,
     rows=(
-        _over("ucx", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
-        _over("verbs", _INFINIBAND, "NCCL_NET, NCCL_IB_HCA, NCCL_COLLNET_ENABLE", _IB, _HCA),
+        _over("ucx", _INFINIBAND, _IB_MANUAL, _IB, _HCA, classes=_IB_CLASSES),
+        _over("verbs", _INFINIBAND, _IB_MANUAL, _IB, _HCA, classes=_IB_CLASSES),
         _over(
             "cxi",
             _LIBFABRIC,

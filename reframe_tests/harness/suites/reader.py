@@ -21,7 +21,7 @@ from ..machine.gpu import UNSAID
 from ..vocabulary import POSITIVE_TIMES, QUANTITIES, ROOT, BadInput
 from . import catalogue, preamble
 from .benchmark import OutputError, Record
-from .model import Suite
+from .model import Parser, Suite
 
 __all__ = [
     "Output",
@@ -54,16 +54,17 @@ class Output:
     ends: bool = True
 
 
-def read(text: str, *, source: str = "<text>") -> Output:
+def read(text: str, *, source: str = "<text>", parse: Parser | None = None) -> Output:
     """Read the one output of a suite that a text holds. Harmless lines of others around it are set
     aside and counted; of suites without an extent only known ones, before the title.
 
     :param source: name of the output, for messages.
+    :param parse: reads it in place of the reader of its suite, which has no extent.
     :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed
         up, holds two outputs, a value that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or
         says anywhere that the run failed.
     """
-    first, *others = read_log(text, source=source)
+    first, *others = read_log(text, source=source, parse=parse)
     if others:
         raise OutputError(
             "output-mixed",
@@ -73,19 +74,21 @@ def read(text: str, *, source: str = "<text>") -> Output:
     return first
 
 
-def read_log(text: str, *, source: str = "<text>") -> list[Output]:
+def read_log(text: str, *, source: str = "<text>", parse: Parser | None = None) -> list[Output]:
     """Read all outputs of a job's log, in their order; lines of others
     between them are set aside by the first.
 
     :raises OutputError: as :func:`read`, but for a second output.
     """
-    outputs, faults = read_steps(text, source=source)
+    outputs, faults = read_steps(text, source=source, parse=parse)
     for fault in faults:
         raise fault
     return outputs
 
 
-def read_steps(text: str, *, source: str = "<text>") -> tuple[list[Output], list[OutputError]]:
+def read_steps(
+    text: str, *, source: str = "<text>", parse: Parser | None = None
+) -> tuple[list[Output], list[OutputError]]:
     """Read a job's log some of whose steps failed.
 
     Where no line starts another program, nothing says which of two outputs a
@@ -122,7 +125,7 @@ def read_steps(text: str, *, source: str = "<text>") -> tuple[list[Output], list
     other = next((title for title in titles if title[1] != suite.name), None)
     if not suite.extent or (other and not suites[other[1]].extent):
         own, counts = preamble.part(text, titles[0][0])
-        records = _parse(suite, own, source)
+        records = _parse(replace(suite, parse=parse or suite.parse), own, source)
         if other:
             fault = (
                 f"output of {suites[other[1]].title} is inside that of {suite.title}; outputs are "

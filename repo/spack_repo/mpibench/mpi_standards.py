@@ -15,6 +15,7 @@ _VERSIONS = {
     "mvapich": ("4:", ":3"),
     "intel-oneapi-mpi": ("2021.14:", ":2021.13"),
     "cray-mpich": ("9:", ":8"),
+    "mpi-abi": ("1:", ":0"),
 }
 
 #: As conditions on a package. Those that lack some are for ``conflicts``: of ``requires`` with

@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mpibench import own_reframe, tools
+from mpibench import own_reframe
 from mpibench.commands.listings import fabrics_draft, site_files
 from mpibench.commands.listings.catalogue import test_folders, tests_by_group
 from mpibench.stacks import modules, suite_builds
-from reframe_tests.harness import batch_systems, records
+from reframe_tests.harness import batch_systems, records, tools
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.cases.job import batch
 from reframe_tests.harness.cases.job.transports import resolve_transport
@@ -35,7 +35,7 @@ from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.machine.gpu import KINDS
 from reframe_tests.harness.mpis import registry as mpis
-from reframe_tests.harness.printable import printable
+from reframe_tests.harness.printable import plural, printable
 from reframe_tests.harness.sites import centre, references, site, systems
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -531,8 +531,8 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[DoctorLine
     for stack, count in named.items():
         if stack not in registered:
             what = (
-                f"{path}: no stack '{stack}' is registered, so its {count} references are never "
-                "used"
+                f"{path}: no stack '{stack}' is registered, so {plural(count, 'reference')} for it "
+                "cannot be used"
             )
             yield DoctorLine(
                 "references",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mpibench import tools
 from mpibench.judge import expected, policy
+from reframe_tests.harness import tools
 from reframe_tests.harness.cases.preflight import rules
 from reframe_tests.harness.sites import site, systems, tuned_settings
 from reframe_tests.harness.vocabulary import BadInput, meant

@@ -147,7 +147,7 @@ def check(
         ):
             texts = " and now ".join(map(compilation.describe, (stored, compiled)))
             problems.append(
-                f"{stack.name}: its MPI library changed after it was registered: {texts}; register "
+                f"{stack.name}: its MPI library changed after registration: {texts}; register "
                 "it again."
             )
         if not lock:

@@ -26,7 +26,7 @@ from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.command_line import REFRAME, arguments
 from reframe_tests.harness.launchers.schedulers import spool
 from reframe_tests.harness.machine import placement
-from reframe_tests.harness.printable import few
+from reframe_tests.harness.printable import few, plural
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Plan
@@ -204,10 +204,10 @@ class Costs:
             for plan in group.plans
         ]
         timed = [seconds for seconds in took if seconds is not None]
+        scheduler = self.partitions.get(case.partition, {}).get("scheduler")
+        shares = scheduler in spool.SHARED and extras.get(spool.EXTRA) is not False
         # The check of received data comes first, once.
-        seconds = (
-            (SHARED_S if spool.EXTRA in extras else JOB_S) + START_S + self.repeats * sum(timed)
-        )
+        seconds = (SHARED_S if shares else JOB_S) + START_S + self.repeats * sum(timed)
         return Estimate(seconds, 1 + self.repeats * len(timed))
 
     def _launch_seconds(
@@ -559,13 +559,13 @@ def not_kept(
     for why, numbers in wanted.items():
         if left := sorted(cases[at] for at in numbers - tonight.keys()):
             sentences.append(
-                f"the budget is too small for {len(left)} cases that {why}: {few(left)}"
+                f"no room in the budget for {plural(len(left), 'case')} that {why}: {few(left)}"
             )
     if large := sorted(candidates.too_large, key=shares.__getitem__, reverse=True):
         names = few([cases[at] for at in large])
         sentences.append(
-            f"{len(large)} cases are never measured, because each takes more than the whole "
-            f"budget: {names}; use a budget of {budget.format(shares[large[0]])}"
+            f"{plural(len(large), 'case')} never measured, taking more than the whole budget: "
+            f"{names}; a budget of {budget.format(shares[large[0]])} has room for each"
         )
     return sentences
 
@@ -587,8 +587,9 @@ def headline(plan: NightPlan) -> str:
             f"{planned.day}: {difference(planned, night.jobs, night.seconds, night.node_seconds)}"
         )
     return (
-        f"{found.jobs} jobs, {found.launches} launches, {found.node_hours:.1f} node-hours, "
-        f"{found.minutes:.1f} min (budget {plan.record.budget}); {error}"
+        f"{plural(found.jobs, 'job')}, {found.launches} launches, "
+        f"{found.node_hours:.1f} node-hours, {found.minutes:.1f} min "
+        f"(budget {plan.record.budget}); {error}"
     )
 
 
@@ -604,7 +605,9 @@ def difference(planned: PlanRecord, jobs: int, seconds: float | None, node_secon
 
     predicted = planned.predicted
     hours = node_seconds / 3600
-    differences = [f"predicted {predicted.jobs} jobs, ran {jobs}"] if predicted.jobs != jobs else []
+    differences = (
+        [f"predicted {plural(predicted.jobs, 'job')}, ran {jobs}"] if predicted.jobs != jobs else []
+    )
     if seconds is not None:
         minutes = seconds / 60
         differences.append(
@@ -624,7 +627,7 @@ def lines(plan: NightPlan) -> list[str]:
     budget = plan.request.budget
     whys = Counter(row.why for row in record.cases if row.planned)
     reasons = ", ".join(f"{number} {why}" for why, number in whys.most_common())
-    counts = f"{len(record.planned)} of {len(record.cases)} cases" + (
+    counts = f"{len(record.planned)} of {plural(len(record.cases), 'case')}" + (
         f" ({reasons})" if reasons else ""
     )
     text = [f"{record.day}, {record.system}, run={record.label}: {counts}", f"  {headline(plan)}"]

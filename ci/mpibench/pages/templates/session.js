@@ -127,7 +127,7 @@ function traces(line, place, { quantity, base, log, zero, published }) {
 function sizeAxis(sizes, zero) {
   const positive = sizes.filter((size) => size > 0), top = Math.max(...positive, 1), bottom = Math.min(...positive, top), step = Math.max(1, Math.ceil(Math.log2(top) / 6));
   const ticks = positive.length <= 6 ? positive : Array.from({ length: 64 }, (_, at) => 2 ** (at * step)).filter((size) => size >= bottom && size <= top);
-  const values = sizes.includes(0) ? [zero, ...ticks] : ticks;
+  const values = sizes.includes(0) ? [zero, ...(ticks.length > 1 ? ticks.slice(1) : ticks)] : ticks; // the first would meet the text of 0
   return { type: "log", title: { text: "message size (bytes)", standoff: 6 }, tickvals: values, range: [Math.log10((sizes.includes(0) ? zero : bottom) / 1.5), Math.log10(top * 1.5)],
     ticktext: values.map((value) => (sizes.includes(0) && value === zero ? "0" : sizeText(value).replace(" B", "").replace("iB", "i"))) };
 }
@@ -140,16 +140,6 @@ function rangeOf(lines, log) {
 }
 /** Ticks: powers of ten, with 2 and 5 between them where there is room; plotly.js names this D2. */
 const decades = ([low, high] = [0, 0]) => (high - low > 3.2 ? Math.ceil((high - low) / 6) : high - low > 0.7 ? "D2" : undefined);
-
-/** Names beside the right ends of few curves, moved apart where they would meet; `range` is that of the axis of values, logarithmic or not. */
-function endLabels(lines, range, log, base, height) {
-  if (lines.length > 6 || !range) return [];
-  const [bottom, top] = range, size = printing ? 8 : 10, step = (size + 3) / height;
-  const ends = lines.flatMap((line) => { const y = base ? undefined : [...line.points.values()].at(-1)?.mid; return y > 0 ? [{ line, at: ((log ? Math.log10(y) : y) - bottom) / (top - bottom) }] : []; }).sort((a, b) => a.at - b.at);
-  ends.forEach((end, place) => { end.y = Math.max(end.at, place ? ends[place - 1].y + step : 0); });
-  ends.reduceRight((limit, end) => (end.y = Math.min(end.y, limit)) - step, 1);
-  return ends.map(({ line, y }) => ({ text: line.name, x: 1, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "middle", showarrow: false, font: { size, color: line.case ? colour(line.stack) : theme().soft } }));
-}
 
 function drawCurves(figure) {
   const { measure, condition } = figure.facet, plot = figure.querySelector(".plot"), quantity = quantities[quantityOf(measure)];
@@ -170,15 +160,13 @@ function drawCurves(figure) {
   const shapes = limits.map((y) => ({ x0: 0, x1: 1, xref: "paper", y0: y, y1: y, line: { width: 1, dash: "dot", color: theme().soft } }));
   const annotations = limits.map((y) => ({ text: `line rate ${withUnit(y, quantity.unit)}`, x: 0, xref: "paper", xanchor: "left", y: log ? Math.log10(y) : y, yanchor: "top", showarrow: false, font: { size: printing ? 8 : 10, color: theme().soft } }));
   figure.dataset.limits = limits.join(" ");
-  const labels = sizes.length && plot.clientWidth >= 300 ? endLabels(lines, range.range, log, base, printing ? 150 : plot.clientHeight - 46) : [];
-  annotations.push(...labels);
-  const right = labels.length ? 10 + 5.6 * Math.max(...labels.map(({ text }) => text.length)) : 8;
-  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: right, t: 6, b: 40 }, hoverdistance: 12, shapes, annotations,
+  const layout = { ...(printing ? { autosize: false, width: 300, height: 195 } : { autosize: true }), margin: { l: 52, r: 8, t: 6, b: 40 }, hoverdistance: 12, shapes, annotations,
     font: { size: printing ? 9 : 11 }, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: sizes.length ? sizeAxis(sizes, zero) : { type: "category", title: { text: "stack", standoff: 6 }, range: [-0.6, measured.length - 0.4] },
     yaxis: { type: log ? "log" : "linear", zeroline: false, title: { text: base ? `ratio to ${baseName()}` : titled(quantity), standoff: 4 }, tickformat: "~g", nticks: 6, ...range,
       ...(log ? { dtick: decades(range.range) } : base ? {} : { rangemode: "tozero" }) } };
   Plotly.newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, showTips: false, responsive: !printing });
+  if (sizes.length) nameCurves(plot, false);
   plot.on("plotly_click", ({ points: [{ customdata }] }) => { if (customdata) openPoint(measure, ...customdata); });
 }
 const ENDS = { failed: "✕ failed", unjudged: "○ not judged", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
@@ -213,9 +201,9 @@ function toggleTable(figure, button) {
 function showCharts() {
   for (const figure of $("charts").children) { forget(figure); if (window.Plotly) Plotly.purge(figure.querySelector(".plot")); }
   $("charts").replaceChildren(...facets().map((facet) => {
-    const control = (text, click) => { const button = el("button", { type: "button", class: "plain", on: { click: () => click(button) } }, text); return button; };
+    const control = (text, click, more = {}) => { const button = el("button", { type: "button", class: "plain", ...more, on: { click: () => click(button) } }, text); return button; };
     const plot = el("div", { class: "plot" }), figure = el("figure", {}, el("figcaption", {}, el("b", {}, facet.title, " ", el("small", {}, betterText(quantities[quantityOf(facet.measure)]))),
-      control("values", (button) => toggleTable(figure, button)),
+      control("values", (button) => toggleTable(figure, button), { "aria-expanded": "false" }),
       control("larger", (button) => { button.textContent = figure.classList.toggle("wide") ? "smaller" : "larger"; if (plot.data) Plotly.Plots.resize(plot); })), plot, el("p", { class: "absent" }));
     return later(Object.assign(figure, { facet }), () => drawCurves(figure));
   }));
@@ -264,31 +252,17 @@ function showMaps() {
     const found = cells.get(key({ stack, ppn: at, pinning: policy }));
     if (found) {
       const { mid, low, high, count } = found.point, ratio = quantity.direction !== "none" && mid > 0 ? (lower ? mid / best : best / mid) : null;
-      const said = ratio === null ? "" : ratio < 1.005 ? "<br>best" : `<br>× ${ratio.toFixed(2)}`;
-      return { z: ratio === null ? 0 : 1 / ratio ** 1.2, text: number(mid) + said, hover: `${number(low)} to ${withUnit(high, quantity.unit)}, ${count} repeats`, open: () => openPoint(measure, found.row, found.point.at) };
+      const open = { click: () => openPoint(measure, found.row, found.point.at) }, title = `${number(low)} to ${withUnit(high, quantity.unit)}, ${count} repeats`;
+      return el("td", { style: `--strength: ${ratio === null ? 0 : 50 / ratio ** 1.2}%` }, el("button", { type: "button", class: "plain", title, on: open }, number(mid)),
+        ratio === null ? "" : el("small", {}, ratio < 1.005 ? "best" : `\u00d7 ${ratio.toFixed(2)}`));
     }
     // A cell without a number says why, if a case was to fill it.
-    const number_ = cases.findIndex((one) => one.stack === stack && one.ppn === at && one.pinning === policy && one.group === measure.group && isUnder(one, heat, FIXED));
-    return { z: null, text: ENDS[cases[number_]?.outcome] ?? "", hover: "", open: () => { if (number_ >= 0) openCase(number_); } };
+    const at_ = cases.findIndex((one) => one.stack === stack && one.ppn === at && one.pinning === policy && one.group === measure.group && isUnder(one, heat, FIXED)), why = ENDS[cases[at_]?.outcome];
+    return el("td", {}, why ? el("button", { type: "button", class: "case", "data-case": at_ }, why) : "");
   };
-  for (const node of $("maps").children) if (lazy.has(node)) forget(node);
-  $("maps").replaceChildren(...(used.length ? used : [null]).map((stack) => {
-    if (stack === null) return el("p", {}, "No proven measurement under this condition.");
-    const table = ppn.values.map((at) => pinning.values.map((policy) => cell(stack, at, policy))), plot = el("div", { class: "map", style: `height: ${70 + 46 * table.length}px` });
-    const of = (what) => table.map((row) => row.map((one) => one[what]));
-    return later(el("figure", {}, stackName(stack), plot), () => {
-      const strong = isDark() ? "rgba(91,180,240,0.55)" : "rgba(0,114,178,0.5)", axis = { type: "category", showgrid: false, fixedrange: true };
-      const data = [{ type: "heatmap", x: pinning.texts, y: ppn.texts, z: of("z"), zmin: 0, zmax: 1, colorscale: [[0, "rgba(0,0,0,0)"], [1, strong]], showscale: false, xgap: 1, ygap: 1, customdata: of("hover"), hovertemplate: "%{customdata}<extra></extra>" }];
-      const annotations = table.flatMap((row, down) => row.map(({ text }, across) => ({ x: across, y: down, text, showarrow: false, font: { size: printing ? 9 : 12 } })));
-      const layout = { margin: { l: 50, r: 8, t: 28, b: 8 }, annotations, dragmode: false, xaxis: { ...axis, side: "top" }, yaxis: { ...axis, autorange: "reversed", title: { text: "ppn" } }, ...(printing ? { width: 300 } : {}) };
-      Plotly.newPlot(plot, ...themed({ data, layout }), { ...OPTIONS, displayModeBar: false, responsive: !printing });
-      plot.onclick = ({ clientX, clientY }) => { // a cell without a number, too, leads to its case
-        const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect(), at = (place, axis) => Math.round(axis.p2l(place - axis._offset));
-        table[at(clientY - box.top, yaxis)]?.[at(clientX - box.left, xaxis)]?.open();
-      };
-      plot.cells = table;
-    });
-  }));
+  const head = (text, scope) => el("th", { scope }, text), row = (stack, at, place) => el("tr", {}, head(ppn.texts[place], "row"), pinning.values.map((policy) => cell(stack, at, policy)));
+  $("maps").replaceChildren(...(used.length ? used.map((stack) => el("figure", {}, el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "map" }, el("caption", {}, stackName(stack)),
+    el("thead", {}, el("tr", {}, ["per node", ...pinning.texts].map((text) => head(text, "col")))), el("tbody", {}, ppn.values.map((at, place) => row(stack, at, place))))))) : [el("p", {}, "No proven measurement under this condition.")]));
   $("heat-better").textContent = betterText(quantity);
   $("heat-condition").textContent = `${[measure.label, titled(quantity), sizeText(heat.size), ...conditionText(heat, FIXED)].join(", ")}.`;
   const change = (what) => (value) => { heat[what] = value; showMaps(); };
@@ -338,14 +312,16 @@ window.addEventListener("hashchange", followHash);
 
 for (const node of document.querySelectorAll("[data-figure]")) {
   const figure = JSON.parse(node.dataset.figure), margin = { l: 60, r: 12, t: figure.layout.title ? 40 : 12, b: 44 };
-  later(node, () => Plotly.react(node, ...themed({ ...figure, layout: { margin, ...figure.layout } }), { ...OPTIONS, displayModeBar: false }));
+  later(node, () => {
+    Plotly.react(node, ...themed({ ...figure, layout: { margin, ...figure.layout, ...paperSize(node) } }), { ...OPTIONS, displayModeBar: false });
+    if (figure.layout.meta === "named curves") nameCurves(node, false);
+  });
 }
 if (measures.length) { showControls(); showCharts(); showMaps(); }
 else for (const id of ["charts", "maps"]) $(id).replaceChildren(el("p", {}, "Nothing was measured."));
 followHash();
 darkQuery.addEventListener("change", () => redraw(false));
-window.addEventListener("beforeprint", () => { printing = true; redraw(true); });
-window.addEventListener("afterprint", () => { printing = false; redraw(false); });
+drawForPaper(() => redraw(printing));
 
 const rows = [...document.querySelectorAll("#evidence-table tbody tr")];
 $("filter").addEventListener("input", () => {

@@ -16,7 +16,7 @@ from reframe.frontend import cli as reframe_cli
 from mpibench import cli
 from mpibench.judge import expected
 from mpibench.store import selection_options
-from mpibench.store.store import Store
+from mpibench.store.store import Store, StoredNight
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from synthetic_verdicts import SIZES, write_session
@@ -26,7 +26,9 @@ BOTH = ("a-spack", "b-spack")
 
 
 def judge(folder: Path, session: str, **options: Any) -> expected.Completeness:
-    return expected.judge(Store(folder / "set"), "testbed", session, root=folder, **options)
+    return expected.judge(
+        StoredNight(Store(folder / "set"), "testbed", session), root=folder, **options
+    )
 
 
 def night(folder: Path, number: int, **options: Any) -> str:

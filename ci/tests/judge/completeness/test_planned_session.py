@@ -17,7 +17,7 @@ from mpibench.judge.plan import record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import records
 from mpibench.store.sessions import CONFIRMS
-from mpibench.store.store import Store
+from mpibench.store.store import Store, StoredNight
 from synthetic_session import gate as gate_of
 from synthetic_stack import write_stack
 from synthetic_verdicts import FIRST, write_session
@@ -90,7 +90,7 @@ def whole_night(folder: Path, number: int = 0, ran: Iterable[ListedCase] = tuple
 
 
 def judge(folder: Path, session: str) -> expected.Completeness:
-    return expected.judge(Store(folder / "set"), "testbed", session, root=folder)
+    return expected.judge(StoredNight(Store(folder / "set"), "testbed", session), root=folder)
 
 
 def owed(folder: Path, number: int) -> Mapping[ListedCase, Any]:

@@ -246,7 +246,7 @@ UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "mis
 @pytest.mark.parametrize(
     ("value", "more", "status", "counts"),
     [
-        (95.0, [], 0, "1 references held, 0 missed, 0 without"),
+        (95.0, [], 0, "1 reference held, 0 missed, 0 without"),
         (50.0, [], 1, "1 missed, 0"),
         (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)"),
         (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)"),
@@ -279,7 +279,10 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> 
     records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
     said = said_of(tmp_path, night, 1)
     assert "1 missed, 0 without" in said
-    assert "session 00000003 cannot be read. It may have been the first to measure this one again" in said
+    assert (
+        "session 00000003 cannot be read. It may have been the first to measure this one again"
+        in said
+    )
 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])

@@ -404,7 +404,7 @@ def test_failures_and_a_busy_machine_are_in_the_headline(tmp_path: Path) -> None
         write_session(tmp_path, number, where=missed, condition={"lost_cores": busy})
     assert run(tmp_path) == 0
     headline = record(tmp_path)["headline"]
-    assert headline.startswith("ACCEPTED: 1 of 1 cases of the candidate failed (ImbPointToPoint ")
+    assert headline.startswith("ACCEPTED: 1 of 1 case of the candidate failed (ImbPointToPoint ")
     assert " and missed 1 reference; the candidate: in 1 of 1 case ranks often lost" in headline
 
 

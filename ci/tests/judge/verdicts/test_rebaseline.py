@@ -14,7 +14,7 @@ import yaml
 
 from mpibench import cli
 from mpibench.judge import expected, rebaseline
-from mpibench.store.store import Store
+from mpibench.store.store import Store, StoredNight
 from reframe_tests.harness.sites import references
 from refusals import refused_as
 from synthetic_verdicts import Change, write_session
@@ -156,7 +156,7 @@ def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
     assert yaml.safe_load(proposal.after) == {"runs": {"nightly": {"expected": [entry]}}}
     keep(tmp_path, proposal.after)
     assert propose_expected(tmp_path).diff(tmp_path) == ""
-    answer = expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path)
+    answer = expected.judge(StoredNight(Store(tmp_path / "set"), "testbed", last), root=tmp_path)
     assert answer.complete and answer.expected == 8
 
 
@@ -171,7 +171,9 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     with refused_as("configuration-unusable"):
         expected.load_file("testbed", tmp_path)
     keep(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
-    assert expected.judge(Store(tmp_path / "set"), "testbed", last, root=tmp_path).complete
+    assert expected.judge(
+        StoredNight(Store(tmp_path / "set"), "testbed", last), root=tmp_path
+    ).complete
     assert propose_expected(tmp_path, last).retired == 0
 
 

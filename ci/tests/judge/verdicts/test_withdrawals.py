@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def newest(folder: Path) -> str:
-    return Store(folder).find_session("latest")[1]
+    return Store(folder).find_session("latest").session
 
 
 def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder: Path) -> None:

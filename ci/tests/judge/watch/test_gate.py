@@ -113,6 +113,19 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(
     assert "not used: 6 sessions with MPI version 4.1.6" in capsys.readouterr().out
 
 
+def test_where_no_session_is_named_the_last_whole_night_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nobody's newer run of a few cases."""
+    nightly = {"run": "nightly"}
+    the_night_before(tmp_path, labels=nightly)
+    night = write_session(tmp_path, 0, labels=nightly)
+    for number, labels in ((1, None), (2, nightly)):
+        write_session(tmp_path, number, labels=labels, command_line="reframe -r -n ImbP")
+    assert run(tmp_path, *OLD) == 0
+    assert capsys.readouterr().out.startswith(f"PASS: testbed, session {night[:8]}")
+
+
 def test_what_failed_and_what_was_missed_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +147,18 @@ def test_what_failed_and_what_was_missed_is_reported(
     assert lines[5].endswith(
         "PingPong latency at 8 B is 9 us, must be at most 6 us (references.yaml)"
     )
+
+
+def test_the_level_and_what_it_asks_of_the_link_are_told(tmp_path: Path) -> None:
+    """A link at 60 % is enough for some levels."""
+    share = {"metric": "Uniband.line_rate_fraction.4194304", "layer": "physics", "unit": "1"}
+    bounds = {"value": 0.6, "lower": 0.32, "upper": None, "outcome": "pass"}
+    checked = {"gates": [{**MISSED, **share, **bounds}]}
+    for number in range(2):
+        write_session(tmp_path, number, where=checked, condition={"depth": "smoke"})
+    answer = gate.decide(Store(tmp_path), max_age_hours=1e6)
+    told = ", at level smoke: at least 32 % of the line rate asked for"
+    assert answer.counts.reference.text.endswith(told)
 
 
 def test_values_without_their_cases_are_red(
@@ -209,7 +234,7 @@ def test_references_that_have_gone_are_reported(
         write_session(tmp_path, number, where={"gates": gates})
         assert run(tmp_path, *OLD) == 0
         head = capsys.readouterr().out.splitlines()[0]
-        said = "1 references (references.yaml) of session 00000001 no longer exist" in head
+        said = "1 reference (references.yaml) of session 00000001 no longer there" in head
         assert said is (number == 1)
 
 
@@ -430,3 +455,16 @@ def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path: Path)
     assert run(tmp_path) == 0
     write_session(tmp_path, 2, started=now + timedelta(hours=20))
     assert run(tmp_path) == 1
+
+
+def test_a_verdict_is_of_what_was_written_since_the_last_one(tmp_path: Path) -> None:
+    """One command measures, judges, measures again and judges again."""
+    write_nights(tmp_path, 2)
+    store = Store(tmp_path)
+    judged = []
+    for number in (2, 3):
+        judged.append(gate.decide(store, "testbed", max_age_hours=1e6).session)
+        last = write_session(tmp_path, number)
+        store.reread()
+    assert gate.decide(store, "testbed", max_age_hours=1e6).session == last
+    assert len({*judged, last}) == 3

@@ -87,7 +87,7 @@ def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> No
     gated, answer = gate_says(project)
     assert gated == 0 and "1 missed (1 not seen again)" in answer, answer
     page = Reader((project.results / "report.html").read_text()).text["again"]
-    assert "1 of 1 cases that missed a reference reached it" in page and both in page
+    assert "1 of 1 case that missed a reference reached it" in page and both in page
 
 
 CONTRADICTED = {

@@ -70,7 +70,7 @@ def test_a_tool_that_is_not_installed_is_named(root: Path) -> None:
     ):
         done = call(f"{hidden}; {MAIN}", *words, cwd=root)
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-        assert f"is of the package {package}, which is not installed" in done.stderr
+        assert f"needs the package {package}, which is not installed" in done.stderr
 
 
 def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: Path) -> None:

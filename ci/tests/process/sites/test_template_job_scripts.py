@@ -22,8 +22,14 @@ from synthetic_site import write_site
 TEMPLATES = site.ROOT / "site_configs" / "template"
 #: Template: fabrics, processes per node and policy of the scripts looked at; always two nodes.
 CASES = {
-    "cray_ex_pals": ("(ss200|ss800|plain)", "4", "nic_local"),
-    "flux_infiniband": ("(hdr200|plain)", "2", "scatter"),
+    "cray_ex_pals": ("(ss200|ss200_low|ss800|plain)", "4", "nic_local"),
+    "flux_infiniband": ("(hdr200|hdr200_low|plain)", "2", "scatter"),
+}
+#: Template: a fabric that is described again, as one of another service
+#: level or traffic class.
+LOW = {
+    "cray_ex_pals": ("ss200", {"traffic_class": "LOW_LATENCY"}),
+    "flux_infiniband": ("hdr200", {"service_level": 3, "traffic_class": 104}),
 }
 
 
@@ -45,9 +51,14 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
     system = filled(template, tmp_path / "filled")
     stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
     where: dict[str, Any] = {
-        "config": write_site(tmp_path, system),
+        "config": write_site(tmp_path / "site", system),
         "environ": {"MPIBENCH_STACKS": stacks},
     }
+    listing = run_reframe("-lC", f"--system={system['name']}", **where).stdout
+    described = system["partitions"][0]["extras"]["fabrics"]
+    name, classes = LOW[template]
+    described[f"{name}_low"] = {**described[name], **classes}
+    where["config"] = write_site(tmp_path / "low", system)
     words = f"--system={system['name']} -S level=smoke --stage={tmp_path}/stage --keep-stage-files"
     words += f" -P nodes=2 -P ppn={ppn} -P pinning={pinning} -n ImbPointToPoint%fabric={fabrics}%"
     result = run_reframe("--dry-run", *words.split(), **where, only="point_to_point.py")
@@ -56,7 +67,6 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
         f"{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted((tmp_path / "stage").rglob("rfm_job.sh"))
     }
-    listing = run_reframe("-lC", f"--system={system['name']}", **where).stdout
     compare(system["name"], {**written, "listing.txt": listed(listing)})
 
 

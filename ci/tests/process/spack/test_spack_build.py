@@ -11,7 +11,7 @@ import yaml
 
 import synthetic_spack
 from mpibench import cli
-from mpibench.stacks.spack import modulefiles
+from mpibench.stacks.spack import description, modulefiles
 from reframe_tests.harness.stacks import metadata
 from synthetic_spack import Site
 from synthetic_stack import write_stack
@@ -90,6 +90,17 @@ def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site, file
     assert {row["MPIBENCH_SPACK_SCOPE"] for row in place.journal()} == {str(scope)}
 
 
+@pytest.mark.parametrize(("mpi", "again"), [("mpich", False), ("openmpi", True)])
+def test_an_mpi_of_the_sites_makes_its_own_stack_solve_again(
+    place: Site, mpi: str, again: bool
+) -> None:
+    place.build("openmpi")
+    place.forget()
+    place.plan["packages"] += f"  {mpi}: {{externals: [{{spec: {mpi}@4.1.4, prefix: /opt}}]}}\n"
+    assert place.build("openmpi") == []
+    assert ("concretize" in place.asked()) is again
+
+
 # ---- several stacks of one MPI ----
 
 
@@ -162,6 +173,19 @@ def test_what_is_not_as_installed_is_not_registered(place: Site) -> None:
 
 
 # ---- what stays as it was ----
+
+
+def test_an_interruption_is_said_with_how_to_go_on(
+    place: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(description, "contradict", interrupt)
+    with pytest.raises((SystemExit, KeyboardInterrupt)) as ended:
+        place.build("openmpi")
+    assert ended.value.args == (130,) and place.echoed[-1].startswith("interrupted: ")
+    assert place.registered() == []
 
 
 def solve_otherwise(place: Site) -> None:

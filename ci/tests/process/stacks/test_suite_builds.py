@@ -344,6 +344,23 @@ def test_a_set_is_what_its_record_says(two: TwoMpis) -> None:
             two.add("mpich-system")
 
 
+def test_the_check_of_a_set_is_compiled_each_time(
+    two: TwoMpis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One that somebody left there calls any MPI right."""
+    source = tmp_path / "check.c"
+    source.write_text('#include <stdio.h>\nint main(void) { return puts("nothing") < 0; }\n')
+    monkeypatch.setattr(forum_abi, "CHECK", source)
+    with pytest.raises(BadInput, match="is not right for programs"):
+        two.add("mpich-system")
+    (made,) = (two.root / forum_abi.SETS).glob("*/check*")
+    made.write_text(
+        "#!/bin/sh\nfor rank in 0 1; do echo forum abi: rank $rank of 2: 9 compared, 0 wrong; done\n"
+    )
+    with pytest.raises(BadInput, match="is not right for programs"):
+        two.add("mpich-system")
+
+
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
@@ -422,3 +439,18 @@ def test_a_build_whose_command_was_killed_ends_and_can_be_repeated(
     assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]
     Building(tmp_path, mpi, release).end()  # nothing holds the lock any more
     assert not into.exists()
+
+
+def test_what_was_built_before_the_command_was_killed_is_kept(
+    tmp_path: Path, mpi: Path, tarball
+) -> None:
+    """The second suite was on its way."""
+    (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")
+    mpi.with_name("mpicc").write_text(f'#!/bin/sh\nexec cc -I{tmp_path} "$@"\n')
+    slow = f"all:\n\tsleep 600 & echo $$! >{tmp_path}/started; wait\n".encode()
+    members = member("imb/src_cpp/Makefile", slow), member("imb/src_cpp/MPI1/x", b"")
+    imb = archive(tmp_path / "imb.tar.gz", *members, top="").path
+    release = tarball()
+    Building(tmp_path, mpi, release, "--build", f"imb={imb}").end(signal.SIGKILL)
+    said = Building(tmp_path, mpi, release, "--build", f"imb={imb}").end()
+    assert f"{NAME} was built before the last 'stacks add' was killed, and is kept" in said

@@ -38,6 +38,16 @@ def test_a_blocking_receive_waits_as_long_as_its_send(
     assert found.covered == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("count", "sentences"), [(1000, 0), (30_000_000, 1)])
+def test_a_prediction_far_from_what_the_profile_recorded_is_said_before_its_ranking(
+    count: int, sentences: int, tmp_path: Path
+) -> None:
+    """As of a CSV with two columns exchanged."""
+    found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, count, 0.1, 2)))
+    said = [line for line in found.limits if "times more than the profile recorded" in line]
+    assert found.ranking and len(said) == sentences, found.lines()
+
+
 def gap_texts(found: advice.Advice) -> str:
     return "\n".join(f"{gap.call}: {gap.why}" for gap in found.not_covered)
 

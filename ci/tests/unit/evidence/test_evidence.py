@@ -368,6 +368,26 @@ def test_what_else_was_preloaded_is_noted():
         assert sayings(checks.notes(ranks), [f"{who} {said}"])
 
 
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/opt/imb/IMB-MPI1", True),
+        ("/opt/ompi/lib/libmpi.so.40", True),
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", True),
+        ("/lib/libc-2.28.so", True),
+        ("/lib/ld-musl-x86_64.so.1", True),
+        ("linux-vdso.so.1", True),
+        ("/usr/lib/faketime/libfaketime.so.1", False),
+        ("/opt/other/libmpi.so.40", False),
+        ("/tmp/libclock.so", False),
+    ],
+)
+def test_whoever_else_says_the_time_is_named(path: str, known: bool) -> None:
+    ranks = pair(library={**DOCUMENT["library"], "clocks": {"clock_gettime": path}})
+    said = f"ranks 0 and 1 on c1 took the time from clock_gettime of {path}, which"
+    assert sayings(checks.check_library(ranks, STACK), [] if known else [said])
+
+
 # ---- clocks of the nodes, as the ranks saw them ----
 
 

@@ -95,8 +95,11 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         "samples": entry["samples"],
         "proof": entry["proof"],
     }
-    report = {**SMALL_REPORT, "runs": [{"testcases": [{**entry, "rival_run": run}]}]}
+    missed = {"result": "fail", "fail_phase": "performance", "fail_reason": "missed a reference"}
+    report = {**SMALL_REPORT, "runs": [{"testcases": [{**entry, **missed, "rival_run": run}]}]}
     own, other = sessions._cases(report, "here", ())
+    assert (own.result, own.reason) == ("fail", "missed a reference")
+    assert (other.result, other.fail_phase, other.reason) == ("pass", "", "")
     assert (other.uuid, other.stack) == (own.uuid + sessions.PAIRED, "other-stack")
     assert (other.samples, other.gates, other.job_id) == (own.samples, (), own.job_id)
     report["runs"][0]["testcases"][0]["rival_run"] = ["?"]

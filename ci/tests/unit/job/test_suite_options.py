@@ -195,7 +195,12 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
     """A default changes nothing; any other value is in the arguments or in a file, and in the
     metrics. The messages of HPCC's rings are always the same.
     """
-    shaped = {"off_cache": ("-1", "32"), "hpcc_mib_per_rank": ("1", "3000")}
+    shaped = {
+        "off_cache": ("-1", "32"),
+        "hpcc_mib_per_rank": ("1", "3000"),
+        "bursts": ("10ms_on_90ms_off",),
+        "seed": ("7",),
+    }
     handed_on = ("on", "8")
     stack = stack_of()
     for group in option.groups:

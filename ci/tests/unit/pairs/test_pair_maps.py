@@ -9,9 +9,10 @@ import resource
 import runpy
 import shutil
 import sys
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -28,12 +29,13 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
     LATENCY,
     MEAN,
+    QUANTITIES,
     PairMap,
     PairValue,
     read_pair_map,
 )
 from reframe_tests.harness.machine.switches import SLURM, YAML, Switch, SwitchTree
-from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites import catalogue, instruments, reader
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_evidence import SO_FAR, sealed
@@ -56,6 +58,12 @@ def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
         )
     off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
     assert set(off.values()) <= {1}, "each in its turn"
+    ring = [*range(nodes), *[-1] * (nodes % 2)]
+    for number, pairs in enumerate(rounds):  # Kirkman's: all turn but the first
+        across = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
+        wanted = [pair[:: 1 - (number + at) % 2 * 2] for at, pair in enumerate(across)]
+        assert pairs == [pair for pair in wanted if -1 not in pair]
+        ring = [ring[0], ring[-1], *ring[1:-1]]
 
 
 SUITE = catalogue.SUITES["pair_map"]
@@ -69,6 +77,16 @@ def program() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
         return SimpleNamespace(**runpy.run_path(str(FOLDER / "pair_map.py")))
+
+
+def test_a_rank_holds_one_round_at_a_time(program: Any) -> None:
+    tracemalloc.start()
+    try:
+        steps = program.steps_of(schedule.circle_rounds(2000), 2, 1, 0)
+        assert len(list(islice(steps, 9))[-1].pairs) == 1000
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def made(
@@ -158,6 +176,52 @@ def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
         SUITE.parse(text, "map.1.out")
 
 
+def test_an_output_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[int] = []
+    add = output.PairColumns.add
+
+    def count(columns: Any, *values: Any) -> None:
+        added.append(len(values[-1]))
+        add(columns, *values)
+
+    monkeypatch.setattr(output.PairColumns, "add", count)
+    maps: list[output.MapOutput] = []
+
+    def parse(text: str, source: str) -> list[Any]:
+        maps.append(instruments.read_pairs(text, source))
+        return instruments.pair_records(maps[0], source)
+
+    found = reader.read(made(), source="map.1.out", parse=parse)
+    assert sum(added) == len(maps[0].values) == maps[0].expected == 36
+    assert found.records == SUITE.parse(made(), "map.1.out")
+    assert found.notes == ("36 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
+    assert SUITE.facts(made()).hosts == {0: "n0", 1: "n1", 2: "n2"}
+
+
+def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
+    found = output.read(made(4, silent=2), "map.1.out")
+    rows = sorted(found.values, key=lambda one: QUANTITIES.index(one.quantity))
+    for right, counted in (({}, None), ({"n0": True, "n1": True, "n3": False}, False)):
+        found.values.check(right)
+        kept = PairMap("all", 1, 6, found.nodes, found.silent, found.values).keep(tmp_path)
+        again = read_pair_map(kept, "case 1")
+        assert again is not None
+        assert [one._replace(counted=None) for one in again.rows()] == rows
+        assert list(again.rows()) == sorted(
+            found.values, key=lambda one: QUANTITIES.index(one.quantity)
+        )
+        assert {
+            one.counted for one in again.rows() if {one.source, one.target} == {"n0", "n3"}
+        } == {counted}
+    assert found.values.message_bytes(BANDWIDTH) == 1 << 20
+    source, target, value = found.values.measured(BANDWIDTH)
+    assert list(zip(source, target, value, strict=True)) == [
+        (found.nodes.index(one.source), found.nodes.index(one.target), one.value)
+        for one in found.values
+        if one.quantity == BANDWIDTH and one.value is not None
+    ]
+
+
 class StoppedNow:
     """An MPI and a clock, in which a message takes 2.5 us and a
     processor is stopped for 3 of each 4 ms.
@@ -211,7 +275,7 @@ def test_the_instrument_prints_what_is_read(
     }
     lines = program.common.Lines(SimpleNamespace(rank=0, size=2), "pair_map", **facts)
     table = program.PairTable(lines, ["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
-    steps = program.steps_of(schedule.circle_rounds(2), 1, 1, 0)
+    steps = list(program.steps_of(schedule.circle_rounds(2), 1, 1, 0))
     table.add(steps[0], {0: [7.5, 8.5], 1: [7.25, 9.0]})
     table.add(steps[1], {steps[1].pairs[0][0]: [11.5]})
     table.add(steps[2], {})

@@ -54,8 +54,8 @@ def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less() -
     few = with_extras(most_timed_ranks=2)
     assert few.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
     assert few.estimate(case()) == known().estimate(case()), "two ranks have a core each"
-    shared = with_extras(share_allocations={})
-    less = known().estimate(case()).seconds - shared.estimate(case()).seconds
+    alone = with_extras(share_allocations=False)
+    less = alone.estimate(case()).seconds - known().estimate(case()).seconds
     assert less == pytest.approx(making.JOB_S - making.SHARED_S) and less > 0
 
 

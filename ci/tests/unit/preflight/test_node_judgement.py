@@ -114,6 +114,10 @@ def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
     assert text.startswith(
         "rate_gbit_per_s of mlx5_0 is 100 on n2; the site says 400 for ndr: the port came up slower"
     )
+    near = replace(IB, rails=(Rail("mlx5_0", 400, numa_node=1),))
+    far = {"n1": rail("active", numa_node=1), "n2": rail("active", numa_node=0)}
+    (text,) = texts(far, fabrics=(near,))
+    assert text.startswith("numa_node of mlx5_0 is 0 on n2; the site says 1 for ndr")
 
 
 def test_many_odd_nodes_with_many_values_stay_readable() -> None:

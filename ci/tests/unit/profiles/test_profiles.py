@@ -43,6 +43,13 @@ def test_a_line_that_is_lost_is_seen(name: str, tmp_path: Path) -> None:
     assert lost == []
 
 
+def test_a_list_of_transfers_lacks_times_and_says_so(tmp_path: Path) -> None:
+    """``aps-report -u`` has sizes."""
+    text = text_of("aps.txt").replace("Time(sec)", "Transfers")
+    with refused_as("nothing-measured", match=r"no column Time\(sec\), and without times"):
+        read_text(tmp_path, "aps.txt", text)
+
+
 def said(found: profiles.Profile) -> bool:
     """A table that has lost its own number of rows says that lost rows go unnoticed."""
     return any("unnoticed" in note for note in found.notes)

@@ -116,13 +116,13 @@ def _said(path: Path) -> Iterator[str]:
     What is put into a text when it is said is a capital letter, but
     for the beginning of ReFrame's commands.
     """
-    tree = ast.parse(path.read_text())
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    made = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     left_out = {id(part) for node in made for part in ast.walk(node)}
     if path.parent.name != "commands":
         bodies = (
             next(iter(node.body), None)
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
         )
         left_out |= {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
@@ -135,7 +135,7 @@ def _said(path: Path) -> Iterator[str]:
             else " X "
             for part in text.values
         )
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)

@@ -24,15 +24,25 @@ FILES = {
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
-    """Of each module, parsed by the worker alone that asks."""
-    return {module: ast.parse(path.read_text()) for module, path in FILES.items()}
+def nodes() -> dict[str, list[ast.stmt]]:
+    """Of each module what it imports and the classes it makes, wherever in its file."""
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    found: dict[str, list[ast.stmt]] = {}
+    for module, path in FILES.items():
+        found[module] = []
+        left: list[ast.stmt] = [*ast.parse(path.read_text()).body]
+        while left:  # statements alone: expressions, of which most of a file is made, have neither
+            one = left.pop()
+            found[module] += [one] if isinstance(one, kinds) else []
+            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                left += getattr(one, name, [])
+    return found
 
 
 def imports(module: str) -> Iterator[str]:
     """Project modules that a module imports anywhere in its file."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(trees()[module]):
+    for node in nodes()[module]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom):
@@ -98,9 +108,9 @@ def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
 def test_tools_import_what_is_public() -> None:
     names = [
         f"{module}: {alias.name}"
-        for module, tree in trees().items()
+        for module, found in nodes().items()
         if module.partition(".")[0] in OF_TOOLS
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in CORE
         for alias in node.names
     ]
@@ -110,8 +120,8 @@ def test_tools_import_what_is_public() -> None:
 def test_a_name_means_one_class() -> None:
     """Whoever reads ``Record`` need not ask which one."""
     places: dict[str, list[str]] = {}
-    for module, tree in trees().items():
-        for node in ast.walk(tree):
+    for module, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

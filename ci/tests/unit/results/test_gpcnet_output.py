@@ -26,6 +26,12 @@ def test_values_are_those_printed() -> None:
     }
 
 
+def test_lines_of_its_script_above_the_title_are_set_aside() -> None:
+    output = reader.read("$ ./run_gpc_tests.sh\nNumber of nodes: 64\n" + golden(ALONE))
+    assert output.records == reader.parse(golden(ALONE))
+    assert output.notes == ("2 lines above its title are another program's, set aside",)
+
+
 def test_an_output_that_was_cut_off() -> None:
     with refused_as(
         "output-cut", match=r"cut.txt: it ends within its last table; the output is truncated"

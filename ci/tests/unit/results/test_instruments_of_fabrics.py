@@ -7,18 +7,23 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.suites import catalogue, reader
-from reframe_tests.harness.suites.instruments import bisection_facts
+from reframe_tests.harness.suites import catalogue, options, reader
+from reframe_tests.harness.suites.instruments import AGGRESSORS, bisection_facts
+from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
@@ -29,14 +34,18 @@ PLAIN = "bisection-mpich-n2.txt"
 CROSSING = "bisection-mpich-n4-switches.txt"
 
 
-@pytest.fixture(scope="module")
-def program() -> Any:
-    """The instrument without MPI."""
+def instrument(group: str) -> dict[str, Any]:
+    """What the program of a group defines, without MPI."""
     stand_in = ModuleType("mpi4py")
     stand_in.MPI = SimpleNamespace(FLOAT=None)  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
-        return SimpleNamespace(**runpy.run_path(str(catalogue.SUITES[GROUP].script.path)))
+        return runpy.run_path(str(catalogue.SUITES[group].script.path))
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    return SimpleNamespace(**instrument(GROUP))
 
 
 def paired(program: Any, switches: Sequence[str], ppn: int = 1) -> Any:
@@ -88,6 +97,20 @@ def test_growth_by_rounds_is_one_and_more_is_more() -> None:
 
 LOADED = "loaded_latency"
 NAME = "loaded_latency-mpich-n4.txt"
+#: Recorded outputs of other placements: nodes and options of their launches.
+PLACED: dict[str, tuple[str, int, dict[str, str]]] = {
+    "loaded_latency-mpich-n12-interleaved.txt": ("interleaved", 6, {}),
+    "loaded_latency-mpich-n12-random-bursts.txt": (
+        "random",
+        6,
+        {"bursts": "10ms_on_40ms_off", "seed": "7"},
+    ),
+}
+
+
+@cache
+def loaded_latency() -> dict[str, Any]:
+    return instrument(LOADED)
 
 
 # ---- Everything above as it is planned and read ----
@@ -127,6 +150,89 @@ def test_recorded_growth(name: str) -> None:
             "latency_p90_us": 19.527,
             "latency_p99_us": 1244.502,
         }
+
+
+@given(
+    nodes=st.integers(2, 300).map(lambda half: 2 * half),
+    aggressors=st.sampled_from(AGGRESSORS[1:]),
+    seed=st.integers(0, 10**9 - 1),
+)
+def test_every_node_is_a_victims_or_an_aggressors(nodes: int, aggressors: str, seed: int) -> None:
+    share_out = loaded_latency()["share_out"]
+    victims, others = share_out(nodes, aggressors, seed)
+    assert sorted([*victims, *others]) == list(range(nodes)), "each node once"
+    assert len(victims) % 2 == len(others) % 2 == 0, "all have a partner"
+    assert len(victims) == nodes // 4 * 2 and len(others) - len(victims) in (0, 2)
+    assert victims == sorted(victims) and others == sorted(others), "in the job's order"
+    assert share_out(nodes, aggressors, seed) == (victims, others), "the seed repeats it"
+    gaps = {second - first for first, second in pairwise(victims)}
+    if aggressors == "linear":
+        assert gaps <= {1}
+    if aggressors == "interleaved":
+        assert gaps <= {2, 3}, "no two victims, and no three aggressors, beside each other"
+
+
+def test_seeds_draw_different_nodes_and_others_ignore_them() -> None:
+    share_out = loaded_latency()["share_out"]
+    drawn = {tuple(share_out(16, "random", seed)[0]) for seed in range(20)}
+    assert len(drawn) > 10
+    for aggressors in set(AGGRESSORS) - {"random"}:
+        assert share_out(16, aggressors, 1) == share_out(16, aggressors, 2)
+    assert share_out(4, "beside", 1) == ([0, 1, 2, 3], [0, 1, 2, 3])
+
+
+def placements(ppn: int, nodes: int, **chosen: str) -> list[catalogue.Launch]:
+    under = options.of_group(catalogue.OPTIONS, LOADED, chosen)
+    return list(launches(LOADED, nodes * ppn, level="smoke", nodes=nodes, chosen=under))
+
+
+@pytest.mark.parametrize(
+    ("ppn", "nodes", "planned"),
+    [(2, 2, AGGRESSORS[:1]), (1, 4, AGGRESSORS[1:]), (2, 6, AGGRESSORS)],
+)
+def test_the_placements_that_nodes_and_ranks_allow(
+    ppn: int, nodes: int, planned: tuple[str, ...]
+) -> None:
+    assert tuple(launch.name for launch in placements(ppn, nodes)) == planned
+
+
+def test_one_rank_a_node_on_two_nodes_has_no_aggressor() -> None:
+    with pytest.raises(NotMeasured, match="no benchmark of group loaded_latency runs on 2 ranks"):
+        placements(1, 2)
+
+
+def test_bursts_are_another_variant_and_the_seed_one_of_the_random_placement() -> None:
+    made = placements(2, 4, bursts="10ms_on_90ms_off", seed="7")
+    for launch in made:
+        random = launch.name == "random"
+        assert launch.args[6:] == (
+            *(("--burst-ms", "10", "--pause-ms", "90")),
+            *(("--seed", "7") if random else ()),
+        )
+        variants = {item.stored_variant("loaded") for item in launch.expected}
+        assert variants == {"loaded,bursts=10ms_on_90ms_off" + ",seed=7" * random}
+    with refused_as("bad-option", match="steady, and times"):
+        placements(2, 4, bursts="10ms")
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_recorded_placements_are_those_of_their_launch_alone(name: str) -> None:
+    aggressors, nodes, chosen = PLACED[name]
+    text = golden(name)
+    [launch] = [each for each in placements(2, nodes, **chosen) if each.name == aggressors]
+    reader.check_arguments(text, launch)
+    records = reader.complete(reader.parse(text), launch.expected, source=name)
+    assert {record.benchmark.removesuffix(f"_{aggressors}") for record in records} == {
+        "Victim",
+        "Load",
+        "Victim_impact",
+    }
+    facts = catalogue.SUITES[LOADED].facts(text)
+    assert aggressors in facts.notes[0] and len(facts.hosts) == 2
+    for other in placements(2, nodes):
+        if other != launch:
+            with refused_as("output-mixed"):
+                reader.check_arguments(text, other)
 
 
 def test_a_recorded_latency_under_load() -> None:

@@ -4,8 +4,13 @@ time, and the bytes that it must have sent.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from reframe_tests.harness.cases.job import script
+from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
 from reframe_tests.harness.cases.results.measurement import (
     least_bytes,
@@ -33,6 +38,34 @@ def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted()
         excerpt(LINK_DOWN)
         == "c2: UCX WARN network device 'eth1g' is not available, please use 'lo'(tcp)"
     )
+
+
+#: How a rank ended that a signal killed, as each library or its launcher says it; shortened.
+KILLED = {
+    "UCX": "[vm:2:0:2] Caught signal 11 (Segmentation fault: kill(2) or raise(3) at address "
+    "0x55c3)\n==== backtrace (tid:  2) ====\n=================================\n",
+    "Open MPI": "[vm:2] *** Process received signal ***\n[vm:2] Signal: Segmentation fault (11)\n"
+    "[vm:2] Signal code:  (0)\n[vm:2] *** End of error message ***\n",
+    "prterun": f"{'-' * 74}\nprterun noticed that process rank 0 with PID 2 on node vm exited on\n"
+    f"signal 11 (Segmentation fault).\n{'-' * 74}\n",
+}
+#: Intel MPI 2021.18, on standard output.
+BY_SIGNAL = (
+    f"\n{'=' * 83}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 0 PID 2 "
+    f"RUNNING AT vm\n=   KILLED BY SIGNAL: 11 (Segmentation fault)\n{'=' * 83}\n"
+)
+
+
+@pytest.mark.parametrize("text", KILLED.values(), ids=KILLED)
+def test_the_signal_that_ended_a_rank_is_named(text: str) -> None:
+    assert re.search(r"signal 11 \(|Signal: Segmentation fault", excerpt(text))
+
+
+def test_a_signal_that_hydra_names_on_standard_output_is_named(tmp_path: Path) -> None:
+    files = script.files_of("one", 1)
+    (tmp_path / files.output).write_text("# Benchmarking PingPong\n" + BY_SIGNAL)
+    said = measurement._judge_end(255, 60, tmp_path, files, "")
+    assert "status 255; it said: " in said and "BY SIGNAL: 11 (Segmentation fault)" in said
 
 
 # ---- The time of a whole launch, where that is what is measured ----

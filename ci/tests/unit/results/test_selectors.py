@@ -40,6 +40,7 @@ def numbers(selector: str) -> str:
     ("selector", "part"),
     [
         ("", "not a selector"),
+        ("lastest", "did you mean 'latest'?"),
         ("aaaa", "beginning of 2 sessions"),
         ("20261301:now", "not a period"),
         ("now:now-1d", "ends before it begins"),

@@ -95,6 +95,11 @@ def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(
     (page,) = year[0].glob("site/testbed-*/index.html")
     rows = re.findall(r"<tr><td class=\"when\">.*?>([^<>]+), (?:8 B|4 MiB)</a>", page.read_text())
     assert rows == ["Uniband: bandwidth", "PingPong: latency"]
+    pages = [*year[0].glob("site/testbed-*/metrics/*.html")]
+    assert {("latency" in page.name, "lower is better" in page.read_text()) for page in pages} == {
+        (True, True),
+        (False, False),
+    }
 
 
 def test_the_calendar_is_green_for_nothing_that_was_not_measured(

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpibench.pages import job_files
 from mpibench.store import records
 from mpibench.store.store import Store
-from mpibench_site import site
+from mpibench_site import site, stored_files
 from mpibench_site.site import SiteNight
 from refusals import refused_as
 from synthetic_verdicts import FIRST, by, gate, write_session
@@ -139,13 +138,13 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
     (tmp_path / "rfm_job.err").write_bytes(b"\x1b[31mred\xff" + b"x" * 300_000 + b"end")
     row = {"outputdir": str(tmp_path), "job_id": "1"}
-    found = job_files.excerpts(row)
+    found = stored_files.excerpts(row)
     assert set(found) == {"rfm_job.err"}
     assert found["rfm_job.err"].startswith("red") and found["rfm_job.err"].endswith("end")
     assert "bytes left out" in found["rfm_job.err"] and len(found["rfm_job.err"]) < 250_000
-    assert job_files.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
-    assert job_files.find({**row, "outputdir": None}, tmp_path).path == ""
-    assert job_files.excerpts({**row, "outputdir": "a\0b"}) == {}
+    assert stored_files.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
+    assert stored_files.find({**row, "outputdir": None}, tmp_path).path == ""
+    assert stored_files.excerpts({**row, "outputdir": "a\0b"}) == {}
 
 
 def test_a_link_at_60_percent_has_lost_40_on_the_site() -> None:

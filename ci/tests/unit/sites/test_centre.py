@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from reframe.core import backends
 
 from mpibench.judge import expected
 from mpibench.stacks.spack import scope
+from reframe_tests.harness import tools
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import centre, references, site, systems
 from refusals import refused_as
@@ -96,10 +98,24 @@ def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(
     [alone] = site.logging_settings("/our.log", None)
     assert alone["handlers_perflog"] == [], "ReFrame's own performance logs are left out"
     monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
+    monkeypatch.setattr(tools, "find", lambda *_: lambda: [{"type": "influx"}])
     everywhere, reef = site.logging_settings("/our.log", centre.read(make("images").root))
     assert types(everywhere, "handlers_perflog") == ["influx", "filelog", "httpjson"]
     assert reef["target_systems"] == ["reef"] and types(reef) == ["file", "file"]
     assert reef["level"] == "undefined", "its file is to get all messages"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_values_that_no_tool_here_can_send_are_refused(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a ReFrame whose Python has no package of ours."""
+    monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
+    monkeypatch.setitem(sys.modules, "mpibench_site", None)
+    if not installed:
+        monkeypatch.setattr(tools.metadata, "entry_points", lambda **_: [])
+    with refused_as("tool-missing", match="MPIBENCH_METRICS needs the package mpibench_site, "):
+        site.logging_settings("/our.log", None)
 
 
 def test_files_are_those_that_reframe_was_given(make: Make) -> None:

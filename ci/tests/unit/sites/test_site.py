@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,34 @@ def test_a_start_may_have_all_its_cases_share_allocations(
     monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "soon")
     with refused_as("bad-option", "soon"):
         site.configuration(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [(None, {"minutes": 6}), (False, False), ({"minutes": 9}, {"minutes": 9})],
+)
+def test_cases_of_a_plan_share_allocations_unless_the_site_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: Any, found: Any
+) -> None:
+    """For as long as those of one number of nodes take, and half of that."""
+    described = copy.deepcopy(GOOD)
+    [row] = described["partitions"]
+    row["extras"] |= {} if stated is None else {"share_allocations": stated}
+    write_system(tmp_path, described)
+    plan = tmp_path / "plan.json"
+    cases = [
+        {"name": f"{name} %nodes={nodes} %ppn=1", "stack": "a", "planned": name != "C"}
+        | {"partition": row["name"], "seconds": seconds}
+        for name, nodes, seconds in (("A", 2, 100), ("B", 2, 140), ("A", 4, 200), ("C", 2, 9999))
+    ]
+    plan.write_text(json.dumps({"system": described["name"], "cases": cases}))
+    monkeypatch.setenv("MPIBENCH_PLAN", str(plan))
+    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
+    assert partition["extras"]["share_allocations"] == found
+    assert partition["scheduler"] == ("slurm" if found is False else "slurm_shared")
+    plan.write_text(json.dumps({"system": "another", "cases": cases}))
+    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
+    assert partition["extras"].get("share_allocations") == stated
 
 
 def with_gpus(plain: dict, *cards: dict) -> dict:

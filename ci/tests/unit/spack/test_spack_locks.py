@@ -18,7 +18,7 @@ from rich.console import Console
 
 from folders import DATA
 from mpibench.commands.listings import stacks as listing
-from mpibench.stacks.spack import lock
+from mpibench.stacks.spack import lock, modulefiles
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -62,6 +62,15 @@ def test_a_recorded_lock_tells_the_stack(name: str, mpi: str, external: str) -> 
         assert found.compilers(imb) == {"c": "gcc@12.2.0", "cxx": "gcc@12.2.0"}
         assert imb.flags == {"cflags": "-O2", "cxxflags": "-O2"}
         assert {"+p2p", "~check"} <= set(imb.options.split())
+
+
+def test_modules_of_two_stacks_of_one_mpi_have_names_of_their_own() -> None:
+    one, two = (
+        modulefiles.configure_modules(Path("/site"), parsed(document(), name))["modules"]["default"]
+        for name in ("openmpi", "openmpi-clang")
+    )
+    for kind in ("tcl:", "lmod:"):
+        assert not {*one[kind]["projections"].values()} & {*two[kind]["projections"].values()}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import synthetic_spack
 from synthetic_spack import RECIPES
 
-#: Packages without sources: a bundle, and what a site has installed.
-SOURCELESS = ("mpibench-suite", "parastationmpi")
+#: Packages without sources: a bundle, wrappers of another's compilers, and what a site has installed.
+SOURCELESS = ("mpibench-suite", "mpi-abi", "parastationmpi")
 
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 

@@ -35,6 +35,17 @@ def test_valid_metadata_becomes_a_stack() -> None:
     assert (stack.lock_hash, stack.source) == ("0123abcd", "/opt/mpich/stack.json")
 
 
+def test_a_folder_that_the_variable_names_is_that_of_one_stack_or_of_several(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        write_stack(tmp_path / "shared" / name, name=name)
+    for folder, names in (("shared", ["a", "b"]), ("shared/b", ["b"])):
+        environ = {metadata.EXTRA_STACKS: str(tmp_path / folder)}
+        found, problems = metadata.discover(tmp_path, environ)
+        assert ([stack.name for stack in found], problems) == (names, [])
+
+
 @pytest.mark.parametrize("keys", ["mpi/name", "abi", "launcher_family"])
 def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(
     tmp_path: Path, keys: str

@@ -36,6 +36,9 @@ def test_arguments_of_osu():
     assert put.expected[0].variants == ("create,flush",)
     (barrier,) = made("collectives_osu", "osu_barrier")
     assert barrier.args == ("-i", "500", "-x", "50", "-f")
+    for version, kind in (("7.0", ()), ("7.1", ("-T", "mpi_float")), ("7.5", ("-T", "mpi_float"))):
+        (reduced, *_) = made("collectives_osu", "osu_allreduce", stack=stack_of(osu=version))
+        assert reduced.args[-2:] == kind or (not kind and "-T" not in reduced.args)
     slow = made("p2p_osu", "osu_bw", limits=catalogue.Limits(line_rate_gbit_per_s=1.0))
     assert [band.expected[0].repetitions for band in slow] == [100, 8, 1]
 

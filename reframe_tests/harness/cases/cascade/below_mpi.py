@@ -73,6 +73,8 @@ def find_obstacle(fabric: Fabric, group: PairGroup, scheduler: str) -> str:
         known = ", ".join(group.transports)
         lacks = ", without an RDMA adapter" if mpis.transport(fabric.transport).interfaces else ""
         return f"{fabric.name} has transport {fabric.transport}{lacks}; needed is one of {known}"
+    if fabric.classes:
+        return f"{fabric.name} has {fabric.quality_of_service}, which can be set for MPIs only"
     if scheduler not in SLURM.schedulers:
         known = ", ".join(SLURM.schedulers)
         return (

@@ -311,6 +311,7 @@ class Condition:
             "built": dict(stack.build.get("facts") or {}),
             "compiled": dict(stack.build.get("compiled") or {}),
             "striped": fabric.striped,
+            "quality_of_service": fabric.quality_of_service,
             "oversubscribed": self.oversubscribed,
             "tuned": self.tuned,
             **(

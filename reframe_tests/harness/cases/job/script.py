@@ -295,9 +295,9 @@ def _quoted(value: str) -> str:
 
 def digested_files(stack: Stack, launches: Iterable[Launch]) -> list[str]:
     """Files that a job digests before its first launch and after its last one: programs, MPI
-    library with its companions, launcher.
+    library with its companions, launcher, and image.
     """
-    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0]]
+    named = [stack.library, *stack.build.get("linked", ()), stack.mpirun[0], *stack.enter]
     named += [launch.program(stack)[0] for launch in launches]
     return [path for path in dict.fromkeys(named) if path in stack.files]
 
@@ -357,7 +357,8 @@ def beginning_of(path: Path, most: int = MOST_OUTPUT_BYTES) -> str:
     if not path.exists():
         return ""
     with path.open(errors="replace") as file:
-        return file.read(most)
+        # Python asks for as much memory as it may read.
+        return file.read(min(most, path.stat().st_size))
 
 
 def end_of(path: Path) -> str:

@@ -132,6 +132,14 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
     row = next(
         (row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0]
     )
+    for word, value in fabric.classes.items():
+        if word not in row.classes:
+            title = word.replace("_", " ")
+            raise NotMeasured(
+                f"{named} has no variable for the {title} over {fabric.transport}, and fabric "
+                f"{fabric.name} is of {title} {value}: use another MPI, or a fabric without."
+            )
+        row = row.adding(**row.classes[word])
     device = row.memory.get(memory.kind, _NO_DEVICE)
     if memory.on_gpu and not library and (device is _NO_DEVICE or version < device.since):
         raise NotMeasured(_reason_of_memory(stack, mpi, named, fabric, device.since))
@@ -237,8 +245,12 @@ def _asked(fabric: Fabric) -> str:
     devices = ",".join(fabric.devices)
     name = fabric.name if devices in ("", fabric.name) else f"{fabric.name} ({devices})"
     over = name if name == fabric.transport else f"{name} over {fabric.transport}"
-    over += f", {fabric.memory.text}" if fabric.memory.on_gpu else ""
-    return f"{over}, striped" if fabric.striped else over
+    words = (
+        fabric.memory.text if fabric.memory.on_gpu else "",
+        "striped" if fabric.striped else "",
+        fabric.quality_of_service,
+    )
+    return ", ".join(filter(None, (over, *words)))
 
 
 def _reason(
@@ -298,6 +310,7 @@ def _values(fabric: Fabric) -> dict[str, str]:
         "hcas": ":".join(fabric.devices),
         "tcp_interfaces": ",".join(fabric.tcp_interfaces),
         "debug_file": DEBUG_FILE,
+        **fabric.classes,
     }
     if rails:
         values |= {"device": rails[0].device, "port": str(rails[0].port)}
@@ -320,7 +333,12 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof:
     """The proof with its templates filled, once per rail, and its due decided by the version."""
     rails = [
-        {"device": rail.device, "device_port": f"{rail.device}:{rail.port}", "port": str(rail.port)}
+        {
+            "device": rail.device,
+            "device_port": f"{rail.device}:{rail.port}",
+            "port": str(rail.port),
+            **fabric.classes,
+        }
         for rail in fabric.rails
     ]
     escaped: list[dict[str, str]] = [

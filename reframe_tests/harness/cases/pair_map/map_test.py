@@ -25,6 +25,8 @@ from ...machine.switches import expand
 from ...samples import CONTRADICTED, MISSING
 from ...sites import site
 from ...suites import catalogue
+from ...suites.benchmark import Record
+from ...suites.instruments import pair_records, read_pairs
 from ...vocabulary import BadInput
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
@@ -67,6 +69,9 @@ class MapTest(MaintenanceTest, RoundsPlugin):
 
     #: Values of each pair and direction in a pass.
     values = variable(int, value=1, loggable=True)
+
+    #: What a job has printed, until it is judged.
+    _printed: output.MapOutput | None = None
 
     #: Seconds after which a node that does not answer is left out.
     patience_s = variable(int, value=20)
@@ -164,7 +169,12 @@ class MapTest(MaintenanceTest, RoundsPlugin):
         rounds = schedule.number_of_rounds(ranks, self.rounds) * asked["orders"]
         values = rounds * (ranks // 2) * self.values * 2 * len(QUANTITIES)
         return tuple(
-            replace(launch, args=(*launch.args, *words), more_bytes=values * VALUE_BYTES)
+            replace(
+                launch,
+                args=(*launch.args, *words),
+                more_bytes=values * VALUE_BYTES,
+                parse=self._parse,
+            )
             for launch in super().plan_launches(limits, where)
         )
 
@@ -193,19 +203,15 @@ class MapTest(MaintenanceTest, RoundsPlugin):
     ) -> measurement.JobOutcome:
         """As of any test; then the map, of what was measured up to an untimely end, too."""
         outcome = super()._evaluate(where, launches)
-        if where is not self._condition:
-            return outcome
-        (launch,) = launches
-        text = script.beginning_of(
-            Path(self.stagedir) / script.files_of(launch.name, 1).output,
-            script.MOST_OUTPUT_BYTES + launch.more_bytes,
-        )
-        try:
-            printed = output.read(text, launch.name)
-        except BadInput:
-            return outcome  # said already
-        self._judge(outcome, printed, launch.name)
+        printed, self._printed = self._printed, None
+        if printed and where is self._condition:
+            self._judge(outcome, printed, launches[0].name)
         return outcome
+
+    def _parse(self, text: str, source: str) -> list[Record]:
+        """Records of the output, whose map stays for :meth:`_evaluate`: it is read once."""
+        self._printed = read_pairs(text, source)
+        return pair_records(self._printed, source)
 
     def _judge(
         self, outcome: measurement.JobOutcome, printed: output.MapOutput, launch: str

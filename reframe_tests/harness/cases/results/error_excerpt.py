@@ -34,7 +34,8 @@ _INFORMATIVE = (
         r"|link is down|refused|timed out|"
         r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed"
         r"|invalid job credential|"
-        r"protocol authentication|killed by signal",
+        # UCX, Open MPI and its launcher, Hydra (MPICH, Intel MPI), in that order
+        r"protocol authentication|\bsignal(?: \d|: )",
         re.IGNORECASE,
     ),
     re.compile(r"\b(error|fatal|abort|failed|cannot|unable)\b", re.IGNORECASE),

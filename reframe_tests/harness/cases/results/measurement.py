@@ -363,14 +363,15 @@ def _judge_end(
         return f"not started, because {stopped}." if stopped else _NOT_ENDED
     error = excerpt(beginning_of(directory / files.error))
     if status not in WHY_STOPPED:
-        # IMB prints what is wrong with its arguments to its output.
+        end = end_of(directory / files.output)
+        # IMB prints what is wrong with its arguments to its output, and Hydra which signal it was.
         printed = [
             line
-            for line in beginning_of(directory / files.output).splitlines()
-            if line.startswith("ERROR")
+            for line in f"{beginning_of(directory / files.output)}\n{end}".splitlines()
+            if line.startswith(("ERROR", "=   KILLED BY SIGNAL"))
         ]
         # nccl-tests print there why they end.
-        error = explain(end_of(directory / files.output)) or error or excerpt("\n".join(printed))
+        error = explain(end) or error or excerpt("\n".join(printed))
         return (
             "ended with exit status "
             f"{status}{f'; it said: {error}' if error else ' and said nothing'}."
@@ -413,7 +414,7 @@ def _parse(
             "again."
         )
         raise OutputError("file-missing", sentence)
-    reading = reader.read(printed, source=source)
+    reading = reader.read(printed, source=source, parse=launch.parse)
     set_aside.update(reading.set_aside)
     if launch.options:
         reader.check_arguments(printed, launch, source=source)

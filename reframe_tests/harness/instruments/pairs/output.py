@@ -5,8 +5,9 @@ needs it whole asks (:attr:`MapOutput.whole`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...machine.switches import SLURM, YAML, Switch, SwitchTree
@@ -23,6 +24,7 @@ class MapOutput:
     :param nodes: hosts in the order of their ranks; ``tree``: the
         switches above them, as the ranks had them.
     :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
+    :param expected: values of all rounds.
     :param whole: it has its end, and its rows are those of all rounds.
     :param seconds: the measurement took.
     :param memory: platform of the GPUs whose memory messages were in; empty: the host's.
@@ -37,6 +39,7 @@ class MapOutput:
     latency_count: int
     message_count: int
     values: PairColumns
+    expected: int
     silent: Mapping[str, str]
     whole: bool
     seconds: float | None
@@ -95,11 +98,20 @@ def read(text: str, source: str) -> MapOutput:
         head["latency_count"],
         head["message_count"],
         values,
+        expected,
         {note["silent"]: note["why"] for note in printed.notes if "silent" in note},
         printed.whole and len(values) == expected,
         next((note["seconds"] for note in printed.notes if "seconds" in note), None),
         head.get("memory", ""),
     )
+
+
+def read_ends(text: str) -> MapOutput:
+    """What a whole output says in its first line and its last ones, without its values."""
+    first = re.search(reading.first_line("pair_map"), text, re.MULTILINE)
+    found = read(first[0] if first else "", "the output")
+    _, note, last = text.rpartition('{"seconds": ')
+    return replace(found, seconds=float(last.partition("}")[0])) if note else found
 
 
 def tree_of(above: Mapping[str, tuple[str, ...]], origin: str) -> SwitchTree | None:

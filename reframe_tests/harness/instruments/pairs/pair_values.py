@@ -19,6 +19,7 @@ import math
 import os
 import shutil
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import compress
@@ -82,20 +83,21 @@ class PairValue(NamedTuple):
     counted: bool | None
 
 
-#: Types of the columns of :class:`PairColumns`, as :mod:`array` has them: 35 bytes a value.
-_TYPES = {
+#: Types of the columns of :class:`PairColumns`, as :mod:`array` has them: 16 bytes a value; and of
+#: what values have in common that were measured at the same time, ``end`` being the place after
+#: them.
+_TYPES = {"source": "I", "target": "I", "value": "d"}
+_ALIKE = {
     "order": "H",
     "round": "I",
     "phase": "B",
-    "source": "I",
-    "target": "I",
     "quantity": "B",
     "message_bytes": "q",
     "repeat": "H",
-    "value": "d",
-    "counted": "b",
+    "end": "q",
 }
-#: Of ``counted``: not known; else 0 or 1, so that the least of two nodes' is that of the pair.
+#: Of a node whose bytes are not known; else 0 or 1, so that the least of two nodes' is that of the
+#: pair.
 _UNKNOWN = -1
 
 
@@ -110,6 +112,8 @@ class PairColumns(Sequence[PairValue]):
     def __init__(self, nodes: tuple[str, ...] = ()) -> None:
         self.nodes = nodes
         self._columns: dict[str, array[Any]] = {name: array(_TYPES[name]) for name in _TYPES}
+        self._alike: dict[str, array[Any]] = {name: array(_ALIKE[name]) for name in _ALIKE}
+        self._right: Mapping[str, bool] = {}
 
     def add(
         self,
@@ -123,30 +127,21 @@ class PairColumns(Sequence[PairValue]):
         repeat: int,
         value: Sequence[float | None],
     ) -> None:
-        """Values of one quantity that were measured at the same time, not yet counted."""
-        alike = {
-            "order": order,
-            "round": round_,
-            "phase": phase,
-            "quantity": QUANTITIES.index(quantity),
-            "message_bytes": message_bytes,
-            "repeat": repeat,
-            "counted": _UNKNOWN,
-        }
-        for name, one in alike.items():
-            self._columns[name].extend(array(_TYPES[name], [one]) * len(value))
+        """Values of one quantity that were measured at the same time."""
         self._columns["source"].extend(source)
         self._columns["target"].extend(target)
         self._columns["value"].extend(math.nan if one is None else one for one in value)
+        number = QUANTITIES.index(quantity)
+        alike = (order, round_, phase, number, message_bytes, repeat, len(self))
+        for column, one in zip(self._alike.values(), alike, strict=True):
+            column.append(one)
 
     def check(self, right: Mapping[str, bool]) -> None:
         """Whether the bytes of both nodes of each value are those of the schedule.
 
         :param right: by node; without an entry it is not known.
         """
-        of_node = [right.get(node, _UNKNOWN) for node in self.nodes]
-        ends = (map(of_node.__getitem__, self._columns[name]) for name in ("source", "target"))
-        self._columns["counted"] = array(_TYPES["counted"], map(min, *ends))
+        self._right = right
 
     def missing(self) -> Iterator[PairValue]:
         """Values that were to be measured and were not."""
@@ -154,22 +149,24 @@ class PairColumns(Sequence[PairValue]):
 
     def measured(self, quantity: str) -> tuple[array[int], array[int], array[float]]:
         """Sources, targets and values of a quantity, as numbers, where there is a value."""
-        number = QUANTITIES.index(quantity)
-        own = bytes(
-            which == number and value == value
-            for which, value in zip(self._columns["quantity"], self._columns["value"], strict=True)
-        )
-        source, target, value = (
-            array(_TYPES[name], compress(self._columns[name], own))
-            for name in ("source", "target", "value")
-        )
+        found = [array(kind) for kind in _TYPES.values()]
+        begin = 0
+        for number, end in zip(self._alike["quantity"], self._alike["end"], strict=True):
+            if QUANTITIES[number] == quantity:
+                own = bytes(value == value for value in self._columns["value"][begin:end])
+                for column, mine in zip(self._columns.values(), found, strict=True):
+                    mine.extend(compress(column[begin:end], own))
+            begin = end
+        source, target, value = found
         return source, target, value
 
     def message_bytes(self, quantity: str) -> int:
         """Size of the messages of a quantity; 0: none was to be measured."""
         number = QUANTITIES.index(quantity)
-        at = next((at for at, one in enumerate(self._columns["quantity"]) if one == number), None)
-        return 0 if at is None else self._columns["message_bytes"][at]
+        sizes = compress(
+            self._alike["message_bytes"], (one == number for one in self._alike["quantity"])
+        )
+        return next(sizes, 0)
 
     def table(self) -> pl.DataFrame:
         """The columns as a file has them.
@@ -179,36 +176,58 @@ class PairColumns(Sequence[PairValue]):
         import numpy as np
         import polars as pl
 
-        table = pl.DataFrame(
-            {name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()}
+        columns, alike = (
+            {name: np.frombuffer(column, column.typecode) for name, column in some.items()}
+            for some in (self._columns, self._alike)
         )
-        kinds = pl.Enum(QUANTITIES)
-        return table.with_columns(
-            pl.col("quantity").replace_strict(
-                range(len(QUANTITIES)), QUANTITIES, return_dtype=kinds
-            ),
-            pl.col("value").fill_nan(None),
-            pl.when(pl.col("counted") != _UNKNOWN).then(pl.col("counted").cast(pl.Boolean)),
-        )
+        counts = np.diff(alike.pop("end"), prepend=0)
+        right = np.array([self._right.get(node, _UNKNOWN) for node in self.nodes], dtype=np.int8)
+
+        def rows(number: int, size: int) -> pl.DataFrame:
+            own = (alike["quantity"] == number) & (alike["message_bytes"] == size)
+            here = np.repeat(own, counts)
+            mine = {name: column[here] for name, column in columns.items()}
+            mine |= {name: np.repeat(column[own], counts[own]) for name, column in alike.items()}
+            counted = pl.Series(np.minimum(right[mine["source"]], right[mine["target"]]))
+            return pl.DataFrame(mine).select(
+                "order",
+                "round",
+                "phase",
+                "source",
+                "target",
+                quantity=pl.lit(QUANTITIES[number], pl.Enum(QUANTITIES)),
+                message_bytes="message_bytes",
+                repeat="repeat",
+                value=pl.col("value").fill_nan(None),
+                counted=pl.when(counted != _UNKNOWN).then(counted.cast(pl.Boolean)),
+            )
+
+        # A quantity at a time: all rows at once would be there twice.
+        kinds = sorted(set(zip(alike["quantity"], alike["message_bytes"], strict=True)))
+        return pl.concat([rows(*kind) for kind in kinds or [(0, 0)]])
 
     def __len__(self) -> int:
         return len(self._columns["value"])
 
     def __getitem__(self, at: Any) -> Any:
-        row = {name: column[at] for name, column in self._columns.items()}
-        return PairValue._make(
-            (
-                row["order"],
-                row["round"],
-                row["phase"],
-                self.nodes[row["source"]],
-                self.nodes[row["target"]],
-                QUANTITIES[row["quantity"]],
-                row["message_bytes"],
-                row["repeat"],
-                None if math.isnan(row["value"]) else row["value"],
-                None if row["counted"] == _UNKNOWN else bool(row["counted"]),
-            )
+        at = range(len(self))[at]
+        run = bisect_right(self._alike["end"], at)
+        source, target, value = (column[at] for column in self._columns.values())
+        order, round_, phase, quantity, size, repeat, _ = (
+            column[run] for column in self._alike.values()
+        )
+        ends = (self.nodes[source], self.nodes[target])
+        counted = min(self._right.get(node, _UNKNOWN) for node in ends)
+        return PairValue(
+            order,
+            round_,
+            phase,
+            *ends,
+            QUANTITIES[quantity],
+            size,
+            repeat,
+            None if math.isnan(value) else value,
+            None if counted == _UNKNOWN else bool(counted),
         )
 
 
@@ -336,7 +355,8 @@ class PairMapRecord:
             "value": pl.Float64(),
             "counted": pl.Boolean(),
         }
-        return pl.LazyFrame(rows, schema=schema, orient="row")
+        table = pl.LazyFrame(rows, schema=schema, orient="row")
+        return table.sort("quantity", "message_bytes", maintain_order=True)
 
     def rows(self) -> Iterator[PairValue]:
         """The values one by one: of a small map."""
@@ -356,7 +376,7 @@ class PairMapRecord:
         if isinstance(self.values, MapFile):
             return self._with_file(self.values.link(folder))
         try:
-            table = self.table().collect().sort("quantity", "message_bytes", maintain_order=True)
+            table = self.table().collect()
         except ImportError:  # a centre's own ReFrame may not have Polars
             return self.as_dict()
         content = io.BytesIO()  # not the file: the digest is of these values, whoever writes there

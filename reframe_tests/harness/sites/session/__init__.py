@@ -1,3 +1,1 @@
-"""A session: its name and folders, its labels, what it was measured with, and where its results are
-sent.
-"""
+"""A session: its name and folders, its labels, what it was measured with."""

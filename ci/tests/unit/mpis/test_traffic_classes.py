@@ -1,0 +1,172 @@
+"""Service levels and traffic classes: whose variables they become, what a run must show of
+them, and what is refused. No adapter is here: held against sources and lines of others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.cases.cascade import below_mpi
+from reframe_tests.harness.cases.job.transports import check_proofs
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.gpu import DEVICE, Memory
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.suites import catalogue, nccl_tests
+from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
+from synthetic_site import FABRICS, edit, write_system
+from synthetic_stack import (
+    EDR,
+    ETH,
+    GOLDEN,
+    INTEL,
+    MPICH_UCX,
+    OPENMPI,
+    OPENMPI_4,
+    make_stack,
+    setting_of,
+)
+
+CRAY = make_stack("craympich", "8.1.28", "ch4:ofi")
+MPICH_OFI = make_stack("mpich", "4.3.0", "ch4:ofi")
+VERBS = Fabric("edr", "verbs", "cluster", (Rail("mlx5_0"),))
+OPA = Fabric("opa", "psm2", "cluster", (Rail("hfi1_0"),), service_level="4")
+OPX = replace(OPA, transport="opx")
+SS200 = Fabric("low", "cxi", "cluster", (Rail("cxi0"),), traffic_class="LOW_LATENCY")
+LEVEL = {"service_level": "3"}
+ROCE = {"service_level": "3", "traffic_class": "104"}
+UCX = {"UCX_IB_SL": "3", "UCX_IB_TRAFFIC_CLASS": "104"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "variables"),
+    [
+        *((stack, replace(EDR, **ROCE), UCX) for stack in (INTEL, MPICH_UCX, OPENMPI)),
+        (make_stack("craympich", "8.1.28", "ch4:ucx"), replace(EDR, **ROCE), UCX),
+        (make_stack("mvapich", "4.0", "ch4:ucx"), replace(EDR, **ROCE), UCX),
+        (make_stack("parastation", "5.10.0-1"), replace(EDR, **ROCE), UCX),
+        (
+            OPENMPI_4,
+            replace(VERBS, **LEVEL),
+            {"OMPI_MCA_btl_openib_ib_service_level": "3"},
+        ),
+        (
+            make_stack("mvapich2", "2.3.7", "ch3:mrail"),
+            replace(VERBS, **LEVEL),
+            {"MV2_DEFAULT_SERVICE_LEVEL": "3"},
+        ),
+        (make_stack("intelmpi", "2018.4"), replace(VERBS, **LEVEL), {"DAPL_IB_SL": "3"}),
+        *((stack, OPA, {"HFI_SL": "4"}) for stack in (INTEL, MPICH_OFI, OPENMPI)),
+        *((stack, OPX, {"FI_OPX_SL": "4"}) for stack in (INTEL, MPICH_OFI, OPENMPI)),
+        (
+            CRAY,
+            SS200,
+            {"MPICH_OFI_DEFAULT_TCLASS": "TC_LOW_LATENCY", "MPICH_OFI_TCLASS_ERRORS": "error"},
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", "") or getattr(value, "transport", ""),
+)
+def test_each_mpi_has_its_own_variables(stack, fabric: Fabric, variables: dict) -> None:
+    setting = setting_of(stack, fabric)
+    plain = setting_of(stack, replace(fabric, service_level="", traffic_class=""))
+    more = {name: setting.env[name] for name in set(setting.env) - {*plain.env}}
+    assert {name: more[name] for name in variables} == variables
+    assert set(more) - {*variables} <= {*setting.debug_env}
+    assert plain.env.items() <= setting.env.items()
+    assert fabric.quality_of_service and setting.asked.endswith(fabric.quality_of_service)
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric"),
+    [
+        *((stack, SS200) for stack in (INTEL, MPICH_OFI, OPENMPI)),
+        *((stack, replace(ETH, **LEVEL)) for stack in (INTEL, MPICH_OFI, OPENMPI)),
+        (INTEL, replace(VERBS, **LEVEL)),
+        (OPENMPI_4, replace(VERBS, **ROCE)),
+        (make_stack("parastation", "5.10.0-1"), replace(VERBS, **LEVEL)),
+    ],
+)
+def test_an_mpi_without_a_variable_is_left_out(stack, fabric: Fabric) -> None:
+    with pytest.raises(NotMeasured, match=f"has no variable for the .* over {fabric.transport}"):
+        setting_of(stack, fabric)
+
+
+def test_ucx_must_have_read_it() -> None:
+    setting = setting_of(MPICH_UCX, replace(EDR, **LEVEL))
+    lane = "ucp_worker.c:1912 UCX  INFO  ucp_context_0 inter-node cfg#2 tag(rc_mlx5/mlx5_0:1)\n"
+    unread = "parser.c:2305 UCX  WARN  unused environment variable{}: UCX_NET_DEVIC; {}\n"
+    assert check_proofs(setting, lane + unread.format("s", "UCX_IB_SLX")) == []
+    (said,) = check_proofs(setting, lane + unread.format("s", "UCX_IB_SL (maybe: UCX_IB_SLS?)"))
+    assert "service level 3, but MPICH reports unused variable 'UCX_IB_SL'" in said
+
+
+def test_cray_mpich_shows_the_class_in_effect() -> None:
+    setting = setting_of(CRAY, SS200)
+    lines = (GOLDEN / "craympich-lines.txt").read_text()
+    default = next(line for line in lines.splitlines() if "MPICH_OFI_DEFAULT_TCLASS" in line)
+    subject = "MPICH_OFI_DEFAULT_TCLASS"
+    said = [sentence for sentence in check_proofs(setting, default) if subject in sentence]
+    assert len(said) == 1 and f"reports {subject} 'TC_BEST_EFFORT'" in said[0]
+    [said] = [sentence for sentence in check_proofs(setting, "") if subject in sentence]
+    assert "evidence missing" in said
+    low = default.replace("TC_BEST_EFFORT", "TC_LOW_LATENCY")
+    assert not [sentence for sentence in check_proofs(setting, low) if subject in sentence]
+
+
+def test_nccl_says_what_it_took() -> None:
+    memory = {"memory": Memory(DEVICE, "cuda")}
+    fabric = replace(EDR, **ROCE, **memory)
+    setting = setting_of(INTEL, fabric, nccl_tests.LIBRARY)
+    assert {"NCCL_IB_SL": "3", "NCCL_IB_TC": "104"}.items() <= setting.env.items()
+    line = "n1:7:9 [0] NCCL INFO NCCL_IB_{} set by environment to {}.\n"
+    for level, expected in (("3", 0), ("0", 1)):
+        said = check_proofs(setting, line.format("SL", level) + line.format("TC", "104"))
+        assert sum("NCCL_IB_SL" in sentence and "reports" in sentence for sentence in said) == (
+            expected
+        )
+
+
+def test_programs_below_mpi_are_not_told() -> None:
+    group = catalogue.PAIRS["wire_rdma"]
+    assert below_mpi.find_obstacle(EDR, group, "slurm") == ""
+    assert "service level 3" in below_mpi.find_obstacle(replace(EDR, **LEVEL), group, "slurm")
+
+
+def described(transport: str, **classes: object) -> dict:
+    rail = {"device": "hfi1_0", "line_rate_gbit_per_s": 100}
+    rails = {} if transport == "as_shipped" else {"rails": [rail]}
+    return edit(
+        (*FABRICS, "other"), {"transport": transport, "scope": "cluster", **rails, **classes}
+    )
+
+
+@pytest.mark.parametrize(
+    ("transport", "classes", "good"),
+    [
+        ("ucx", {"service_level": 15, "traffic_class": 255}, True),
+        ("opx", {"service_level": 31}, True),
+        ("cxi", {"traffic_class": "BULK_DATA"}, True),
+        ("ucx", {"service_level": 16}, False),
+        ("ucx", {"service_level": "3"}, False),
+        ("ucx", {"traffic_class": "BULK_DATA"}, False),
+        ("ucx", {"traffic_class": 256}, False),
+        ("opx", {"service_level": 32}, False),
+        ("cxi", {"traffic_class": 3}, False),
+        ("cxi", {"traffic_class": "SCAVENGER"}, False),
+        ("cxi", {"service_level": 3}, False),
+        ("as_shipped", {"service_level": 3}, False),
+    ],
+)
+def test_what_a_site_may_say(tmp_path: Path, transport: str, classes: dict, good: bool) -> None:
+    path = write_system(tmp_path, described(transport, **classes))
+    if not good:
+        with refused_as("system-description"):
+            site.read_system(path)
+        return
+    extras = site.read_system(path)["partitions"][0]["extras"]
+    wanted = {word: str(value) for word, value in classes.items()}
+    assert site.fabrics_of(extras)["other"].classes == wanted
+    assert site.fabrics_of(extras)["hdr200"].classes == {}
