@@ -737,7 +737,7 @@ def _moved(night: _Night, root: Path) -> list[str]:
     last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last "
-        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) , this one is of {system}: "
+        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}), but this one is of {system}: "
         f"correct site_configs; or, if intended, use another label or name {run} under runs in "
         f"{systems.shown(path_of(system, root), root)}"
     ]

@@ -295,7 +295,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     )
     raise BadInput(
         "unknown-name",
-        f"{launcher} says {said!r} , so it is not the mpirun of a known MPI ({', '.join(rows)}); "
+        f"{launcher} says {said!r}, so it is not the mpirun of a known MPI ({', '.join(rows)}); "
         "name the mpirun of the MPI itself, not a script or a batch system's launcher.",
     )
 
