@@ -112,8 +112,8 @@ def find(scheduler: str) -> BatchSystem | None:
 
 
 def ask_for_nodes(scheduler: str, nodes: Sequence[str]) -> str:
-    """For ReFrame's ``-J``: a job on just these nodes; empty where the
-    scheduler cannot be asked, or a name is none.
+    """For ReFrame's ``-J``: a job on exactly these nodes; empty if the scheduler does not support
+    it, or a name is invalid.
     """
     system = find(scheduler)
     return system.nodes.format(nodes=",".join(nodes)) if system and _are_names(nodes) else ""

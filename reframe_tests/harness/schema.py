@@ -34,7 +34,7 @@ _OTHER = re.compile(r'("\$ref": ")([\w.-]+)#(?=/\$defs/)')
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A schema, each ``x-words`` completed by the ``enum`` it stands for."""
+    """A schema, with each ``x-words`` replaced by its ``enum``."""
     return _read(path, tuple((name, words()) for name, words in WORDS.items()))
 
 

@@ -232,7 +232,7 @@ Refusal = Literal[
 
 
 class BadInput(Exception):
-    """Bad input, said in one sentence: what is wrong, where, and what to do about it.
+    """Bad input, in one sentence: what is wrong, where, and what to do.
 
     Commands print the sentence with its code and exit 2; a test
     fails with it. Never shown as a traceback.
@@ -257,4 +257,4 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 
 class NotMeasured(Exception):
-    """A combination that is not measured here, with the reason; the case is skipped and says so."""
+    """A combination that cannot be measured here; the case is skipped with this reason."""

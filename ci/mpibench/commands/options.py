@@ -120,7 +120,7 @@ def say_json(data: Any) -> None:
 
 
 def write(path: Path, text: str, *, err: bool = False) -> None:
-    """Write a file that somebody requested, and say so."""
+    """Write a requested file, and say so."""
     from mpibench.pages import page
 
     try:
@@ -133,7 +133,7 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
 
 
 def open_page(page: Path) -> None:
-    """Open a page in a browser; say so if there is none."""
+    """Open a page in a browser; print a hint if there is none."""
     try:
         opened = webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:

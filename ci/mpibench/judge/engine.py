@@ -451,7 +451,7 @@ def tonight(values: Array, rows: Rows) -> Verdicts:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A level that somebody accepted.
+    """An accepted level.
 
     :param metrics: which it is of.
     :param night: column of its first night.
@@ -574,13 +574,13 @@ def _first_nights(aligned: Array, base: Array, effect: Array, columns: Index) ->
 def hold(
     before: Array, after: Array, rows: Rows, least: Array, confidence: float = 0.95
 ) -> Verdicts:
-    """A candidate's sessions against a baseline's.
+    """Compare a candidate's sessions with a baseline's.
 
-    A row is called where both the mean and the better half of the candidate's sessions lie beyond
-    the limit: one disturbed session of several refuses nothing. With fewer than three sessions what
-    is not judged is not called either. An interval is Student's, of the mean, with the row's spread
-    between sessions; below :data:`LEAST_DF` degrees of freedom
-    ``least`` stands for those that lack.
+    A row is slower if both the mean and the better half of the candidate's sessions exceed the
+    limit, so one disturbed session of several refuses nothing. With fewer than three sessions, what
+    is not judged is not reported either. An interval is Student's, of the mean, with the row's
+    spread between sessions; below :data:`LEAST_DF` degrees of freedom, ``least`` replaces the
+    missing ones.
 
     :param before: slowness, shape (metrics, sessions); likewise ``after``.
     :param least: spread between sessions where they are too few to know it, in log, (metrics,).

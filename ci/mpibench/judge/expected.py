@@ -59,7 +59,7 @@ from .plan.record import CASE, ListedCase, Owed, PlanRecord
 
 
 class CoverageKey(NamedTuple):
-    """Something that can be proven; a field of ``None`` stands for any."""
+    """Something that can be proven; a field of ``None`` means any."""
 
     partition: str | None = None
     stack: str | None = None
@@ -68,7 +68,7 @@ class CoverageKey(NamedTuple):
     benchmark: str | None = None
 
     def covers(self, other: CoverageKey) -> bool:
-        """Whether ``other`` is what this one, read as patterns, stands for."""
+        """Whether ``other`` matches this one, read as patterns."""
         pairs = zip(self, other, strict=True)
         return all(
             mine is None or (theirs is not None and fnmatchcase(theirs, mine))
@@ -76,7 +76,7 @@ class CoverageKey(NamedTuple):
         )
 
     def job(self) -> CoverageKey:
-        """The same without the benchmark: what one test stands for."""
+        """The same without the benchmark: what one test covers."""
         return self._replace(benchmark=None)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """What a system's file says; the empty one if there is none.
+    """The contents of a system's file; an empty one if there is none.
 
     :param options: label to the selection options of its whole sessions, as
         :func:`.selection_options.narrowing` gives them.
@@ -737,7 +737,7 @@ def _moved(night: _Night, root: Path) -> list[str]:
     last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last "
-        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}) , this one is of {system}: "
+        f"{last['started']:%Y-%m-%d}, session {last['session'][:8]}), but this one is of {system}: "
         f"correct site_configs; or, if intended, use another label or name {run} under runs in "
         f"{systems.shown(path_of(system, root), root)}"
     ]

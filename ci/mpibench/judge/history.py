@@ -53,8 +53,8 @@ MEASURED = (*CONDITION, "group")
 
 @dataclass(frozen=True)
 class FactColumn:
-    """Something in which cases of one history agree: column of
-    :func:`describe_facts`, and what one and several are called.
+    """A fact in which cases of one history agree: column of :func:`describe_facts`, and its name in
+    singular and plural.
     """
 
     column: str
@@ -190,7 +190,7 @@ def mixed_strata(selection: Selection) -> dict[tuple[Any, ...], str]:
 
 
 def why_not(fact: FactColumn) -> pl.Expr:
-    """What is said of cases that differ in a fact from those whose history is wanted."""
+    """Why cases are excluded that differ in a fact from those whose history is needed."""
     if fact in (PLACEMENT, NODES):
         return pl.lit(f"with another {fact.title}")
     value = pl.when(pl.col(fact.column) == "").then(pl.lit("none")).otherwise(pl.col(fact.column))
@@ -257,8 +257,7 @@ def differing_node_counts(
 
 
 def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
-    """What is said of a session that had another number of nodes
-    than the one of its series before.
+    """Notes on a session with another number of nodes than the previous one of its series.
 
     :param before: cases of that one, none if there is none.
     """
@@ -271,8 +270,7 @@ def node_count_notes(before: pl.DataFrame, cases: pl.DataFrame) -> list[str]:
 def under_both_names(
     levels: Iterable[AcceptedLevel], rename: Mapping[str, str] | None
 ) -> list[AcceptedLevel]:
-    """The levels, each under every name that what it is about has or had:
-    policy.yaml may use the old ones or today's.
+    """The levels, each under every old and new name: policy.yaml may use either.
 
     :param rename: names of stacks, fabrics or partitions to new ones.
     """
@@ -396,8 +394,8 @@ class Past:
         )
 
     def sentences(self) -> list[str]:
-        """How many sessions of which stratum there are, and why others are
-        not used; strata with one answer share a line.
+        """How many sessions each stratum has, and why others are not used; strata with the same
+        answer share a line.
         """
         names: dict[str, list[str]] = {}
         for stratum in self.strata:

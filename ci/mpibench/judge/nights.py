@@ -84,13 +84,11 @@ class NightJudgement:
     began: str = ""
 
     def called(self) -> pl.DataFrame:
-        """Metrics that are called slower, or stand for a band that
-        is: :data:`METRIC` and ``slower``.
-        """
+        """Metrics that are slower, or represent a slower band: :data:`METRIC` and ``slower``."""
         return comparison.called(self.first).select(*METRIC, "slower")
 
     def held(self) -> pl.DataFrame:
-        """What was judged and nothing of it called: :data:`CONDITION` and ``benchmark``."""
+        """What was judged and is not slower: :data:`CONDITION` and ``benchmark``."""
         keys = (*CONDITION, "benchmark")
         judged = self.first.metrics.filter(
             pl.col("units") == SESSIONS, pl.col("verdict").is_in([PASS, IMPROVED])
@@ -236,8 +234,8 @@ class NightJudgement:
         return found
 
     def counts(self) -> answers.HistoryCounts:
-        """How many metrics were compared with how many sessions, how many
-        were called, and what would have been.
+        """How many metrics were compared with how many sessions, how many are slower, and which
+        loss would have been reported.
         """
         rows = self.first.metrics.filter(pl.col("units") == SESSIONS)
         held, slower, faster = (
@@ -282,8 +280,8 @@ class NightJudgement:
         return min(counts), max(counts)
 
     def unknown(self) -> list[str]:
-        """How many sessions of which stratum there are, why others are not
-        used, what these cannot tell; empty: all are.
+        """How many sessions each stratum has, why others are not used, and what cannot be decided;
+        empty if all are used.
         """
         strata = self.past.strata
         apart = tuple(stratum for stratum in strata if not stratum.enough or stratum.unlike)

@@ -281,7 +281,7 @@ def pair(
 
 
 def check_allowed(allow: Sequence[str]) -> None:
-    """Refuse what nobody can allow.
+    """Reject what cannot be allowed.
 
     :raises BadInput: naming it.
     """

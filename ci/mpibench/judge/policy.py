@@ -37,7 +37,7 @@ UNREAD = ("power",)
 
 @dataclass(frozen=True)
 class AcceptedLevel:
-    """A new level that somebody accepted, in ``levels`` of policy.yaml.
+    """An accepted level, from ``levels`` of policy.yaml.
 
     :param since: first day (UTC) on which it was measured.
     :param slower_percent: how much slower than before it is at most; 0 where it is faster.
@@ -126,9 +126,7 @@ class Policy:
         return math.isfinite(self.margin(quantity, band))
 
     def judging_all(self) -> Policy:
-        """The same with the default margin if there is none,
-        for comparisons that refuse nobody.
-        """
+        """The same with the default margin if there is none, for comparisons without a verdict."""
         filled = {
             quantity: {
                 band: DEFAULT_MARGIN if margin is None else margin for band, margin in given.items()

@@ -46,7 +46,7 @@ _MORE_BEFORE = pl.col("failed_before").cast(pl.Int64) - pl.col("failed_after").c
 
 @dataclass(frozen=True)
 class SystemChange:
-    """What becomes of one system.
+    """How one system changes.
 
     :param files: changed ones, relative to the system's folder.
     :param entries: names of references by :data:`WAYS`.

@@ -231,7 +231,7 @@ def explain(curves: Iterable[ChangedCurve]) -> list[MovedSwitch]:
 def changed_curves(
     metrics: pl.DataFrame, baseline: pl.DataFrame, candidate: pl.DataFrame
 ) -> Iterator[ChangedCurve]:
-    """Curves of two sides of which something was called.
+    """Curves of two sides with a reported change.
 
     :param metrics: one row per metric: :data:`METRIC`, ``slower``, ``called``, ``margin``.
     :param baseline: values with :data:`METRIC`, :data:`.session_values.UNIT`,

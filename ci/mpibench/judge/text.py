@@ -106,7 +106,7 @@ def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
 
 
 def facts(selection: Selection) -> dict[str, list[str]]:
-    """What the sessions say of machine and software, and how they are labelled."""
+    """What the sessions recorded about machine and software, and their labels."""
     labels: dict[str, set[str]] = {}
     for text in selection.cases["labels"].unique():
         for key, value in read_labels(text).items():
@@ -469,7 +469,7 @@ def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
 
 
 def _span(rows: pl.DataFrame, worst: float, name: str) -> str:
-    """What became of metrics of one quantity: the middle one, and the worst under a name."""
+    """The changes of metrics of one quantity: the median, and the worst with its name."""
     quantity = rows["quantity"][0]
     middle = float(np.median(rows["slower"]))
     # What is in the same direction is said once.
@@ -490,7 +490,7 @@ def _where(rows: pl.DataFrame) -> str:
 
 
 class VerdictSentence(NamedTuple):
-    """What is said of one benchmark under one condition."""
+    """The sentence on one benchmark under one condition."""
 
     verdict: str
     text: str
@@ -579,7 +579,7 @@ def from_to(percents: Iterable[float]) -> str:
 
 
 def sight(rows: pl.DataFrame) -> str:
-    """The least loss that would have been called, by fabric, and what was not judged.
+    """The smallest loss that would have been reported, by fabric, and what was not judged.
 
     :param rows: metrics of a judgement, with ``seen_percent``, ``quantity`` and ``fabric``.
     """

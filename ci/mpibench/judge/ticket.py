@@ -45,7 +45,7 @@ _CHECK = (*CONDITION, "name", "metric", "layer")
 
 @dataclass(frozen=True)
 class TicketSource:
-    """What a ticket is written from.
+    """The inputs of a ticket.
 
     :param values: judged values of the session and, where these are
         known, of those it was judged by.

@@ -307,7 +307,7 @@ def _short(host: str) -> str:
 def of_ordinary_sessions(
     selection: Selection, rate: float, margins_percent: Mapping[str, float]
 ) -> MapJudgement:
-    """Flag nodes whose jobs are slow, of jobs on two nodes and more.
+    """Flag nodes with slow jobs, among jobs on at least two nodes.
 
     :raises BadInput: no job says its nodes, or too few can be compared.
     """

@@ -40,7 +40,7 @@ LEAST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class CascadeQuestion:
-    """What is compared over the levels: rows that say so (:attr:`Benchmark.cascade`) answer it.
+    """What is compared between levels; rows that declare it (:attr:`Benchmark.cascade`) answer it.
 
     :param quantity: what they measure.
     :param size: bytes of its messages.
@@ -117,7 +117,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class CascadeAnswer:
-    """What a session says of one question on one fabric of a partition.
+    """A session's answer to one question on one fabric of a partition.
 
     :param reached: by level, on each the best first.
     :param absent: levels without a number, with the reason.
@@ -206,8 +206,8 @@ class Cascade:
 
 
 def find(session: Session) -> list[Cascade]:
-    """The fabrics of which something was measured below MPI, and not left
-    out, with the levels above from the same session.
+    """The fabrics with measurements below MPI that were not left out, and the levels above them
+    from the same session.
     """
     found = []
     for partition, fabric in dict.fromkeys(

@@ -388,14 +388,14 @@ def _without_elsewhere(
     below = {node for node in seen.nodes if places.leaf(node) in bad}
 
     def others_slow(detection: Detection) -> float:
-        """Share of all that crosses the switches and is none of its own that is as slow."""
+        """Share of other traffic across the switches that is as slow."""
         others = placed & ~inside
         others[detection.observations] = False
         return float((excess[others] > detection.threshold).mean()) if others.any() else 0.0
 
     def is_fast_below(detection: Detection) -> bool:
-        """Whether what stays below a leaf is no slower than what stays below others, whatever its
-        moments have in common.
+        """Whether traffic below a leaf is as fast as below other leaves, whatever its moments have
+        in common.
         """
         own = np.isin(np.arange(len(seen)), detection.observations) & inside
         others = inside & ~own

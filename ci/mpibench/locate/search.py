@@ -397,7 +397,7 @@ class SuspectGroup(NamedTuple):
     labels: Callable[[Integers | None], Sequence[Integers]]
 
     def counts(self, at: Integers | None) -> Integers:
-        """Of each label how many of the observations are its."""
+        """Number of observations of each label."""
         count = np.zeros(self.many + 1, dtype=np.int64)
         for label in self.labels(at):
             count += np.bincount(label + 1, minlength=self.many + 1)
@@ -460,7 +460,7 @@ class Suspects:
         return next((row for row in rows if self[row] == suspect), None)
 
     def counts(self, at: Integers | None = None) -> Integers:
-        """Of each row how many of some observations (default: of all) are its."""
+        """Number of observations in each row, of some (default: all)."""
         found = [group.counts(at)[labels] for group, labels in self.groups]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 

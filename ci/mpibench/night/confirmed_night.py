@@ -63,7 +63,7 @@ class ReferenceAnswer:
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """What a dataset says of cases that missed references.
+    """What a dataset shows about cases that missed references.
 
     :param answers: the worst first; nothing where no session that
         can be read measured this one again.
@@ -106,7 +106,7 @@ def confirm(
     say: Callable[[str], None],
     show: Callable[[str], bool],
 ) -> NightAnswer:
-    """Measure again what was called in a night.
+    """Measure again what looked slower in a night.
 
     :param session: in database and dataset of ``place``.
     :param minutes: 0: nothing is measured again.

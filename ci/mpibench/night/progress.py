@@ -97,7 +97,7 @@ class Progress:
         )
 
     def tell(self) -> None:
-        """Say what is left where nothing was said for a minute; to be called every second or so."""
+        """Print what is left if nothing was printed for a minute; call it about every second."""
         now = self._clock()
         at = self._at
         if now - self._said_at < EVERY_S or (at and at[0] == at[1]):
@@ -118,7 +118,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """A time that nobody can know more exactly: ``30 s``, ``12 min``, ``3.5 h``."""
+    """An approximate time: ``30 s``, ``12 min``, ``3.5 h``."""
     if seconds < 90:
         return f"{10 * max(round(seconds / 10), 1)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -115,8 +115,7 @@ _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class CalledCase:
-    """One test case in ReFrame's sense, on one partition with one
-    environment, that measured something called slower.
+    """One ReFrame test case, on one partition with one environment, with something slower.
 
     :param session: that measured it.
     :param stack: ReFrame's environment.
@@ -387,7 +386,7 @@ def check_database(database: Path) -> None:
 
 @dataclass
 class Remeasured:
-    """What was called and the outcome of it.
+    """What was measured again, with its result.
 
     :param cases: all called cases.
     :param sessions: the new sessions, in order.

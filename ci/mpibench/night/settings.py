@@ -220,7 +220,7 @@ def budget_of(
 
 
 def not_set(plan: PlanRecord) -> str:
-    """What a night says of a budget that nobody gave."""
+    """What a night prints if no budget is given."""
     return (
         f"{BUDGET} is not set: using {plan.budget}; {BUDGET}={UNBOUNDED} measures "
         f"everything of mode {plan.mode}"

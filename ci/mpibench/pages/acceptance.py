@@ -394,7 +394,7 @@ def _test(row: Mapping[str, Any]) -> _JUnitTest:
 
 def move_aside(out: Path) -> Path | None:
     """Move a record that is already there into ``earlier/<when it was
-    decided>``, so that nobody takes it for today's.
+    decided>``, so that it is not mistaken for today's.
 
     :returns: where it went; ``None`` if there was none.
     :raises BadInput: it cannot be moved.

@@ -264,7 +264,7 @@ _LEAST_RANGE = 1.2
 def message_axis(figure: go.Figure, sizes: Iterable[int | None]) -> float:
     """Make the axis one of message sizes, its ticks powers of two.
 
-    :returns: where messages of no bytes stand, a size before the smallest.
+    :returns: where empty messages are drawn, one size before the smallest.
     """
     several = sorted({size for size in sizes if size is not None})
     positive = [size for size in several if size] or [1]

@@ -169,7 +169,7 @@ def gate_sentence(gate: ReferenceCheck) -> str:
 
 
 def tightest(session: Session, most: int) -> list[str]:
-    """Of the references that were reached those with the least to spare, as sentences."""
+    """The references that were met most narrowly, as sentences."""
     held = [
         (confirmations.distance(gate.value, gate.lower, gate.upper), case, gate)
         for case, gate in reference_checks(session)

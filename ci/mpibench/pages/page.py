@@ -164,7 +164,7 @@ class Table(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What stands in a section, under a heading where it has one.
+    """A part of a section, with an optional heading.
 
     :param kind: ``text``, ``items`` (of texts), ``facts`` (names and what they are), ``pre`` (lines
         as they are), ``charts`` (figures), ``drawing`` (a figure, or one as plain data) or ``fold``
@@ -223,7 +223,7 @@ def flat(value: Any) -> str:
 
 
 def markdown(title: str, content: Sequence[Section], level: int = 1) -> str:
-    """Sections as Markdown; a text is taken as it stands."""
+    """Sections as Markdown; text is used unchanged."""
     marks = "#" * level
     lines = [f"{marks} {markdown_text(title)}", ""]
     for heading, blocks in content:
@@ -268,5 +268,5 @@ def _code(text: str) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table cell; nothing if there is none."""
+    """A number for a table cell; empty if there is none."""
     return "" if value is None else f"{value:.{digits}f}"

@@ -217,7 +217,7 @@ def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
     """All curves per measure: case number, group, ranks, quantity,
     sizes, and per size the values of all repeats.
 
-    Those over the number of nodes are drawn by themselves (:mod:`node_curves`).
+    Those over the number of nodes are drawn separately (:mod:`node_curves`).
     """
     found: dict[Measure, dict[tuple[int, int, str], dict[str, Any]]] = {}
     for number, case in enumerate(session.cases):
@@ -431,7 +431,7 @@ NOT_AGAIN = StoredAnswers()
 
 @dataclass(frozen=True)
 class View:
-    """One session with what stands beside it.
+    """One session, with its context.
 
     :param base: folder the page will be in; links to job directories are relative to it.
     :param built: metadata of the stacks on this machine, for the table of what they are made of.

@@ -113,7 +113,7 @@ def describe(compiled: Mapping[str, str]) -> str:
 
 
 def sentence(stack: Stack) -> str:
-    """What is said of a stack when it is registered, without its end."""
+    """The note on a stack at registration, without its full stop."""
     compiled = stack.build.get("compiled", {})
     wrong = "; its numbers reflect these flags, not the MPI" if find_fault(compiled) else ""
     alone = (

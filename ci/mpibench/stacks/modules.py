@@ -361,8 +361,8 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
 def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:
     """Whether programs find the launcher's library by themselves where the modules are loaded.
 
-    One that the distribution has, which programs find without any module, is
-    nobody's mistake: the stack names its own then.
+    Finding the distribution's library, which needs no module, is not an error: the stack then names
+    its own.
     """
     found = probe.find_by_loader(library, environ)
     if not found or found.resolve() == library.resolve():

@@ -145,7 +145,7 @@ def clean_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
 def identify(answer: str, who: str) -> MpiIdentity:
     """The identity behind an answer of ``MPI_Get_library_version``.
 
-    An MPI made of another may name that one, too, further down: the first name counts.
+    A derived MPI may also name its origin further down: the first name counts.
 
     :param who: file that gave the answer, for the sentence, and for the
         device where only its folder says it.
@@ -295,7 +295,7 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     )
     raise BadInput(
         "unknown-name",
-        f"{launcher} says {said!r} , so it is not the mpirun of a known MPI ({', '.join(rows)}); "
+        f"{launcher} says {said!r}, so it is not the mpirun of a known MPI ({', '.join(rows)}); "
         "name the mpirun of the MPI itself, not a script or a batch system's launcher.",
     )
 
@@ -313,9 +313,7 @@ def _ask_library(library: Path, environ: Mapping[str, str]) -> str:
 
 
 def is_library_name(name: str) -> bool:
-    """Whether an MPI's C library is called so, as the loader looks for it
-    (SONAME): one number after ``.so``, or none.
-    """
+    """Whether this can be the SONAME of an MPI's C library: at most one number after ``.so``."""
     stem, dot, number = name.partition(".so")
     known = any(stem in mpi.libraries for mpi in mpis.known().values())
     return bool(dot) and known and re.fullmatch(r"(\.\d+)?", number) is not None
@@ -627,8 +625,8 @@ def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[st
 
 
 def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What the loader makes of a program: file per library it asks for
-    (empty: none), and symbols nobody has (ldd -r).
+    """How the loader resolves a program: the file of each needed library (empty: none), and
+    undefined symbols (ldd -r).
     """
     done = logged.ask(["ldd", "-r", program], environ, ANSWER_S)
     text = done.stdout + done.stderr
@@ -639,7 +637,7 @@ def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str
 
 def find_built_in_path(programs: Iterable[Path], environ: Mapping[str, str]) -> str:
     """A folder with parts of an MPI that is built into one of the programs (RPATH, RUNPATH), as the
-    end of a sentence; empty if there is none. A compiler's own folder is none.
+    end of a sentence; empty if there is none. A compiler's own folder does not count.
     """
     try:
         done = logged.ask(["readelf", "-dW", *programs], environ, ANSWER_S)

@@ -328,8 +328,8 @@ def compose(
 ) -> dict[str, Any]:
     """The content of ``stack.json`` without benchmark binaries.
 
-    Search paths name only what processes would not find by themselves:
-    /usr/bin in front of PATH would hide other Pythons.
+    Search paths name only what processes would not find anyway: /usr/bin first on PATH would hide
+    other Pythons.
     """
     always = registry.find(mpi.identity.mpi).env
     needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in always.items()}

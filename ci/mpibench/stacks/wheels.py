@@ -306,7 +306,7 @@ def describe(
 def build(
     recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack | None, echo: Echo
 ) -> Stack:
-    """Install one stack from nothing, replacing what stands in its place.
+    """Install one stack from scratch, replacing an existing one.
 
     :raises InstallError: with one sentence; the prefix is then without ``stack.json`` or untouched.
     """

@@ -31,7 +31,7 @@ class StackUnproven(StackError):
 
 
 def check_word(name: str) -> None:
-    """Refuse what is no name of a stack, before anything is looked at for it."""
+    """Reject an invalid stack name before doing anything else."""
     if not re.search(
         json.loads(metadata.SCHEMA.read_text())["properties"]["name"]["pattern"], name
     ):

@@ -108,7 +108,7 @@ class MeasuredOn:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> MeasuredOn:
-        """Of a row of the table ``cases``."""
+        """From a row of the table ``cases``."""
         hosts = read_condition(row["condition"]).get("hosts")
         return cls._of(row["nodelist"], hosts if isinstance(hosts, list) else ())
 
@@ -119,9 +119,7 @@ class MeasuredOn:
         return cls(tuple(job), tuple(recorded) if recorded != job else ())
 
     def unlike(self, again: MeasuredOn, session: str) -> str:
-        """Why what a session measured again says nothing of these
-        nodes; empty if it was on the same ones.
-        """
+        """Why a confirmation run says nothing about these nodes; empty if it used the same ones."""
         mine, other = (
             (self.hosts or self.job, again.hosts or again.job)
             if self.job == again.job
@@ -210,10 +208,9 @@ def _bounds(check: Mapping[str, Any]) -> str:
 
 
 def confirming(cases: pl.LazyFrame, session: str, withdrawn: Collection[str] = ()) -> pl.DataFrame:
-    """Rows of ``cases`` of the sessions that measured again what
-    was called in this one, oldest first.
+    """Rows of ``cases`` of the confirmation runs of this session, oldest first.
 
-    What started before it, or more than :data:`WITHIN` after it, says nothing of it.
+    Runs that started before it, or more than :data:`WITHIN` after it, do not count.
 
     :param cases: table ``cases`` of one system, with the sessions that were
         withdrawn: the first one decides all the same.

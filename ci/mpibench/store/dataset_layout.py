@@ -218,7 +218,7 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
 
 
 def place_of(path: Path) -> str:
-    """What :data:`PLACE_KEY` says of a file."""
+    """The value of :data:`PLACE_KEY` for a file."""
     return "/".join(path.parts[-3:])
 
 

@@ -70,7 +70,7 @@ def nodes_text(nodes: int | None) -> str:
 
 
 def unit_text(unit: str) -> str:
-    """Unit as printed on axes: ``us`` is set with its sign, ``1`` is none."""
+    """Unit as printed on axes: ``us`` with its symbol, ``1`` as none."""
     return {"us": "µs", "1": ""}.get(unit, unit)
 
 

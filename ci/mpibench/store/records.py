@@ -51,9 +51,7 @@ def write(folder: Path, kind: str, name: str, text: str) -> Path:
 
 
 def inside(folder: Path, pattern: str) -> list[Path]:
-    """What a folder of a dataset holds under names that fit;
-    nothing if there is no such folder.
-    """
+    """Files with valid names in a folder of a dataset; none if there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted(
@@ -84,16 +82,14 @@ R = TypeVar("R", bound="StoreRecord")
 
 
 class StoreRecord(Struct, frozen=True):
-    """A record of some kind, which is also the folder it is in;
-    its name is made of what it says.
-    """
+    """A record; its kind is also its folder, and its name is derived from its contents."""
 
     kind: ClassVar[str]
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Of its file, without the ending."""
+        """The name of its file, without the ending."""
 
     def keep(self, folder: Path) -> None:
         """:raises BadInput: it cannot be written."""
@@ -139,11 +135,10 @@ LONGEST_WHY = 500
 
 
 class Withdrawal(StoreRecord, frozen=True):
-    """A session that somebody withdrew: measured, stored, shown as
-    withdrawn, and no part of any verdict.
+    """A withdrawn session: measured, stored, shown as withdrawn, and not part of any verdict.
 
-    A machine under maintenance, a wrong cable, a test of the tests: such a
-    session is no night, however well it is proven.
+    A session on a machine under maintenance, with a wrong cable, or to try the tests is not a
+    night, however well it is proven.
 
     :param why: in the words of who withdrew it, on one line.
     """

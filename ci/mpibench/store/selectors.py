@@ -50,7 +50,7 @@ _UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")
 
 
 def parse_expression(text: str) -> pl.Expr:
-    """An expression as Polars reads it; texts may stand in either quotes."""
+    """An expression as Polars reads it; strings may use either quotes."""
     # ``group`` is a column of ours and a word of SQL's; between quotes
     # there is an even number of them to the end.
     named = re.sub(r"\bgroup\b(?=[^']*(?:'[^']*'[^']*)*$)", '"group"', text.replace('"', "'"))

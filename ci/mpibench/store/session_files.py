@@ -109,8 +109,8 @@ def items(results: Path) -> Iterator[Item]:
 
 
 def remains(results: Path) -> Iterator[Item]:
-    """Files that writers who were killed left half written, a day ago or
-    longer: on whichever node, nobody writes them now.
+    """Files that killed writers left half written at least a day ago; no node can still be writing
+    them.
     """
     folders = [
         results,

@@ -379,8 +379,8 @@ class FabricTest(MeasuredTest):
         )
 
     def metrics(self) -> dict[str, Value]:
-        """Every size of every metric, shares of the line rate, what suites
-        say of each other, and growth with the nodes.
+        """Every size of every metric, shares of the line rate, agreement of suites, and growth with
+        the nodes.
         """
         where = self._condition
         least = catalogue.LEVELS[self.level].link_share * where.fabric.share_used(where.rank_numa)

@@ -150,8 +150,8 @@ class ProvenTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and
-        ``--distribute`` ask where nobody catches a skip.
+        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and ``--distribute`` ask where
+        a skip is not caught.
         """
         metaclass: Any = type(cls)
         with LOADING.described(cls, variant_num):

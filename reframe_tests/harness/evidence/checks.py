@@ -619,7 +619,7 @@ def _who(same: Sequence[RankEvidence], ranks: Sequence[RankEvidence]) -> str:
 
 
 def disturbances(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Notes on libraries somebody else preloaded, and on ranks that often lost their core."""
+    """Notes on other preloaded libraries, and on ranks that often lost their core."""
     preloaded: dict[tuple[str, ...], list[RankEvidence]] = {}
     for rank in ranks:
         # colons or blanks between (ld.so(8))

@@ -506,7 +506,7 @@ def check_stripes(
     striped_bytes: float,
     alone_mb_per_s: float | None = None,
 ) -> TrafficCheck:
-    """Whether each rail of a striped fabric carried its share; nothing is said of any other.
+    """Whether each rail of a striped fabric carried its share; other fabrics are not checked.
 
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at
         least :data:`STRIPED_FROM_BYTES`.
@@ -613,8 +613,8 @@ def name_networks(networks: Iterable[str]) -> str:
 
 
 def judge_case(fabric: Fabric, launches: Sequence[Choice]) -> list[str]:
-    """What a case lacks as a whole: one launch at least must show
-    that the network is the expected one.
+    """What a case as a whole lacks: at least one launch must show that the network is the expected
+    one.
     """
     if (
         not fabric.expect

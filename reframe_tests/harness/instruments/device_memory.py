@@ -28,7 +28,7 @@ CALLS = {
 
 
 class DeviceError(Exception):
-    """What the GPU's library said, or that there is none."""
+    """An error of the GPU's library, or its absence."""
 
 
 class BufferStart:

@@ -142,7 +142,7 @@ MOST_ORDERS = 14
 
 
 def usual_orders(nodes: int, sampled: int) -> int:
-    """Passes over all rounds where nobody asks for a number."""
+    """Default number of passes over all rounds."""
     # Of two nodes there is one pair, and more of it tells nothing of either.
     partners = min(sampled, nodes - 1) if sampled else nodes - 1
     return (

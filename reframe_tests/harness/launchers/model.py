@@ -162,7 +162,7 @@ class RankNames:
 
 
 def export_nothing(exports: Exports) -> tuple[str, ...]:
-    """For launchers that pass on the whole environment by themselves."""
+    """For launchers that pass on the whole environment anyway."""
     return ()
 
 

@@ -91,7 +91,7 @@ def unknown(name: str) -> str:
 
 
 def register() -> None:
-    """Register each with ReFrame; to be called before it reads a configuration that names one."""
+    """Register each with ReFrame; call it before ReFrame reads a configuration that names one."""
     from reframe.core.backends import getlauncher
     from reframe.core.exceptions import ConfigError
 

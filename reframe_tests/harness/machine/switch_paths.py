@@ -49,7 +49,7 @@ def rows_of(above: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def read_rows(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The same, read; what is no such line is passed over."""
+    """The same, parsed; other lines are skipped."""
     rows = (line.split() for line in lines)
     return {row[0]: tuple(row[1].split(".")) for row in rows if len(row) == 2}
 

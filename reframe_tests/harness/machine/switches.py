@@ -555,7 +555,7 @@ def read(path: Path) -> Description:
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(
                 "too-large",
-                f"{path} has more than {MOST_BYTES >> 20} MiB , so it is not a description of "
+                f"{path} has more than {MOST_BYTES >> 20} MiB, so it is not a description of "
                 "switches.",
             )
         return Description(path.read_text(errors="replace"), str(path))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Transport:
-    """What a fabric with this transport is made of, and where its bytes are counted.
+    """The parts of a fabric with this transport, and where its bytes are counted.
 
     :param name: as ``transport`` of a fabric has it.
     :param forced: the MPI is made to use it; of a fabric with another,

@@ -127,7 +127,7 @@ def ofi_rows(
     )
 
     def row(provider: str, manual: str, *, reported: str = "", **more: Any) -> TransportRow:
-        """Of the transport of the provider's name."""
+        """The row of the transport with the provider's name."""
         network = not TRANSPORTS[provider].in_memory
         return TransportRow(
             provider,
@@ -188,7 +188,7 @@ def ucx_rows(versions: Range, *, rank_lines: bool) -> Iterator[TransportRow]:
     )
 
     def over(transport: str, link: str, devices: str, lane: str, **more: Any) -> TransportRow:
-        """Over links; ``link`` stands for them in ``UCX_TLS``."""
+        """Between nodes; ``link`` is the placeholder in ``UCX_TLS``."""
         return TransportRow(
             transport,
             versions,

@@ -122,9 +122,7 @@ def worlds() -> dict[str, str]:
 
 
 def abi_of(soname: str) -> str:
-    """Binary interface behind a name programs ask for an MPI library
-    by; empty for a library that is none.
-    """
+    """Binary interface behind the name of a needed MPI library; empty for other libraries."""
     return next(
         (
             mpi.abi

@@ -552,7 +552,7 @@ def _limited(limit_s: float) -> Iterator[None]:
 
 
 def load(load_all: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Load all tests, and hold the command line against them; a plan narrows them."""
+    """Load all tests, and check the command line against them; a plan restricts them."""
 
     def load_whole(loader: Any, *words: Any, **named: Any) -> list[Any]:
         with upstream.warnings_of_loading() as left_out, _limited(limit_of(os.environ)):
@@ -626,8 +626,8 @@ def show(list_checks: Callable[..., None]) -> Callable[..., None]:
 
 
 def run(runall: Callable[..., None]) -> Callable[..., None]:
-    """Run cases; none of them, and fewer than all, is no success.
-    ReFrame stores what was measured all the same.
+    """Run cases; running none, or fewer than all, is a failure. ReFrame still stores what was
+    measured.
     """
 
     def run_whole(runner: Any, testcases: Sequence[Any], *words: Any, **named: Any) -> None:

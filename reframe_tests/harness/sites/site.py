@@ -463,7 +463,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     """The configuration for ReFrame's ``site_configuration``; what
     is wrong is said in ReFrame's own way.
 
-    From here on this start of ReFrame has folders and a log of its own (:mod:`.session_folder`).
+    From here on this ReFrame has its own folders and log (:mod:`.session_folder`).
 
     :raises reframe.core.exceptions.ConfigError: ReFrame prints its one sentence and stops.
     """

@@ -98,7 +98,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def folder_of(system: str, root: Path) -> Path:
-    """The folder of a system; if there is none yet, the one to be made.
+    """The folder of a system; if it does not exist yet, where to create it.
 
     :raises BadInput: there are two.
     """

@@ -126,11 +126,9 @@ class TunedSettings:
     def write(
         self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None
     ) -> None:
-        """Write record and files, the record last; if there is no room
-        for all of them, those of before stay.
+        """Write record and files, the record last; if there is no space for all, the old ones stay.
 
-        A compiled file of settings of before, of which these have none,
-        goes: it would be mistaken for one of these.
+        An old compiled file without a successor is removed: it would be mistaken for one of these.
 
         :raises BadInput: they cannot be written.
         """

@@ -187,9 +187,7 @@ def seal(document: Mapping[str, Any], source: Path | str) -> dict[str, Any]:
 
 
 def find_damage(stack: Stack) -> str:
-    """What of a stack is no longer as it was registered, as one
-    sentence; empty when all of it is.
-    """
+    """What changed in a stack after registration, as one sentence; empty if nothing did."""
     claims: list[tuple[str, str, Callable[[Path], bool]]] = [("prefix", stack.prefix, Path.is_dir)]
     claims += [("library", stack.library, Path.is_file)]
     claims += [(f"binaries.{name}", path, _is_program) for name, path in stack.binaries.items()]

@@ -88,9 +88,7 @@ class LoadedModules:
 
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
-        """From ``build.modules``, which the schema has accepted;
-        nothing was loaded if there is none.
-        """
+        """From ``build.modules``, already checked by the schema; empty if nothing was loaded."""
         return msgspec.convert(document or {}, cls)
 
     def as_dict(self) -> dict[str, Any]:

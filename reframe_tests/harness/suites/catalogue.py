@@ -303,7 +303,7 @@ class Launch:
 
     @property
     def compares_data(self) -> bool:
-        """Whether what it times is compared: by its program, or each row says so."""
+        """Whether timed data are checked, by its program or in each row."""
         return SUITES[self.suite].compares_data or all(item.validated for item in self.expected)
 
     @property

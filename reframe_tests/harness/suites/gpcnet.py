@@ -226,7 +226,7 @@ _ROW_LIKE = re.compile(r"\+-{5}|\|.*\|")
 
 
 def facts_of_output(text: str) -> Facts:
-    """How many lines of the script that started it stand above its title."""
+    """Number of lines of the starting script above its title."""
     title = _TITLE.search(text)
     above = sum(bool(line.strip()) for line in text[: title.start() if title else 0].splitlines())
     return Facts(

@@ -26,7 +26,7 @@ Parser = Callable[[str, str], list[Record]]
 
 @dataclass(frozen=True)
 class Run:
-    """One plan as it is to be started: what a command line is made of.
+    """One plan to start: the inputs of a command line.
 
     :param rows: the plan's benchmarks that this version has and this number
         of ranks allows, in order; at least one.
@@ -173,7 +173,7 @@ class KeyFigure:
 
 
 class Facts(NamedTuple):
-    """What an output says of how it was measured, beside its numbers.
+    """What an output reveals about how it was measured, besides its numbers.
 
     :param notes: sentences for the evidence, without a full stop.
     :param hosts: ranks to the hosts they were on, by their names without a
@@ -198,7 +198,7 @@ def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tup
 
 
 def no_arguments(run: Run) -> tuple[str, ...]:
-    """Of programs in which all is built in, or that read a file."""
+    """For programs with everything built in, or that read a file."""
     return ()
 
 

@@ -364,7 +364,7 @@ _PROVIDER = r"NET/OFI Selected [Pp]rovider is (\w+)"
 
 
 def network_notes(debug: str) -> tuple[str, ...]:
-    """What NCCL or RCCL says of itself, for the evidence: release,
+    """What NCCL or RCCL reports about itself, for the evidence: release,
     network, NICs, transports, GPUDirect RDMA, NVLS.
     """
     named = (

@@ -1337,7 +1337,7 @@ def _contradiction(values: Mapping[str, float]) -> str:
 
 
 def facts_of_output(text: str) -> Facts:
-    """What an output that was read says of how it was measured."""
+    """What a parsed output reveals about how it was measured."""
     notes = dict[str, None]()
     named = ""
     for match in filter(None, (_TITLE.fullmatch(line.rstrip()) for line in text.split("\n"))):

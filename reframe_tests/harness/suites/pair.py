@@ -182,7 +182,7 @@ class PairPlan:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """What of a group a map of all pairs is measured with.
+    """How a group measures a map of all pairs.
 
     :param size: bytes of a message, at which a link is full.
     """

@@ -224,7 +224,7 @@ def say(counts: Mapping[str, int]) -> str:
 
 
 def count(lines: Iterable[str]) -> Counter[str]:
-    """Whose the lines are that are not blank, those of nobody known under :data:`OTHERS`."""
+    """Number of lines that are not blank by origin; unknown ones are under :data:`OTHERS`."""
     speakers = _speakers()
     stripped = (line.rstrip("\r\n") for line in lines)
     return Counter(

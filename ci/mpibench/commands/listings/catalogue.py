@@ -191,7 +191,7 @@ def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
 
 
 def groups_by_suite() -> dict[str, list[str]]:
-    """Titles of suites to their groups; suites whose outputs are only read have none."""
+    """Titles of suites to their groups; suites that are only parsed have none."""
     listed = {
         f"{suite.title} ({suite.name})": groups
         for suite in catalogue.SUITES.values()

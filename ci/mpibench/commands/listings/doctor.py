@@ -619,7 +619,9 @@ def _name(given: str | None) -> str | None:
 
 
 def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """What of a copied template still says :data:`FILL_IN`: dotted key, and what belongs there."""
+    """Entries of a copied template that are still :data:`FILL_IN`: dotted key, and what belongs
+    there.
+    """
     if isinstance(node, dict):
         for name, value in node.items():
             yield from unfilled(value, f"{key}.{name}" if key else str(name))

@@ -297,7 +297,7 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
 
 
 def require_draft(name: str | None, root: Path) -> str:
-    """The draft that somebody requested.
+    """The draft that was requested.
 
     :param name: of the system; by default the one that ReFrame finds this machine to be.
     """

@@ -118,8 +118,8 @@ def read_processes(host: str, proc: Path = Path("/proc")) -> list[OrphanProcess]
 
 
 def end(processes: Sequence[Process]) -> None:
-    """End processes: first asked to, after the grace killed. One
-    that is no longer the same is left alone.
+    """End processes: ask first, kill after the grace period. A process that is no longer the same
+    is left alone.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:

@@ -72,9 +72,7 @@ def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
 
 
 def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
-    """``stacks`` (what there is to say of each) and ``problems`` (a
-    sentence for each that cannot be used).
-    """
+    """``stacks`` (the facts of each) and ``problems`` (a sentence for each unusable one)."""
     stacks, problems = metadata.discover(root)
     fields = (
         "name",

@@ -91,7 +91,7 @@ class Estimate(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one case.
+    """The cost of one case.
 
     :param seconds: for which its job holds its nodes.
     :param measured: whether it comes from earlier runs of the case.
@@ -393,7 +393,7 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class NightPlan:
-    """A plan, and what it was made of.
+    """A plan, and its inputs.
 
     :param tonight: the chosen cases, by number, each with why.
     :param cost: of each case of ``candidates``.
@@ -410,9 +410,7 @@ class NightPlan:
 
     @cached_property
     def last(self) -> tuple[EarlierNight, PlanRecord] | None:
-        """The newest session that was measured by a plan, and that plan;
-        ``None`` if there is none to be read.
-        """
+        """The newest session that followed a plan, and that plan; ``None`` if none can be read."""
         for night in self.past.sessions:
             if night.plan:
                 try:

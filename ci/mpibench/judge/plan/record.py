@@ -550,8 +550,8 @@ class _Attempt(NamedTuple):
     judged: bool = True
 
     def lacks(self, owed: _Attempt) -> str:
-        """In what this is no repetition of an earlier one; empty: in
-        nothing. What never ran is repeated anywhere.
+        """How this differs from an earlier measurement that it should repeat; empty if it does not.
+        What never ran may be repeated anywhere.
         """
         if not owed.on <= self.on:
             return f"on {confirmations.named(tuple(self.on))}"
@@ -720,7 +720,7 @@ def _read_try(
 
 
 def _debts(tries: Sequence[_Attempt], was_proven: bool) -> list[_Attempt]:
-    """What of a case is still to be right: of each set of nodes the newest time it was not.
+    """What a case still owes: for each set of nodes, the newest time it was not right.
 
     :param was_proven: ever: what never was and is skipped owes nothing.
     """

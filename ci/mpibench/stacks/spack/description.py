@@ -37,8 +37,8 @@ PACKAGES = {package.name: package for suite in catalogue.SUITES.values() for pac
 
 
 def stack_name(environment: str) -> str:
-    """Name of the stack of an environment: several of one MPI stand beside
-    each other by the names of their environments.
+    """Name of the stack of an environment; the environments' names distinguish several stacks of
+    one MPI.
     """
     return f"{environment}-{ORIGIN}"
 

@@ -54,7 +54,7 @@ ASKED = ("device", "netmod")
 @dataclass(frozen=True)
 class Edge:
     """A dependency: hash of the node, what it is needed for (``build``,
-    ``link``, ``run``), virtuals it stands in for.
+    ``link``, ``run``), virtuals it provides.
     """
 
     hash: str
@@ -259,8 +259,8 @@ def parse(document: Any, path: Path) -> Lock:
 
 
 def of_entry(spec: str, prefix: Path) -> Lock:
-    """What a lock would say of an MPI of the site's, by its entry in
-    ``packages.yaml``, before anything is solved.
+    """What a lock would record of the site's own MPI, from its entry in ``packages.yaml``, before
+    concretizing.
     """
     name, version = re.findall(r"^([\w-]+)(?:@=?([\w.-]+))?", spec)[0]
     variants = {key: f"{key}={value}" for key, value in re.findall(r"(\w+):?=(\S+)", spec)}

@@ -20,7 +20,7 @@ KINDS = {"tcl": "", "lmod": "Core"}
 
 
 def list_packages(lock: Lock) -> list[LockedSpec]:
-    """What of a stack gets a module: the bundle, its MPI, its benchmarks."""
+    """The packages of a stack that get a module: the bundle, its MPI, its benchmarks."""
     return [lock.suite, lock.mpi, *lock.benchmarks]
 
 

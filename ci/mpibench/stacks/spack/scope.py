@@ -198,14 +198,14 @@ def _search(
 
 @dataclass(frozen=True)
 class External:
-    """One installation that Spack has found; ``entry`` as it stands under ``externals``."""
+    """One installation that Spack found; ``entry`` as written under ``externals``."""
 
     package: str
     entry: Mapping[str, Any]
 
     @property
     def prefix(self) -> Path | None:
-        """Where it is; ``None`` if only a module says so."""
+        """Its prefix; ``None`` if only a module knows."""
         return Path(self.entry["prefix"]) if self.entry.get("prefix") else None
 
     def __str__(self) -> str:
@@ -479,8 +479,8 @@ def requirements(settings: Mapping[str, Any]) -> list[list[str]]:
 
 
 def find_unmet(settings: Mapping[str, Any], node: LockedSpec | None) -> str:
-    """What settings require of a package's variants and its solution has not; empty for an
-    external, which is what it is.
+    """Variants that settings require of a package but its solution lacks; empty for an external,
+    which cannot change.
     """
     if not node or node.external:
         return ""
@@ -505,6 +505,9 @@ def find_unmet(settings: Mapping[str, Any], node: LockedSpec | None) -> str:
 def check_entries(project: Project, name: str, lock: Lock) -> None:
     """Check that entries of the site state what a change of settings requires (``common-ucx``:
     ``netmod=ucx``).
+
+    Spack accepts an external for whatever its entry leaves open, so a stack could be called what it
+    is not.
     """
     packages = configured_packages(project.configured[name], f"package settings of {name}")
     externals = {node.name for node in lock.nodes.values() if node.external}

@@ -108,7 +108,7 @@ def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path) -> 
     assert (things["again ofi"], things["ofi ucx"], things["clang ofi"]) == (0, 1, 1)
     assert (things["clang ucx"], things["clang openmpi"], things["ofi openmpi"]) == (2, 2, 1)
     assert found["ofi ucx"].built[0].endswith("(mpich) and in nothing else that their locks record")
-    assert " differ in 2 things, each may be part of the" in found["clang openmpi"].built[0]
+    assert " differ in 2 things; each may contribute to the" in found["clang openmpi"].built[0]
 
 
 @pytest.mark.parametrize("changed", [True, False])

@@ -194,7 +194,7 @@ def test_what_the_last_night_lacks_and_what_cannot_be_read(
     data = answer(tmp_path, capsys, 1)
     [absent] = data["absent"]
     assert absent.startswith("missing: openmpi-spack on eth1g, Uniband, ")
-    assert any("is truncated" in note for note in data["notes"])
+    assert any("is cut off" in note for note in data["notes"])
 
 
 def test_values_in_another_unit_are_refused(tmp_path: Path) -> None:

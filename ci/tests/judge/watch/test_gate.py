@@ -254,7 +254,7 @@ def test_the_system_is_that_of_the_session(
     assert run(tmp_path, "--session", "00000001", *OLD) == 0
     assert capsys.readouterr().out.startswith("PASS: mine, session 00000001")
     assert run(tmp_path, *OLD) == 2
-    assert "cut off" in capsys.readouterr().err
+    assert "truncated" in capsys.readouterr().err
 
 
 def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(

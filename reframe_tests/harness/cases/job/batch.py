@@ -237,8 +237,8 @@ def node_count(text: str) -> int:
 
 
 def assume_nodes(nodes: int, group: str, extras: Mapping[str, Any]) -> int:
-    """Nodes to plan with where nobody was asked which are idle: the
-    most of the partition's ``node_counts``.
+    """Nodes to plan with if idle nodes were not counted: the largest of the partition's
+    ``node_counts``.
 
     :raises NotMeasured: the group's metrics do not say on how many nodes they were measured.
     """

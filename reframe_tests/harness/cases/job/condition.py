@@ -359,7 +359,7 @@ def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
 
 
 def check_asked(asked: Asked, extras: Mapping[str, Any]) -> None:
-    """What can be said of a combination before the topology of its nodes is known.
+    """Check what can be checked of a combination before the topology of its nodes is known.
 
     :raises NotMeasured: with the reason why it is not measured here.
     """

@@ -351,8 +351,8 @@ def _read_digests(path: Path) -> dict[str, str]:
 
 
 def beginning_of(path: Path, most: int = MOST_OUTPUT_BYTES) -> str:
-    """Content of a file that a job left, of a longer one its beginning
-    (``most`` characters); empty if there is none.
+    """Content of a file that a job left, at most its first ``most`` characters; empty if there is
+    none.
     """
     if not path.exists():
         return ""

@@ -66,8 +66,8 @@ class Setting:
     memory: DeviceMemory = _NO_DEVICE
 
     def notes(self, debug: str) -> tuple[str, ...]:
-        """For the evidence: what the debug lines say of GPU memory,
-        what nothing shows, and what is not measured.
+        """For the evidence: what the debug lines show about GPU memory, what nothing shows, and
+        what is not measured.
         """
         undone = (
             f"left out, because {self.mpi} does not support GPU memory for these: "

@@ -106,7 +106,7 @@ def of_job(nodes: Mapping[str, NodeFacts], there: Sequence[str]) -> dict[str, No
 
 
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
-    """Sentences unless each node of a job answered, and nobody else.
+    """Sentences unless exactly the nodes of a job answered.
 
     :param there: names of the job's nodes; empty where the scheduler does not say them.
     """

@@ -174,7 +174,7 @@ class Growth(NamedTuple):
 
     @property
     def variant(self) -> str:
-        """As in the name of the times it is made of."""
+        """As in the name of the underlying times."""
         return f"{_VARIANT}{self.nodes}"
 
 

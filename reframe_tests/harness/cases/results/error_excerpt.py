@@ -117,8 +117,8 @@ def excerpt(text: str) -> str:
 
 
 def explain(text: str) -> str:
-    """The line whose cause lies elsewhere, and what to do; empty if there
-    is none. Programs print such lines anywhere.
+    """A line with a known cause elsewhere, and what to do; empty if there is none. Programs print
+    such lines anywhere.
     """
     lines = _lines(text)
     for pattern, remedy in _REMEDIES:

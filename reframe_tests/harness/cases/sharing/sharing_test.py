@@ -52,8 +52,8 @@ def _cannot_share(fabric: Fabric) -> str:
 def fabrics_in_memory() -> list[str]:
     """Names of the fabrics of the selected partitions that are a node's own memory.
 
-    Where there is none all fabrics, each of which is then left out: ReFrame
-    4.10 loads no test with a parameter without values.
+    If there is none, all fabrics, which are then all left out: ReFrame 4.10 does not load a test
+    with an empty parameter.
     """
     rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
     # Inside a node, one on which nothing is forced may have no rail either.

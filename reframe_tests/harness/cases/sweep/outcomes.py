@@ -199,7 +199,7 @@ def _compile(variant: Variant, tuning: Tuning, directory: Path, judge: Judge) ->
 
 
 def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:
-    """Why a file that a library made of what is set does not say what is set; empty if it does.
+    """Why a library's own file does not match its settings; empty if it does.
 
     :param again: what it then writes given the file alone; ``plain``: without settings.
     """

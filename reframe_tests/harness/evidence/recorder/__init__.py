@@ -76,8 +76,7 @@ def flags() -> tuple[str, ...]:
 
 
 def variables(stack: Stack, launcher: Launcher) -> dict[str, str]:
-    """What the recorder is given to know of a launch, by its variables;
-    what is unknown is empty (``recorder.c``).
+    """What the recorder is told about a launch, by variable; empty if unknown (``recorder.c``).
 
     :param launcher: what starts the ranks.
     """

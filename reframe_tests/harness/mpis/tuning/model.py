@@ -192,7 +192,7 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What of an MPI can be tuned.
+    """What can be tuned in an MPI.
 
     :param source: where the controls are described.
     :param listing: how the library lists algorithms; ``None``: the manual's lists count.

@@ -84,7 +84,8 @@ def log_file(results: Path, name: str, arguments: Sequence[str]) -> Path:
 
 
 def redirect_first_log(log: Path, handlers: Iterable[logging.Handler]) -> None:
-    """Let ReFrame's built-in configuration, in force until ours is loaded, write to this file, too.
+    """Make ReFrame's built-in configuration, which applies until ours is loaded, also write to this
+    file.
 
     Its log is a new file in the system's temporary folder at each start (``core/logging.py``,
     ``_create_file_handler``), which nobody removes.
@@ -148,7 +149,7 @@ def check_labels(arguments: Sequence[str]) -> None:
 
 
 def labels(arguments: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Of each label its name, name and value as given, and the whole argument."""
+    """For each label: its name, name and value as given, and the whole argument."""
     given = command_line.arguments(
         arguments, {"--session-extras": "session_extras"}, shortened=True
     )["session_extras"]
