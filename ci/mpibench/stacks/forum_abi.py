@@ -46,10 +46,12 @@ _WRAPPERS = {"mpicc": "mpicc_abi", "mpicxx": "mpicxx_abi"}
 _PATHS = re.compile(
     r"^(-Wl,|-Xlinker\n)(?:--?rpath(?:\n\1|[=,])[^,\n]*|--enable-new-dtags)$\n?", re.M
 )
-#: Prints the version of the ABI, which is -1 where a library has another one.
+#: Prints the version of the ABI, which is -1 where a library has another one. By the name that the
+#: evidence asks for in each rank: a library without those of profilers could not be proven.
 _ABI_ANSWER = """
+sys.stdout.flush()
 major, minor = ctypes.c_int(), ctypes.c_int()
-library.MPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor))
+library.PMPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor))
 print("\\nABI %d" % major.value)
 """
 

@@ -265,7 +265,7 @@ def test_programs_of_the_forums_abi_run_on_two_mpis(
     entry = {"spec": f"mpich@{mpis[0].mpi_version}", "prefix": mpis[0].prefix}
     mpich = {"externals:": [entry], "buildable": False}
     (tmp_path / "packages.yaml").write_text(overriding({"packages": {"mpich": mpich}}))
-    scopes = [find_scope(place), place / "environments" / "common", tmp_path]
+    scopes = [place / "environments" / "common", find_scope(place), tmp_path]
     command = [spack.program, "--color=never", *(w for scope in scopes for w in ("-C", str(scope)))]
 
     def ask(*words: str) -> str:

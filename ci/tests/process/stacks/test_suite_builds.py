@@ -190,7 +190,7 @@ SLOW = "#!/bin/sh\nsleep 600 & echo $! >{0}/started; wait"
 # ---- programs of the MPI Forum's ABI ----
 
 #: What a library says its ABI is, in C.
-SAYS = "int MPI_Abi_get_version(int *major, int *minor) {{ *minor = 0; *major = {}; return 0; }}"
+SAYS = "int PMPI_Abi_get_version(int *major, int *minor) {{ *minor = 0; *major = {}; return 0; }}"
 
 
 def make_abi(prefix: Path, answer: str, says: str = SAYS.format(1)) -> Path:
@@ -260,6 +260,7 @@ def test_every_mpi_with_the_forums_abi_runs_the_same_files(two: TwoMpis) -> None
         ({}, "there is no libmpi_abi.so.1 beside"),
         ({"says": SAYS.format(-1)}, "MPI_Abi_get_version says -1"),  # its own, under that name
         ({"says": ""}, "does not say its ABI"),
+        ({"says": SAYS.format(1).replace("PMPI", "MPI")}, "symbol: PMPI_Abi_get_version"),
         ({"answer": synthetic.MPICH_SOURCE}, "is another MPI than"),
     ],
 )

@@ -29,7 +29,7 @@ def test_values_are_those_printed() -> None:
 def test_lines_of_its_script_above_the_title_are_set_aside() -> None:
     output = reader.read("$ ./run_gpc_tests.sh\nNumber of nodes: 64\n" + golden(ALONE))
     assert output.records == reader.parse(golden(ALONE))
-    assert output.notes == ("2 lines above its title are another program's, set aside",)
+    assert output.notes == ("2 lines above its title ignored: from another program",)
 
 
 def test_an_output_that_was_cut_off() -> None:

@@ -68,6 +68,43 @@ def test_a_signal_that_hydra_names_on_standard_output_is_named(tmp_path: Path) -
     assert "status 255; it said: " in said and "BY SIGNAL: 11 (Segmentation fault)" in said
 
 
+#: Ranks that Slurm 22.05 started with another PMI than their MPI's, shortened: MPICH 4.3.2 and 5.0.2
+#: with --mpi=pmix, Open MPI 4.1.4 and 5.0.11 with --mpi=pmi2.
+OTHER_PMI = (
+    """\
+[unset]: launcher not compatible with PMI1 client
+Abort(203024911): Fatal error in internal_Init_thread: Other MPI error, error stack:
+internal_Init_thread(71): MPI_Init_thread(argc=0x7fff86177ac8, argv=0x7fff86177ac0) failed
+MPIR_pmi_init(150)......:
+pmi1_init(14)...........: PMI_Init returned -1
+srun: error: c2: task 1: Exited with exit code 15
+""",
+    """\
+Abort(270157072): Fatal error in internal_Init_thread: Internal MPI error!, error stack:
+internal_Init_thread(71)........: MPI_Init_thread(argc=0x7ffc43680ee8) failed
+check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported PMI version PMIx. Aborting.
+srun: error: c2: task 1: Exited with exit code 16
+""",
+    """\
+The application appears to have been direct launched using "srun",
+but OMPI was not built with SLURM's PMI support and therefore cannot
+execute. There are several options for building PMI support under
+*** An error occurred in MPI_Init
+*** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
+srun: error: c2: task 1: Exited with exit code 1
+""",
+    """\
+No PMIx server was reachable, but a PMI1/2 was detected.
+If srun is being used to launch application,  2 singletons will be started.
+""",
+)
+
+
+@pytest.mark.parametrize("said", OTHER_PMI)
+def test_ranks_of_another_pmi_than_the_launchers_are_told_what_to_do(said: str) -> None:
+    assert excerpt(said).count("srun_mpi") == 1
+
+
 # ---- The time of a whole launch, where that is what is measured ----
 
 

@@ -36,7 +36,7 @@ def only(folder: Path) -> SiteNight:
 @pytest.mark.parametrize(
     ("where", "changes", "state", "said"),
     [
-        (HELD, {}, "green", "1 of 1 cases proven, 1 references held, none missed"),
+        (HELD, {}, "green", "1 of 1 case proven, 1 reference held, none missed"),
         ({}, {}, "unjudged", "nothing to compare with"),
         (HELD, {"command_line": "reframe -r -n PingPong"}, "part", "measured in part"),
         (MISSED, {}, "red", "Uniband bandwidth at 4 MiB is 90 MB/s"),
@@ -53,7 +53,7 @@ def only(folder: Path) -> SiteNight:
             "went over lo",
         ),
         (HELD, {"evidence": "missing"}, "red", "without stored proof of its condition"),
-        ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
+        ({}, {"result": "abort"}, "red", "interrupted: 1 of 1 case"),
         ({}, {"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
     ],
 )

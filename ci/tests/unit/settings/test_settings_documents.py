@@ -86,7 +86,7 @@ def test_the_command_writes_all_documents_or_none(
     spec = {"environment": {"set": variables_of(only(tmp_path / "data"))}}
     spack = yaml.safe_load((folder / "modules.yaml").read_text())["modules"]["default"]
     assert spack == {kind: {"intel-oneapi-mpi@=2021.18.1": spec} for kind in ("tcl", "lmod")}
-    assert "proven by 1 jobs on 2 nodes" in (folder / "settings.html").read_text()
+    assert "proven by 1 job on 2 nodes" in (folder / "settings.html").read_text()
     assert run(INTEL.name, "out", "--json") == 0
     (partition,) = json.loads(capsys.readouterr().out)["partitions"]
     assert partition["fabric"] == "eth10g" and partition["jobs"][0]["group"] == "p2p"

@@ -55,6 +55,16 @@ _REMEDIES = (
         "MPICH 4.3, or start it with its own mpirun",
     ),
     (
+        # MPICH 4 and 5 (src/pmi, src/util/mpir_pmi.c); Open MPI 4 and 5 (help texts of ess/pmi and
+        # of ompi/runtime): as Slurm 22.05 started them with the other one's.
+        re.compile(
+            r"launcher not compatible with PMI1 client|uses unsupported PMI version"
+            r"|OMPI was not built with SLURM's PMI support|No PMIx server was reachable"
+        ),
+        "launcher and MPI do not speak the same PMI: see 'srun --mpi=list' and srun_mpi in the "
+        "description of the partition, or use the MPI's own mpirun",
+    ),
+    (
         # UCX, src/ucs/debug/debug.c, of SEGV_ACCERR (openucx/ucx, issues 4756, 7845 and 9533); Open
         # MPI, opal/util/stacktrace.c (open-mpi/ompi, issue 11399).
         re.compile(r"invalid permissions for mapped object|Signal code: Invalid permissions"),
