@@ -166,26 +166,21 @@ def corpses() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("line", "number"),
-    [(1, signal.SIGINT), (2, signal.SIGTERM), (3, signal.SIGKILL)],
-)
-def test_an_interrupted_up_leaves_nothing_running(
-    lone: LiveCluster, line: int, number: int
-) -> None:
-    with lone.begin("up") as process:
-        assert process.stdout is not None
-        for _ in range(line):
-            assert process.stdout.readline()
-        process.send_signal(number)
-        process.communicate()
-    assert process.returncode != 0
-    # Even before anybody calls `down`: the init ends with the
-    # command that was building the cluster.
-    assert wait_for(lambda: not inits(lone.runtime))
-    # It has let go of its files before the last process inside is gone.
-    assert wait_for(lambda: lone("status").returncode == 3)
-    # And the next one comes up over the remains.
+def test_an_interrupted_up_leaves_nothing_running(lone: LiveCluster) -> None:
+    """And the next one comes up over the remains."""
+    for line, number in ((1, signal.SIGINT), (2, signal.SIGTERM), (3, signal.SIGKILL)):
+        with lone.begin("up") as process:
+            assert process.stdout is not None
+            for _ in range(line):
+                assert process.stdout.readline()
+            process.send_signal(number)
+            process.communicate()
+        assert process.returncode != 0
+        # Even before anybody calls `down`: the init ends with the
+        # command that was building the cluster.
+        assert wait_for(lambda: not inits(lone.runtime))
+        # It has let go of its files before the last process inside is gone.
+        assert wait_for(lambda: lone("status").returncode == 3)
     lone.good("up")
     lone.good("status")
 

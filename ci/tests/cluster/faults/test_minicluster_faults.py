@@ -132,7 +132,9 @@ def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box
         assert cases[f"{partition} {STACK}"]["proof"]["verdict"] == "missing"
 
 
-@pytest.mark.parametrize("fault", ["kill-node", "kill-slurmd"])
+@pytest.mark.parametrize(
+    "fault", ["kill-node", pytest.param("kill-slurmd", marks=pytest.mark.whole)]
+)
 def test_a_lost_node_is_named_and_what_was_measured_before_stays(box: Box, fault: str) -> None:
     box.keep_partitions("eth40g", "eth1g", "eth10g")
     session = box.begin("-S", f"repeats={REPEATS}", "--exec-policy=serial", names=CASES)

@@ -4,7 +4,12 @@ where these were not measured alike.
 
 from __future__ import annotations
 
-from mpibench.pages import outcomes
+import math
+from pathlib import Path
+
+import pytest
+
+from mpibench.pages import outcomes, session
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import Sample, read_evidence
 
@@ -15,8 +20,10 @@ def case(losses_per_s: float, samples: tuple[Sample, ...] = TIMED) -> Case:
     proof = read_evidence(
         {"verdict": "proven", "ranks": [], "devices": [], "core_losses_per_s": losses_per_s}, "here"
     )
+    condition = {"nodes": 1, "ppn": 2}
     entry = {"system": "s", "partition": "p", "environ": "mpich", "result": "pass", "name": "x"}
-    return Case(f"{losses_per_s}", 0, entry, {"nodes": 1, "ppn": 2}, samples, proof, ())
+    entry = {**entry, "condition": condition}
+    return Case(f"{losses_per_s}", 0, entry, condition, samples, proof, ())
 
 
 def line(*cases: Case) -> str:
@@ -27,3 +34,59 @@ def test_busy_cases_are_counted_beside_the_verdict() -> None:
     said = line(case(147), case(9.9))
     assert "In 1 of 2 cases ranks often lost their core to other programs" in said
     assert "busy" not in line(case(0), case(0, ()), case(147, ()))
+
+
+def sample(size: int, quantity: str, *values: float) -> Sample:
+    return Sample("imb", "PingPong", "p2p", 2, 1, "", size, 100, quantity, values)
+
+
+def test_a_key_figure_is_the_best_median_at_one_size_of_what_is_proven() -> None:
+    found = outcomes.key_figures(
+        Session(
+            {"uuid": "0"},
+            [
+                case(0, (sample(0, "latency_us", 3.0, 1.0, 1.2), sample(8, "latency_us", 0.5))),
+                case(1, (sample(0, "latency_us", 1.4), sample(8, "bandwidth_mb_per_s", 900.0))),
+                case(2, (sample(64, "bandwidth_mb_per_s", 100.0),)),
+                case(3, (sample(64, "bandwidth_mb_per_s", 200.0),)),
+            ],
+        )
+    )
+    [row] = found.values()
+    assert {figure.title: best.value for figure, best in row.items()} == {
+        "PingPong latency": 1.2,
+        "PingPong bandwidth": 200.0,
+    }
+
+
+def test_the_summary_counts_each_case_once() -> None:
+    cases = [case(0), case(1)]
+    shown = session._summary(session.View(Session({"uuid": "0"}, cases), Path()))
+    tiles = {outcome.name: number for outcome, number in shown["tiles"]}
+    assert tiles == {"failed": 0, "passed": 0, "recorded": 2}
+    [(place, counts)] = shown["rows"]
+    assert place[0] == "mpich" and dict(counts) == {outcomes.OUTCOMES["recorded"]: 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0.0, "0"),
+        (9.9e-5, "9.900e-05"),
+        (1e-4, "0.0001"),
+        (12.3456, "12.35"),
+        (1234.56, "1235"),
+        (9_999_999.0, "9999999"),
+        (1e7, "1.000e+07"),
+    ],
+)
+def test_a_number_has_four_digits_that_mean_something(value: float | None, text: str) -> None:
+    assert outcomes.format_number(value) == text
+
+
+def test_a_bound_that_is_none_is_not_printed() -> None:
+    assert outcomes.bounds_text(900.0, None, "MB/s") == "at least 900 MB/s"
+    assert outcomes.bounds_text(math.nan, 1.5) == "at most 1.5"
+    assert outcomes.bounds_text(1.0, 2.0) == "at least 1 and at most 2"
+    assert outcomes.bounds_text(None, math.inf) == ""

@@ -4,10 +4,13 @@ nothing is said beyond what was measured.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from mpibench_tune import race
+from mpibench_tune.choice import FASTER, SAME, SLOWER, Gain
 from mpibench_tune.profiles import Profile, ProfiledCalls, Usage
 from mpibench_tune.race import ALL_SIZES, Times, TuneState
 from reframe_tests.harness.mpis import registry
@@ -88,6 +91,41 @@ def test_noise_is_hardly_ever_preferred() -> None:
         for seed in range(40)
     ]
     assert sum(map(bool, chosen)) <= 4
+
+
+def test_what_is_faster_slower_and_measured_too_rarely_is_called_so() -> None:
+    """Two repeats are no interval, however far apart the medians are."""
+    found = table({DEFAULT: 1.0, "2": 0.5, "3": 2.0, "4": 1.0})
+    rare = table({DEFAULT: 1.0, "2": 0.5}, repeats=race.FEWEST - 1)
+    rows = race.compare({"Allreduce": found, "Bcast": rare})
+    outcomes = {(row.collective, row.word): row.outcome for row in rows}
+    assert outcomes == {
+        ("Allreduce", "2"): race.BETTER,
+        ("Allreduce", "3"): race.WORSE,
+        ("Allreduce", "4"): race.INCONCLUSIVE,
+        ("Bcast", "2"): race.INCONCLUSIVE,
+    }
+    for row in rows:
+        known = row.collective == "Allreduce"
+        assert (
+            math.isfinite(row.ratio) is math.isfinite(row.low) is math.isfinite(row.high) is known
+        )
+        if known:
+            assert row.low < row.ratio < row.high
+            assert row.ratio == pytest.approx({"2": 0.5, "3": 2.0, "4": 1.0}[row.word], rel=0.1)
+
+
+def gain(low: float, high: float, **bands: Gain) -> Gain:
+    return Gain("x", 1.0, low, high, 1, bands)
+
+
+def test_faster_at_some_sizes_and_slower_at_others_is_not_better() -> None:
+    faster, slower, same = gain(1.01, 1.2), gain(0.8, 0.99), gain(1.0, 1.2)
+    assert [one.outcome for one in (faster, slower, same)] == [FASTER, SLOWER, SAME]
+    assert gain(0.9, 1.0).outcome == gain(math.nan, math.nan).outcome == SAME
+    assert gain(1.01, 1.2, small=same).better and not gain(1.01, 1.2, small=slower).better
+    assert not same.better
+    assert [one.as_data()["low"] for one in (faster, gain(math.nan, math.nan))] == [1.01, None]
 
 
 def test_the_best_is_hardly_ever_left_out() -> None:
