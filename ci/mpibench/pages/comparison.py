@@ -429,8 +429,13 @@ def next_step(comparison: Comparison) -> str:
 
 
 def page(comparison: Comparison, values: pl.DataFrame) -> str:
+    """The page of a comparison.
+
+    :param values: of both sides, and maybe of others, which are not drawn.
+    """
     subject = comparison.subject
     names = (comparison.first, comparison.second)
+    values = values.filter(pl.col(subject).cast(pl.String).is_in(names))
     now = datetime.now(timezone.utc)
     meant = [
         line

@@ -49,7 +49,10 @@ def circle_round(nodes: int, number: int) -> Round:
     ring = [*range(1, nodes + nodes % 2)]
     ring = [0, *ring[len(ring) - number :], *ring[: len(ring) - number]]
     pairs = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
-    turned = [pair[:: 1 - (number + at) % 2 * 2] for at, pair in enumerate(pairs)]
+    turned = [
+        (first, second) if (number + at) % 2 == 0 else (second, first)
+        for at, (first, second) in enumerate(pairs)
+    ]
     # Of an odd number of nodes the last place is nobody's.
     return [pair for pair in turned if nodes not in pair]
 
@@ -120,8 +123,9 @@ def in_order(rounds: Sequence[Round], order: int, seed: int) -> Rounds:
     mixed = array("I", range(len(rounds)))
     if order > 1:
         random.Random(f"{seed} {order}").shuffle(mixed)
-    way = 1 if order % 2 else -1
-    return Rounds(lambda number: [pair[::way] for pair in rounds[number]], mixed)
+    if order % 2:
+        return Rounds(rounds.__getitem__, mixed)
+    return Rounds(lambda number: [(target, source) for source, target in rounds[number]], mixed)
 
 
 def number_of_rounds(nodes: int, sampled: int) -> int:

@@ -24,6 +24,7 @@ from .transport import (
     MANY_RAILS,
     ONE_RAIL,
     DeviceMemory,
+    PacketClass,
     Proof,
     Range,
     TransportRow,
@@ -104,21 +105,18 @@ _GPU_NETWORK = _gpu_memory(
 
 #: A class that the job may not use ends it, and the one in effect is shown ("PE 0:
 #: MPICH_OFI_DEFAULT_TCLASS                       = TC_BEST_EFFORT").
-_CLASSES: Mapping[str, Mapping[str, Any]] = {
-    "traffic_class": {
-        "env": {
-            "MPICH_OFI_DEFAULT_TCLASS": "TC_{traffic_class}",
-            "MPICH_OFI_TCLASS_ERRORS": "error",
-        },
-        "debug_env": {"MPICH_ENV_DISPLAY": "1"},
-        "proofs": (
+_CLASSES = {
+    "traffic_class": PacketClass(
+        {"MPICH_OFI_DEFAULT_TCLASS": "TC_{traffic_class}", "MPICH_OFI_TCLASS_ERRORS": "error"},
+        {"MPICH_ENV_DISPLAY": "1"},
+        (
             Proof(
                 "MPICH_OFI_DEFAULT_TCLASS",
                 r"^PE 0: +MPICH_OFI_DEFAULT_TCLASS += (\w+)",
                 ("TC_{traffic_class}",),
             ),
         ),
-    }
+    )
 }
 #: "PE 0: MPICH CH4 OFI netmod using cxi provider (domain_name=cxi0)".
 _NETMOD = r"\bOFI netmod using "

@@ -146,10 +146,10 @@ def _fault_of_row(row: TransportRow) -> str:
     proofs = [*row.proofs, *(proof for part in row.proofs_by_scope.values() for proof in part)]
     if not proofs:
         return "has neither 'proofs' nor 'proofs_by_scope', so no run can prove it"
-    for word, more in row.classes.items():
+    for word in row.classes:
         if word not in CLASSES:
             return f"has 'classes' of {word!r}; there are {', '.join(CLASSES)}"
-        row = row.adding(**more)
+        row = row.of_class(word)
     proofs = [*row.proofs, *proofs]
     variables = [row.env, row.debug_env, *row.by_scope.values(), *row.by_rails.values()]
     own = {proof.subject for proof in proofs}

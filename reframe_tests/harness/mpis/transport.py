@@ -148,6 +148,21 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
+class PacketClass:
+    """What a row needs besides where a fabric names its service level or
+    traffic class.
+
+    :param env: variables that set it, with the placeholder of its name.
+    :param debug_env: variables that only make the MPI say which is in effect.
+    :param proofs: what the run must show besides.
+    """
+
+    env: Mapping[str, str]
+    debug_env: Mapping[str, str] = field(default_factory=dict)
+    proofs: tuple[Proof, ...] = ()
+
+
+@dataclass(frozen=True)
 class TransportRow:
     """How one MPI, in a range of versions, uses one transport.
 
@@ -167,8 +182,8 @@ class TransportRow:
     :param proofs_by_scope: what it must show besides, per scope.
     :param memory: platform of GPUs (:data:`machine.gpu.KINDS`) to what device
         memory needs; without, it is not measured.
-    :param classes: ``service_level`` or ``traffic_class`` to what the row gains (:meth:`adding`)
-        where the fabric names one; without, such a fabric is not measured.
+    :param classes: ``service_level`` or ``traffic_class`` to what one needs; without, a fabric that
+        names it is not measured.
     :param context: regular expression with one group: the setting in effect
         as the debug text has it, for sentences.
     :param last_resort_for: devices another row of the same MPI is
@@ -187,10 +202,15 @@ class TransportRow:
     proofs: tuple[Proof, ...] = ()
     proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
     memory: Mapping[str, DeviceMemory] = field(default_factory=dict)
-    classes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    classes: Mapping[str, PacketClass] = field(default_factory=dict)
     context: str = ""
     last_resort_for: tuple[str, ...] = ()
     note: str = ""
+
+    def of_class(self, word: str) -> TransportRow:
+        """The row with what one of :attr:`classes` needs."""
+        needed = self.classes[word]
+        return self.adding(env=needed.env, debug_env=needed.debug_env, proofs=needed.proofs)
 
     def adding(self, **more: Any) -> TransportRow:
         """The row with more in its mappings and tuples, and other values instead of its own."""
@@ -207,16 +227,15 @@ def _added(own: Any, more: Any) -> Any:
 
 def set_by_variable(
     proven: Callable[[str, str], Proof] | None = None, **variables: str
-) -> dict[str, Mapping[str, Any]]:
+) -> dict[str, PacketClass]:
     """For :attr:`TransportRow.classes`: a variable each.
 
     :param proven: the proof of a variable and a template of its value.
     """
     return {
-        word: {
-            "env": {name: f"{{{word}}}"},
-            "proofs": (proven(name, f"{{{word}}}"),) if proven else (),
-        }
+        word: PacketClass(
+            {name: f"{{{word}}}"}, proofs=(proven(name, f"{{{word}}}"),) if proven else ()
+        )
         for word, name in variables.items()
     }
 

@@ -24,10 +24,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..machine.gpu import DEVICE, Memory
-from ..mpis.transport import Gap, Library, Proof, Range, TransportRow, set_by_variable
+from ..mpis.transport import (
+    Gap,
+    Library,
+    PacketClass,
+    Proof,
+    Range,
+    TransportRow,
+    set_by_variable,
+)
 from ..vocabulary import Refusal
 from . import traffic
 from .benchmark import NOTHING_SURE, Benchmark, OutputError, Plan, Record, SizeRange, at_levels
@@ -308,7 +316,7 @@ def _over(
     env: Mapping[str, str],
     *proofs: Proof,
     note: str = "",
-    classes: Mapping[str, Any] | None = None,
+    classes: Mapping[str, PacketClass] | None = None,
 ) -> TransportRow:
     """NCCL over a network: between nodes that network, inside a node
     what NCCL takes for the nearest GPUs.

@@ -391,9 +391,12 @@ def test_the_command_writes_a_page_with_charts_and_maps(
 ) -> None:
     many = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
     places = [{}, {"pinning": "scatter"}]
-    write_session(tmp_path, 0, stacks=STACKS, benchmarks=many, sizes=(32, 1048576), where=places)
+    three = (*STACKS, "third-spack")
+    write_session(tmp_path, 0, stacks=three, benchmarks=many, sizes=(32, 1048576), where=places)
     show(tmp_path, *STACKS, capsys=capsys)
     page = (tmp_path / "compare.html").read_text()
     assert page.count("scatterpolar") >= 4  # two stacks at 32 B and at 1 MiB
     assert "1 MiB: speed relative to the best" in page
     assert "best stack: node, eth1g, 2 nodes, 1 per node, bunch" in page
+    assert "third-spack" not in page, "nobody asked for it"
+    assert '"ticktext":["1"' in page, "an axis of its own ticks, not of bare digits"

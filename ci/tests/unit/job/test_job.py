@@ -44,6 +44,13 @@ def declared(values: dict[str, Value], learned: dict[str, tuple[object, ...]]) -
     return case
 
 
+def test_an_output_takes_no_more_memory_than_it_is_long(tmp_path: Path) -> None:
+    """Whatever its launch might have printed."""
+    (tmp_path / "map.1.out").write_text("end\n")
+    assert script.beginning_of(tmp_path / "map.1.out", 1 << 60) == "end\n"
+    assert script.beginning_of(tmp_path / "map.1.out", 2) == "en"
+
+
 def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
     case = declared(
         {"time": Value(12.0, "us", gated=True), "more": Value(1.0, "us")},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mpibench.judge import history
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.cases.job.transports import check_proofs
 from reframe_tests.harness.machine.fabric import Fabric, Rail
@@ -17,6 +18,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.suites import catalogue, nccl_tests
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
+from synthetic_evidence import resolved
 from synthetic_site import FABRICS, edit, write_system
 from synthetic_stack import (
     EDR,
@@ -127,6 +129,15 @@ def test_nccl_says_what_it_took() -> None:
         assert sum("NCCL_IB_SL" in sentence and "reports" in sentence for sentence in said) == (
             expected
         )
+
+
+def test_what_is_stored_says_which() -> None:
+    there = resolved()
+    whole = replace(there, stack=replace(there.stack, build={"lock_hash": "0123"}))
+    assert "quality_of_service" not in whole.as_dict()
+    stored = replace(whole, fabric=replace(whole.fabric, **ROCE)).as_dict()
+    assert stored["quality_of_service"] == "service level 3, traffic class 104"
+    assert "quality_of_service" in {fact.column for fact in history.ASKED_FACTS}
 
 
 def test_programs_below_mpi_are_not_told() -> None:

@@ -139,7 +139,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, library: Library | None = No
                 f"{named} has no variable for the {title} over {fabric.transport}, and fabric "
                 f"{fabric.name} is of {title} {value}: use another MPI, or a fabric without."
             )
-        row = row.adding(**row.classes[word])
+        row = row.of_class(word)
     device = row.memory.get(memory.kind, _NO_DEVICE)
     if memory.on_gpu and not library and (device is _NO_DEVICE or version < device.since):
         raise NotMeasured(_reason_of_memory(stack, mpi, named, fabric, device.since))

@@ -149,7 +149,7 @@ class PairColumns(Sequence[PairValue]):
 
     def measured(self, quantity: str) -> tuple[array[int], array[int], array[float]]:
         """Sources, targets and values of a quantity, as numbers, where there is a value."""
-        found = [array(kind) for kind in _TYPES.values()]
+        found: list[array[Any]] = [array(kind) for kind in _TYPES.values()]
         begin = 0
         for number, end in zip(self._alike["quantity"], self._alike["end"], strict=True):
             if QUANTITIES[number] == quantity:
