@@ -87,7 +87,7 @@ class Comparison:
             return f"{self.first} and {self.second} are {UNKNOWN}{where}"
         parts = known.partition_by("winner", maintain_order=True)
         parts.sort(key=lambda part: (-part.height, part["winner"][0] == TIE))
-        texts = []
+        texts: list[str] = []
         for part in parts:
             winner = part["winner"][0]
             behind = self.first if winner == self.second else self.second
