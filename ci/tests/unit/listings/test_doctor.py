@@ -71,7 +71,7 @@ def test_a_stack_without_osu_and_imb_is_noted(
     stack = metadata.parse(row, tmp_path)
     monkeypatch.setattr(metadata, "discover", lambda *_: ([stack], []))
     said = [line.detail for line in doctor._stacks(tmp_path) if line.state == doctor.NOTE]
-    assert sum("whose tests leave it out" in detail for detail in said) == notes
+    assert sum("so its tests leave that out" in detail for detail in said) == notes
 
 
 GPUS = {"kind": "cuda", "of_node": [{"bus_id": "0000:03:00.0", "numa_node": 0}]}

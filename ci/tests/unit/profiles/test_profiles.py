@@ -46,7 +46,7 @@ def test_a_line_that_is_lost_is_seen(name: str, tmp_path: Path) -> None:
 def test_a_list_of_transfers_lacks_times_and_says_so(tmp_path: Path) -> None:
     """``aps-report -u`` has sizes."""
     text = text_of("aps.txt").replace("Time(sec)", "Transfers")
-    with refused_as("nothing-measured", match=r"no column Time\(sec\), and without times"):
+    with refused_as("nothing-measured", match=r"lacks the column Time\(sec\), and without times"):
         read_text(tmp_path, "aps.txt", text)
 
 
