@@ -54,7 +54,8 @@ class NodeCores(msgspec.Struct, frozen=True):
     """Where the kernel lets the ranks of a node run.
 
     :param bound: not all may run on every CPU that the node leaves to the job.
-    :param own: no two may run on one core, ranks of other launches meanwhile included; null where
+    :param own: no two may run on one core, including ranks of other launches at the same time; null
+    where
         that is unknown, because the node's CPUs are threads of cores (SMT) and the kernel does
         not say of which.
     :param least: CPUs of the rank with the fewest; ``most``: of that with the most.

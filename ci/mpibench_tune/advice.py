@@ -196,7 +196,7 @@ class TimeCurve:
     times: Array
 
     def weights(self, message_bytes: float) -> dict[int, float] | str:
-        """Rows whose weighted sum is the time of a size, or why there is none."""
+        """Rows whose weighted sum is the time of a size, or why there are none."""
         low = float(self.sizes[0])
         high = float(self.sizes[-1])
         if message_bytes > high:

@@ -14,8 +14,8 @@ REFRAME = f"reframe -c {ROOT / 'reframe_tests'}"
 
 
 def check_settings(words: Sequence[str]) -> None:
-    """Refuse suite options and variables that ReFrame would take in
-    part, or end at with a line of its program.
+    """Reject suite options and variables that ReFrame would only partly accept, or fail on with an
+    internal error.
 
     Of two values for one name it takes the last without a word, and no value may hold a comma or
     colon (4.10, ``utility/typecheck.py``).

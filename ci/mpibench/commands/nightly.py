@@ -608,9 +608,7 @@ def answer(night: Night, session: Session | None) -> int:
 
 
 def _name_configuration(environ: MutableMapping[str, str]) -> None:
-    """This project's configuration behind the centre's own,
-    where that is what the variable names.
-    """
+    """Put this project's configuration after the centre's own, if the variable names the latter."""
     centre.make_absolute(environ)
     named = environ.get(centre.VARIABLE, "").split(":")
     if not any(name.endswith("/site_configs/settings.py") for name in named):

@@ -545,9 +545,7 @@ def check_settings(
 
 
 def _show(name: str, value: str) -> str:
-    """A value in quotes, cut where it is long: around the place that
-    differs it would not fit a sentence anyway.
-    """
+    """A value in quotes, shortened if it is long."""
     value = without_secrets(name, value)
     return (
         repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"

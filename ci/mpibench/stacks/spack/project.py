@@ -309,9 +309,7 @@ def split(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _spack_file(root: Path, folder: str, name: str) -> dict[str, Any]:
-    """A file's settings; none where it is absent or damaged, which is
-    said when files are checked, or by Spack.
-    """
+    """A file's settings; empty if it is missing or damaged, as checks or Spack report."""
     path = root / "environments" / folder / name
     try:
         document = yaml_file.read(path) if path.exists() else None
