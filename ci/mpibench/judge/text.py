@@ -221,7 +221,7 @@ def busy_text(name: str, selection: Selection) -> str:
 
 def troubles(sides: Mapping[str, Selection]) -> list[str]:
     """Caveats of a comparison of two sides, a sentence each: excluded parts, unproven cases, failed
-    cases, the references they missed, and a busy machine.
+    cases, and the references they missed.
     """
     found = [part_text(sides)]
     for name, side in sides.items():
@@ -236,7 +236,6 @@ def troubles(sides: Mapping[str, Selection]) -> list[str]:
                 for stack, fault in faulty_libraries(side).items()
             ),
             *(f"missed reference of {name}: {miss.text}" for miss in worst[:MOST_NAMES]),
-            busy_text(name, side),
         ]
     return list(filter(None, found))
 
