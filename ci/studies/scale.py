@@ -333,8 +333,9 @@ def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
         if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
             raise SystemExit(f"{name} gave no answer: exit status {status}")
         found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
+        found |= {f"{name}_peak_mb": round(peak_mb())}  # of it and those before
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
-    return {**found, "mb": round(size / 1e6, 1), "peak_mb": round(peak_mb())}
+    return {**found, "mb": round(size / 1e6, 1)}
 
 
 def list_cases(count: int, folder: Path) -> dict[str, Any]:
