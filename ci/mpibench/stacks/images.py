@@ -222,11 +222,11 @@ def add(
     own = [*map(Path, base.build.get("linked", ())), *beside] if host_mpi else []
     of_host = {file.name.partition(".so")[0]: file for file in own}
     for file, facts in document["build"]["files"].items():
-        theirs = of_host.get(Path(file).name.partition(".so")[0])
-        if theirs and facts["sha256"] != writer.digest_of(theirs):
+        hosts = of_host.get(Path(file).name.partition(".so")[0])
+        if hosts and facts["sha256"] != writer.digest_of(hosts):
             raise BadInput(
                 "stack-unusable",
-                f"{file} in the container is another file than {theirs}, which {base.name} has: "
+                f"{file} in the container is another file than {hosts}, which {base.name} has: "
                 "have --enter bind that of the host.",
             )
     document["build"]["files"] |= {
