@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
 def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
     for path in folder.glob("cases/*/*/*.parquet"):
         Store(folder).withdraw(path.stem, "maintenance")
-    with refused_as("session-missing", match="all 3 sessions that could be meant were withdrawn"):
+    with refused_as("session-missing", match="all 3 matching sessions are withdrawn"):
         gate.decide(Store(folder), "testbed")
 
 

@@ -4,7 +4,6 @@ where these were not measured alike.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -83,10 +82,3 @@ def test_the_summary_counts_each_case_once() -> None:
 )
 def test_a_number_has_four_digits_that_mean_something(value: float | None, text: str) -> None:
     assert outcomes.format_number(value) == text
-
-
-def test_a_bound_that_is_none_is_not_printed() -> None:
-    assert outcomes.bounds_text(900.0, None, "MB/s") == "at least 900 MB/s"
-    assert outcomes.bounds_text(math.nan, 1.5) == "at most 1.5"
-    assert outcomes.bounds_text(1.0, 2.0) == "at least 1 and at most 2"
-    assert outcomes.bounds_text(None, math.inf) == ""
