@@ -340,8 +340,8 @@ def put_and_take_back(program: Path) -> None:
             "IMB-MPI1 changed after registration: register again with 'ci/setup'",
         ),
         (add_byte, "before", " bytes, but it had "),
-        (put_and_take_back, "before", "/registered/hidden, asked for was "),
-        (add_byte, "meanwhile", "IMB-MPI1 changed after it was registered"),
+        (put_and_take_back, "before", "/registered/hidden instead of "),
+        (add_byte, "meanwhile", "IMB-MPI1 changed after registration"),
     ],
 )
 def test_a_program_replaced_after_its_stack_was_loaded_is_contradicted(
@@ -375,7 +375,7 @@ def test_an_output_of_another_repeat_is_contradicted(healthy: Job, tmp_path: Pat
     shutil.copy(folder / f"{name}.1.out", folder / f"{name}.2.out")
     outcome = replace(healthy, directory=folder).judge()
     assert outcome.status == measurement.CONTRADICTED
-    assert f"{name}.2.out is not what its launch left" in outcome.sentences[0]
+    assert f"{name}.2.out was changed or replaced after its launch" in outcome.sentences[0]
     (folder / jobscript.OUTPUT_LOG).unlink()
     outcome = replace(healthy, directory=folder).judge()
     assert outcome.status == measurement.MISSING
@@ -422,7 +422,7 @@ GPUS = (Gpu("0000:03:00.0"), Gpu("0000:41:00.0"))
 GPU_JOBS = (
     ({}, measurement.PROVEN, "0 on 0000:03:00.0 (stand-in), 1 on 0000:41:00.0 (stand-in)"),
     ({"CUDA_VISIBLE_DEVICES": "1"}, measurement.CONTRADICTED, "used one GPU, 0000:41:00.0"),
-    ({"CUDA_VISIBLE_DEVICES": "1,0"}, measurement.CONTRADICTED, "and GPU 0 of the site is "),
+    ({"CUDA_VISIBLE_DEVICES": "1,0"}, measurement.CONTRADICTED, "but the site's GPU 0 is "),
     ({"STAND_IN_CURRENT": ""}, measurement.CONTRADICTED, "but ranks 0 and 1 on"),
     ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, measurement.MISSING, "gets no GPU: "),
 )

@@ -243,7 +243,7 @@ def test_a_byte_in_a_program_is_seen(
         program.write_bytes(whole + b"x")
         assert any("osu_bw of osu-micro-benchmarks@" in fault for fault in verify(stack).faults)
         check(place, verify=verify)
-        assert "osu_bw changed after it was registered" in " ".join(capsys.readouterr().out.split())
+        assert "osu_bw changed after registration" in " ".join(capsys.readouterr().out.split())
     finally:
         program.write_bytes(whole)
         program.chmod(mode)

@@ -68,7 +68,7 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
     assert done.status == 1 and {case.name.split()[0] for case in cases} == TESTS
     for case in cases:
         assert (case.result, case.evidence) == ("fail", "contradicted"), case.reason
-        assert "but eth10g of c2 carried" in case.reason
+        assert "but eth10g of c2 also carried" in case.reason
         assert (
             "it used another network" in case.reason
             or "server was asked by 10.61.10.2 and not by" in case.reason
@@ -96,7 +96,7 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     ("nodes", "outcome", "said"),
     [
         (("c1", "c2"), ("skip", ""), "no iperf3 on the PATH of the nodes: install "),
-        (("c2",), ("fail", "missing"), "no iperf3 on the PATH of c2, and on the other node"),
+        (("c2",), ("fail", "missing"), "no iperf3 on the PATH of c2, but the other node"),
     ],
 )
 def test_a_node_without_what_the_other_has_is_broken_and_named(

@@ -94,7 +94,7 @@ def test_a_node_with_another_mtu_is_reported_and_healthy_links_are_stored(box: B
     odd, well = (box.cases()[f"{partition} {STACK}"] for partition in ("eth1g", "eth10g"))
     assert odd["proof"]["verdict"] == "contradicted"
     for sentence in odd["proof"]["sentences"]:
-        assert "eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g" in sentence
+        assert "eth1g on c2 has an MTU of 1400, but the site says 1500 for eth1g" in sentence
     proof = well["proof"]
     assert proof["verdict"] == "proven", well["fail_reason"]
     # veth has no speed worth the name, so none is kept.

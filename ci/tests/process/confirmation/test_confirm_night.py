@@ -103,7 +103,7 @@ CONTRADICTED = {
         (with_bandwidth(60.0), ":", "30", "missed reference seen twice: Replay ", 2),
         (with_bandwidth(97.0, **CONTRADICTED), ":", "30", "not measured again: session ", 2),
         (case("intelmpi-wheels"), ":", "30", "not measured again: ", 1),
-        (with_bandwidth(97.0), "sleep 300", "0.2", "the budget of 0.2 min was used up", None),
+        (with_bandwidth(97.0), "sleep 300", "0.2", "within the budget of 0.2 min", None),
         (with_bandwidth(97.0), ":", "0", "", 1),
     ],
     ids=["twice", "unproven", "gone", "queue", "off"],

@@ -221,7 +221,7 @@ def test_a_case_without_proof_is_red_although_reframe_passed_it(project: NightPr
 def test_fewer_cases_stored_than_selected_are_red() -> None:
     session = session_of(case(), case(ppn=4))
     assert nightly.shortfall(session, 2) == []
-    assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 that it had selected"]
+    assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
 
 
 def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:

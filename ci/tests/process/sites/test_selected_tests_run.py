@@ -27,7 +27,7 @@ ONE = "point_to_point.py"
         ("-r -S repeats=0", "-S repeats=0 would measure nothing; give 1 or more."),
         ("-l -n ImbMessageSources --mode=smoke", "-t smoke of --mode=smoke fits no test that the"),
         ("-l -E nosuch==1", "-E nosuch==1 fits no test: parameters are "),
-        ("-l -p nosuch-stack", "-p nosuch-stack fits no stack"),
+        ("-l -p nosuch-stack", "-p nosuch-stack matches no usable stack"),
     ],
 )
 def test_what_selects_nothing_is_one_red_sentence(

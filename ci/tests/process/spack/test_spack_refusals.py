@@ -49,10 +49,10 @@ def test_an_old_or_mute_spack_is_refused(place: Site, plan: dict[str, Any], said
 @pytest.mark.parametrize(
     ("printed", "said"),
     [
-        (packages(), "Spack knows no gcc"),
+        (packages(), "Spack has no gcc"),
         (
             "packages:\n  gcc: {externals: [{extra_attributes: {compilers: null}}]}\n",
-            "Spack knows no gcc",
+            "Spack has no gcc",
         ),
         (packages(**COMPILERS, d="/nowhere/gdc"), "compiler /nowhere/gdc is named in Spack's own"),
         ("packages:\n  gcc: {a: 1\n", "line 4 is not YAML"),

@@ -369,8 +369,8 @@ def test_the_check_of_a_set_is_compiled_each_time(
             lambda path: path.write_bytes(path.read_bytes() + b"0"),
             "changed after registration: register again with 'mpibench stacks abi --build osu=",
         ),
-        (lambda path: path.unlink(), "is gone"),
-        (lambda path: shutil.rmtree(path.parents[3]), "is gone"),
+        (lambda path: path.unlink(), "is missing or unusable"),
+        (lambda path: shutil.rmtree(path.parents[3]), "is missing or unusable"),
     ],
 )
 def test_a_set_that_changed_is_used_by_no_stack(
@@ -454,4 +454,4 @@ def test_what_was_built_before_the_command_was_killed_is_kept(
     release = tarball()
     Building(tmp_path, mpi, release, "--build", f"imb={imb}").end(signal.SIGKILL)
     said = Building(tmp_path, mpi, release, "--build", f"imb={imb}").end()
-    assert f"{NAME} was built before the last 'stacks add' was killed, and is kept" in said
+    assert f"{NAME} was built by a 'stacks add' that was killed later; it is reused" in said

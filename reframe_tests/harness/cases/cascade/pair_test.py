@@ -256,9 +256,9 @@ class PairTest(WithoutMpiTest):
                 self.leave(f"no {program} on the PATH of the nodes: {remedy}")
             # Programs are on all nodes of a partition, or on none: a node apart is
             # broken, and no reason to measure nothing.
-            others = "the other node" if self.nodes == 2 else "other nodes"
+            others = "the other node has" if self.nodes == 2 else "other nodes have"
             there = (
-                f"no {program} on the PATH of {', '.join(sorted(absent))}, but {others} has it: "
+                f"no {program} on the PATH of {', '.join(sorted(absent))}, but {others} it: "
                 f"{remedy}."
             )
             outcome.add(end.name, 0, MISSING, [there])
