@@ -109,7 +109,8 @@ def test_a_centre_has_ten_minute_nights(centre: Listed) -> None:
     assert (
         len(centre.listings["wide"].cases) > 6000 and len(cases) < 200 and plan.record.nights == 6
     )
-    assert all(8.0 < spent <= 10.0 for spent in plan.candidates.spent(plan.tonight).values())
+    spent = plan.candidates.spent(plan.tonight)
+    assert all(7.0 < minutes <= 10.0 for minutes in spent.values()), spent
     assert plan.record.predicted.minutes <= 10.0 and plan.record.predicted.node_hours < 15
     questions = {"ImbPointToPoint", "ImbParallelTransfer", "ImbAllreduceAlltoall"}
     for partition, fabrics in {"cpu": 4, "gpu": 3, "old": 2}.items():
