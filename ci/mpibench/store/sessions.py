@@ -497,6 +497,7 @@ def _paired(case: Case, place: str) -> Iterator[Case]:
         return
     if not isinstance(run, dict) or not isinstance(run.get("condition"), dict):
         raise BadInput("file-damaged", f"{place}: rival_run is not a mapping with a condition.")
+    missed = (case.result, case.fail_phase) == ("fail", "performance")
     yield replace(
         case,
         uuid=f"{case.uuid}{PAIRED}",
@@ -504,7 +505,8 @@ def _paired(case: Case, place: str) -> Iterator[Case]:
             **case.entry,
             "environ": run["condition"].get("stack"),
             "rival_run": None,
-            **(_REACHED if case.fail_phase == "performance" else {}),
+            # The files of the job stay where they are.
+            **({**_REACHED, "outputdir": case.entry.get("stagedir")} if missed else {}),
         },
         condition=run["condition"],
         samples=read_samples(run.get("samples"), f"{place}, paired stack"),

@@ -103,12 +103,16 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         "proof": entry["proof"],
     }
     missed = {"result": "fail", "fail_phase": "performance", "fail_reason": "missed a reference"}
+    missed |= {"outputdir": "output/x", "stagedir": "stage/x"}
     report = {**SMALL_REPORT, "runs": [{"testcases": [{**entry, **missed, "rival_run": run}]}]}
     own, other = sessions._cases(report, "here", ())
     assert (own.result, own.reason) == ("fail", "missed a reference")
     assert (other.result, other.fail_phase, other.reason) == ("pass", "", "")
     assert (other.uuid, other.stack) == (own.uuid + sessions.PAIRED, "other-stack")
     assert (other.samples, other.gates, other.job_id) == (own.samples, (), own.job_id)
+    assert own.directory == other.directory == "stage/x"
+    report["runs"][0]["testcases"][0]["result"] = "abort"
+    assert {case.result for case in sessions._cases(report, "here", ())} == {"abort"}
     report["runs"][0]["testcases"][0]["rival_run"] = ["?"]
     with refused_as("file-damaged", match="rival_run"):
         list(sessions._cases(report, "here", ()))

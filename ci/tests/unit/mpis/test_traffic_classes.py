@@ -99,10 +99,21 @@ def test_an_mpi_without_a_variable_is_left_out(stack, fabric: Fabric) -> None:
 def test_ucx_must_have_read_it() -> None:
     setting = setting_of(MPICH_UCX, replace(EDR, **LEVEL))
     lane = "ucp_worker.c:1912 UCX  INFO  ucp_context_0 inter-node cfg#2 tag(rc_mlx5/mlx5_0:1)\n"
-    unread = "parser.c:2305 UCX  WARN  unused environment variable{}: UCX_NET_DEVIC; {}\n"
-    assert check_proofs(setting, lane + unread.format("s", "UCX_IB_SLX")) == []
-    (said,) = check_proofs(setting, lane + unread.format("s", "UCX_IB_SL (maybe: UCX_IB_SLS?)"))
-    assert "service level 3, but MPICH reports unused variable 'UCX_IB_SL'" in said
+    unread = "parser.c:2305 UCX  WARN  unused {} variable{}: UCX_NET_DEVIC{}\n"
+    other = unread.format("environment", "s", "; UCX_IB_SLX")
+    assert check_proofs(setting, lane + other) == []
+    older = " (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)"
+    for words in (
+        ("environment", "s", "; UCX_IB_SL (maybe: UCX_IB_SLS?)"),
+        ("env", "s", f", UCX_IB_SL{older}"),
+    ):
+        (said,) = check_proofs(setting, lane + unread.format(*words))
+        assert "service level 3, but MPICH reports unused variable 'UCX_IB_SL'" in said
+    # UCX names some and leaves out the rest.
+    (said,) = check_proofs(setting, lane + unread.format("env", "s", f", UCX_A,...{older}"))
+    assert "unused variable ',...'" in said
+    # A stack or a user may have turned the warning off.
+    assert setting.env["UCX_WARN_UNUSED_ENV_VARS"] == "y"
 
 
 def test_cray_mpich_shows_the_class_in_effect() -> None:
