@@ -25,6 +25,8 @@ class Slurm:
         self.states: dict[str, str] = {}
         self.folder = folder
         self.clock = 0.0
+        #: What sinfo prints.
+        self.limits = ""
         self._made = 0
 
         def begin(scheduler: Any) -> None:
@@ -56,6 +58,7 @@ class Slurm:
         monkeypatch.setattr(slurm_shared.rt, "runtime", lambda: runtime)
         monkeypatch.setattr(slurm_shared.time, "monotonic", lambda: self.clock)
         monkeypatch.setattr(SlurmShared, "_together", [])
+        monkeypatch.setattr(SlurmShared, "_limits", lambda _: self.limits)
         self.scheduler = SlurmShared()
 
     def case(
@@ -118,6 +121,26 @@ def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm: Slurm) -> N
     assert slurm.submitted[-1].name == "case5"
     slurm.case(2, 1, ("-p long",), limit_s=7200)
     assert slurm.submitted[-1].time_limit > 7200
+
+
+def test_no_allocation_is_longer_than_its_partition_allows(slurm: Slurm) -> None:
+    """Slurm would never start it, and none of its cases."""
+    slurm.limits = "debug* 30:00\ndebug* 30:00\nq infinite\nlong 1-02:00:00\nshort 0:45:00\n"
+    for access, seconds in (
+        (("-p q",), 3600),
+        (("--partition=debug",), 1800),
+        (("--partition long",), 3600),
+        (("-pshort,long",), 2700),
+        (("--account=x",), 1800),
+        (("-p other",), 3600),
+    ):
+        slurm.case(access=access)
+        assert slurm.submitted[-1].time_limit == seconds, access
+    slurm.case(access=("-p debug", "--qos=x"), limit_s=1790)
+    assert slurm.submitted[-1].time_limit == 1800
+    # Slurm says itself of a case that is too long.
+    slurm.case(access=("-p debug", "--qos=y"), limit_s=2000)
+    assert slurm.submitted[-1].time_limit == 2000
 
 
 def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:

@@ -324,6 +324,9 @@ class SlurmShared(SlurmJobScheduler):
         folder = spool.folder
         own_s = math.ceil(like.time_limit or 0)
         lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + LATE_S)
+        if not own:
+            words = (*like.sched_access, *like.options, *like.cli_options)
+            lasts_s = max(own_s, min(lasts_s, longest_s(self._limits(), words) or lasts_s))
         job = self.make_job(
             "mpibench-allocation",
             workdir=str(folder),
@@ -362,6 +365,13 @@ class SlurmShared(SlurmJobScheduler):
                 stated = partition.extras.get(EXTRA, {})
                 return dict(stated) if isinstance(stated, dict) else {}
         return {}
+
+    def _limits(self) -> str:
+        """Partitions and their time limits, as ``sinfo`` prints them; empty if it does not."""
+        with contextlib.suppress(OSError, ReframeError):
+            command = 'sinfo --noheader --format="%P %l"'
+            return str(osext.run_command(command, timeout=self._submit_timeout).stdout)
+        return ""
 
     def _give_way(self, now: float) -> None:
         """Give nodes back that nothing runs on while a case waits for nodes, which may be these.
@@ -476,6 +486,25 @@ class SlurmShared(SlurmJobScheduler):
             if allocation.over_at is None:
                 with contextlib.suppress(OSError):
                     allocation.spool.close()
+
+
+def longest_s(limits: str, options: Iterable[str]) -> int | None:
+    """Seconds that a job may last on all of its partitions; ``None``: any, or unknown.
+
+    :param limits: a line for each: name, with ``*`` of the default one, and ``infinite`` or
+        ``[days-][hours:]minutes:seconds`` (sinfo(1), ``%P`` and ``%l``).
+    :param options: of the job; the last partition of them counts.
+    """
+    asked = re.findall(r"(?:^|\s)(?:--partition[=\s]|-p\s*)(\S+)", "\n".join(options))
+    names = asked[-1].split(",") if asked else []
+    found = []
+    for partition, limit in re.findall(r"^(\S+) +(\S+)$", limits, re.MULTILINE):
+        wanted = partition.rstrip("*") in names if names else partition.endswith("*")
+        if wanted and re.fullmatch(r"(?:\d+-)?\d+(?::\d+){1,2}", limit):
+            days, _, clock = limit.rpartition("-")
+            parts = [0, *map(int, clock.split(":"))][-3:]
+            found.append(86400 * int(days or 0) + 3600 * parts[0] + 60 * parts[1] + parts[2])
+    return min(found, default=None)
 
 
 def _run_here(job: Any, nodes: Iterable[str]) -> subprocess.Popen[bytes]:
