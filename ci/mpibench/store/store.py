@@ -827,8 +827,9 @@ class StoredNight:
 
     @cached_property
     def earlier(self) -> pl.DataFrame:
-        """Rows of the newest sessions of its series before it."""
-        return self._rows(self.alike.earlier[-selectors.MOST_EARLIER :])
+        """Rows of the newest sessions of its series before it; none if the dataset lacks it."""
+        there = self.cases.height
+        return self._rows(self.alike.earlier[-selectors.MOST_EARLIER :] if there else ())
 
     def _rows(self, sessions: Sequence[str]) -> pl.DataFrame:
         return self.store.cases_of(self.system, sessions, withdrawn_too=self.withdrawn_too)

@@ -91,3 +91,11 @@ def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Pat
     store.withdraw("second", "wrong cable")
     (answer,) = stored_answers(store, "first").answers
     assert not answer.excused and "was withdrawn" in answer.sentence
+
+
+def test_a_session_that_was_not_exported_has_a_report(kept: Kept, tmp_path: Path) -> None:
+    """As after a night whose export was refused."""
+    kept()
+    lone = session_of(case(gates=[gate("bandwidth", 50.0, 100.0)]), uuid="lone")
+    said = report.write(Store(tmp_path / "set"), lone, tmp_path)
+    assert "1 of 1 case failed." in said and (tmp_path / "reports" / "lone.html").is_file()
