@@ -689,16 +689,21 @@ def find_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: fl
 
 # ---- who used the link? ----
 # Bytes around a run beyond what its ranks could have sent are somebody else's. Two arguments,
-# neither of which models a benchmark or an MPI's algorithms:  *sockets* (TCP): the kernel counts
-# for each connection of the ranks the payload it sent, what it sent again, and its packets in both
-# directions (``TCP_INFO``, Linux 4.19). With the largest headers a packet can have, that is the
-# most the ranks can have put on the wire, retransmissions, acknowledgements, warm-up and the MPI's
-# own messages included.  *balance* (where no sockets are counted): what messages between a pair of
-# ranks, or between neighbours, brings onto the link leaves one node of the job and arrives at
-# another. More sent than received, or the other way, came from or went to somebody outside the job.
-# Traffic of others between the very nodes of the job is not seen. Collectives are left out: a
-# switch may add up or multiply their packets (SHARP, multicast).  A loopback is not a link: what
-# others do there costs processor time and shows in the ranks' context switches.
+# neither of which models a benchmark or an MPI's algorithms:
+#
+# *sockets* (TCP): the kernel counts for each connection of the ranks the payload it sent, what it
+# sent again, and its packets in both directions (``TCP_INFO``, Linux 4.19). With the largest
+# headers a packet can have, that is the most the ranks can have put on the wire, retransmissions,
+# acknowledgements, warm-up and the MPI's own messages included.
+#
+# *balance* (where no sockets are counted): what messages between a pair of ranks, or between
+# neighbours, brings onto the link leaves one node of the job and arrives at another. More sent than
+# received, or the other way, came from or went to somebody outside the job. Traffic of others
+# between the very nodes of the job is not seen. Collectives are left out: a switch may add up or
+# multiply their packets (SHARP, multicast).
+#
+# A loopback is not a link: what others do there costs processor time
+# and shows in the ranks' context switches.
 
 
 class NodeUse(
