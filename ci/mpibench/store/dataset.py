@@ -354,6 +354,12 @@ def export(
     refused: list[str] = []
     written: set[str] = set()
     starts = session_starts(db_path)
+    # Where no start can be read, a session began no later than it was first found.
+    starts |= {
+        lost.session: min(lost.started, starts[lost.session])
+        for lost in records.refusals(folder)
+        if lost.session in starts and lost.database == database
+    }
     for named in dict.fromkeys(sessions or starts):
         if not named:
             raise BadInput(

@@ -194,6 +194,21 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
     assert Store(tmp_path / "out").lost() == ()
 
 
+def test_a_refused_session_without_a_start_does_not_become_younger(
+    db: Path, tmp_path: Path
+) -> None:
+    """Else what measured a night again would one day have been the first to do so."""
+    mine = Path(shutil.copy(db, tmp_path / "results.db"))
+    out = tmp_path / "out"
+    with closing(sqlite3.connect(mine)) as connection, connection:
+        connection.execute("UPDATE sessions SET json_blob = '{', session_start_unix = 'then'")
+    began = []
+    for _ in range(2):
+        refused(lambda: dataset.export(mine, out), "truncated")
+        began += [lost.started for lost in Store(out).lost()]
+    assert began[0] == began[1]
+
+
 def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
     keys = ("benchmark", "quantity", "message_bytes")
     asked = {

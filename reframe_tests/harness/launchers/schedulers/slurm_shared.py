@@ -325,8 +325,8 @@ class SlurmShared(SlurmJobScheduler):
         own_s = math.ceil(like.time_limit or 0)
         lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + LATE_S)
         if not own:
-            words = (*like.sched_access, *like.options, *like.cli_options)
-            lasts_s = max(own_s, min(lasts_s, longest_s(self._limits(), words) or lasts_s))
+            asked = (*like.sched_access, *like.options, *like.cli_options)
+            lasts_s = max(own_s, min(lasts_s, longest_s(self._limits(), asked) or lasts_s))
         job = self.make_job(
             "mpibench-allocation",
             workdir=str(folder),
