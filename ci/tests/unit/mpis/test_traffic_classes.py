@@ -116,6 +116,14 @@ def test_ucx_must_have_read_it() -> None:
     assert setting.env["UCX_WARN_UNUSED_ENV_VARS"] == "y"
 
 
+def test_nobody_sets_another_one_unseen() -> None:
+    fabric = replace(EDR, **LEVEL)
+    there = replace(resolved(), fabric=fabric, setting=setting_of(MPICH_UCX, fabric))
+    assert replace(there, chosen={"UCX_IB_SL": "3"}).job_env["UCX_IB_SL"] == "3"
+    with refused_as("options-exclude", match="UCX_IB_SL=0 is not the service level 3 of fabric"):
+        replace(there, chosen={"UCX_IB_SL": "0"})
+
+
 def test_cray_mpich_shows_the_class_in_effect() -> None:
     setting = setting_of(CRAY, SS200)
     lines = (GOLDEN / "craympich-lines.txt").read_text()
@@ -146,7 +154,8 @@ def test_what_is_stored_says_which() -> None:
     there = resolved()
     whole = replace(there, stack=replace(there.stack, build={"lock_hash": "0123"}))
     assert "quality_of_service" not in whole.as_dict()
-    stored = replace(whole, fabric=replace(whole.fabric, **ROCE)).as_dict()
+    fabric = replace(EDR, **ROCE)
+    stored = replace(whole, fabric=fabric, setting=setting_of(OPENMPI, fabric)).as_dict()
     assert stored["quality_of_service"] == "service level 3, traffic class 104"
     assert "quality_of_service" in {fact.column for fact in history.ASKED_FACTS}
 

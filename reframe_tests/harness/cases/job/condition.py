@@ -149,6 +149,20 @@ class Condition:
     may_share: bool = False
     tuned: str = ""
 
+    def __post_init__(self) -> None:
+        """Most MPIs do not show the class of their packets, only that the variable was there.
+
+        :raises BadInput: the user, or tuned settings, set another one than the fabric's.
+        """
+        classes = self.setting.row.classes
+        for name in (name for word in self.fabric.classes for name in classes[word].env):
+            if (other := self.chosen.get(name)) not in (None, self.setting.env[name]):
+                raise BadInput(
+                    "options-exclude",
+                    f"{name}={other} is not the {self.fabric.quality_of_service} of fabric "
+                    f"{self.fabric.name}: leave it out, or describe a fabric with that class.",
+                )
+
     @property
     def ranks(self) -> int:
         return self.nodes * self.ppn
