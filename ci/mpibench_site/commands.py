@@ -66,7 +66,7 @@ def demo(
     ),
     show: Show = False,
 ) -> None:
-    """Look at results before measuring any: pages of four recorded nights, the last one red.
+    """Look at results before measuring any: pages of six recorded nights, the last one red.
 
     Writes the results site, the report of the red night, a comparison of two MPI stacks and the map
     of all pairs of nodes, and a copy of the dataset for commands to try. Nothing is measured.

@@ -133,8 +133,8 @@ STATES = {
             "not judged",
             "measured and proven, but without anything to compare with, or too noisy to tell",
         ),
-        Outcome("withdrawn", "W", "withdrawn", "withdrawn: part of no verdict"),
-        Outcome("none", "", "not measured", "nothing was measured"),
+        Outcome("withdrawn", "W", "withdrawn", "taken back by somebody: part of no verdict"),
+        Outcome("none", "", "not measured", "there is no session"),
     )
 }
 #: Columns of ``cases`` that pages of all nights are made of; what
