@@ -58,6 +58,6 @@ def _pages(store: Store, out: Path) -> list[str]:
     }
     return [
         *(f"{out / name}: {text}" for name, text in about.items()),
-        "try commands with: mpibench gate --dataset-only --max-age 1000000 --dataset "
+        "try commands with: mpibench gate --partial --dataset-only --max-age 1000000 --dataset "
         f"{out}/dataset",
     ]
