@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..machine.fabric import CLASSES
 from ..machine.transport import TRANSPORTS
@@ -95,11 +95,39 @@ class Range:
 def rows_as_of(
     rows: Iterable[TransportRow], release: Version, versions: Range
 ) -> tuple[TransportRow, ...]:
-    """The rows that hold for one release of an MPI, for a fork of it with versions of its own.
+    """The rows that hold for one release of an MPI, for a fork of it with versions of its own: what
+    that release prints is required of each version of the fork, and what it has is there.
 
     :param versions: of the fork.
     """
-    return tuple(replace(row, versions=versions) for row in rows if release in row.versions)
+
+    def prints(proofs: Iterable[Proof]) -> tuple[Proof, ...]:
+        return tuple(
+            replace(proof, since=(), required=proof.required and proof.since <= release)
+            for proof in proofs
+        )
+
+    def shows(row: _Shown) -> _Shown:
+        scopes = {scope: prints(proofs) for scope, proofs in row.proofs_by_scope.items()}
+        return replace(row, proofs=prints(row.proofs), proofs_by_scope=scopes)
+
+    return tuple(
+        replace(
+            shows(row),
+            versions=versions,
+            memory={
+                kind: replace(shows(memory), since=())
+                for kind, memory in row.memory.items()
+                if memory.since <= release
+            },
+            classes={
+                word: replace(needed, proofs=prints(needed.proofs))
+                for word, needed in row.classes.items()
+            },
+        )
+        for row in rows
+        if release in row.versions
+    )
 
 
 def no_notes(debug: str) -> tuple[str, ...]:
@@ -238,6 +266,9 @@ def set_by_variable(
         )
         for word, name in variables.items()
     }
+
+
+_Shown = TypeVar("_Shown", TransportRow, DeviceMemory)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 
 import pytest
 
 from reframe_tests.harness.evidence.traffic import CHOOSERS
 from reframe_tests.harness.mpis import openmpi, registry
-from reframe_tests.harness.mpis.transport import Range, rows_as_of
+from reframe_tests.harness.mpis.transport import Range, TransportRow, rows_as_of
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import FORCED, attempt, every_stack, fabric_of
 
@@ -94,3 +95,24 @@ def test_a_fork_has_the_rows_of_the_release_it_comes_from() -> None:
         row.transport for row in openmpi.MPI.rows if (4, 1) in row.versions
     }
     assert all((2, 3) in row.versions and (1, 9) not in row.versions for row in rows)
+
+
+@pytest.mark.parametrize("release", [(4, 1), (5, 0, 9)])
+def test_a_fork_must_show_what_the_release_it_comes_from_must(release: tuple[int, ...]) -> None:
+    def demanded(rows: Iterable[TransportRow], version: tuple[int, ...]) -> list[tuple[str, bool]]:
+        parts = [(row, *row.memory.values(), *row.classes.values()) for row in rows]
+        proofs = [
+            proof
+            for part in itertools.chain(*parts)
+            if getattr(part, "since", ()) <= version
+            for proof in (
+                *part.proofs,
+                *itertools.chain(*getattr(part, "proofs_by_scope", {}).values()),
+            )
+        ]
+        return [(proof.subject, proof.required and proof.since <= version) for proof in proofs]
+
+    own = [row for row in openmpi.MPI.rows if release in row.versions]
+    assert demanded(rows_as_of(openmpi.MPI.rows, release, Range((2,))), (2,)) == demanded(
+        own, release
+    )
