@@ -76,7 +76,8 @@ class Comparison:
             ]
         )
         found = "; ".join(self._faster(rows, where) for where, rows in by_fabric)
-        return found or f"{self.first} and {self.second} are {UNKNOWN}"
+        found = found or f"{self.first} and {self.second} are {UNKNOWN}"
+        return f"{found}; machine busy" if self.loads else found
 
     def _faster(self, rows: pl.DataFrame, where: str) -> str:
         """Who is how many times faster, the most comparisons first: for which messages, or, where

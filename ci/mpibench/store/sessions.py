@@ -294,7 +294,7 @@ class Session:
 
     @cached_property
     def _judged(self) -> dict[str, tuple[str, str | None]]:
-        """Of each case the outcome of it, and why it is not
+        """The outcome of each case, and why it is not
         eligible, as the dataset's are judged.
         """
         rows = [
