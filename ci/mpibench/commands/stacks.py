@@ -104,7 +104,7 @@ def add(
         typer.Option(
             help="Suite to build for it with its mpicc, beside its metadata: osu=7.5 or "
             "imb=2021.11 (from MPIBENCH_SOURCES, default ~/.cache/mpibench/sources, else "
-            "fetched), or the path or address of a release tarball; repeatable."
+            "fetched), osu=PATH or osu=URL of a release tarball; repeatable."
         ),
     ] = None,
     gpu: Annotated[
