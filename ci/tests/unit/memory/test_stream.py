@@ -18,7 +18,7 @@ from reframe_tests.harness.vocabulary import BadInput
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
 REPETITIONS = 10
-MUTATIONS = 20_000
+MUTATIONS = 5_000
 #: Pages that a part of the recorded arrays has.
 PAGES = 737280
 
@@ -124,7 +124,6 @@ def test_what_is_no_measurement_of_the_node(text: str, cores: int, said: str) ->
         ("interleaved", ({"0": 8, "2": 2}, {"1": 10}), "node 2 has 2, an even share is 10"),
         # Huge pages.
         ("interleaved", ({"0": 1_000_000}, {"1": 1_040_000}), ""),
-        ("interleaved", ({"0": 1_000_000}, {"1": 1_200_000}), "not interleaved evenly"),
         ("interleaved", ({"0": 3_000}, {"1": 4_500}), ""),
     ],
 )
