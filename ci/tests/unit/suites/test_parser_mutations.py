@@ -43,12 +43,13 @@ HARMLESS = {
         r"(?!.*NAS Parallel| Class  | Iterations  .* = | Time in| Total proc| Mop| Verification  )"
     ),
     "perftest": re.compile(r"(?! [0-9]| +RDMA| #bytes)"),
+    "imb": re.compile("#"),
     "pair_map": re.compile(r"# (?:so far|took)"),
     **dict.fromkeys(
         ("nccl/nccl", "nccl/rccl"),
         re.compile(r"(?! *\d+ +\d+ +\w+ |# nThread|# Out of|# Avg|# +size|# +Rank)"),
     ),
-    "": re.compile(r"# \(|# Group|#    |# window|!!!!|#-+$|\s*#\s*$"),
+    "": re.compile(r"# \(|# Group|#    |# window|!!!!|\s*#\s*$"),
 }
 
 
