@@ -11,13 +11,14 @@ from synthetic_stack import launches
 @pytest.mark.parametrize(
     ("level", "chosen", "order"),
     [
-        ("smoke", {}, "640"),
-        ("nightly", {}, "2560"),
-        ("acceptance", {}, "7200"),
-        ("smoke", {"hpcc_mib_per_rank": "1024"}, "14560"),
+        ("smoke", {}, "1120"),
+        ("nightly", {}, "4480"),
+        ("acceptance", {}, "12640"),
+        ("smoke", {"hpcc_mib_per_rank": "1024"}, "25280"),
     ],
 )
 def test_each_level_asks_for_more_and_the_memory_can_be_asked_for(level, chosen, order) -> None:
+    """80 % of 2, 32, 256 or as many MiB as asked for, of each of 6 ranks."""
     under = options.of_group(catalogue.OPTIONS, "hpcc", chosen)
     (launch,) = launches("hpcc", ranks=6, level=level, chosen=under)
     assert launch.result == "hpccoutf.txt" and not launch.args
