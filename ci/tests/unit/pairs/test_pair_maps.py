@@ -85,6 +85,11 @@ def test_a_rank_holds_one_round_at_a_time(program: Any) -> None:
         tracemalloc.stop()
 
 
+def kept(pairs: PairMap, folder: Path, *others: Path) -> PairMap:
+    """A map as a record names it whose values are in a folder."""
+    return read_pair_map(pairs.keep(folder), "case 1", others)
+
+
 #: Five nodes, of which each rests once: 3 rounds in 2 orders, each value measured twice.
 RECORDED = golden("pair_map-mpich-n5-sampled.txt")
 
@@ -161,9 +166,8 @@ def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
     rows = sorted(found.values, key=lambda one: QUANTITIES.index(one.quantity))
     for right, counted in (({}, None), ({"c1": True, "c3": False}, False)):
         found.values.check(right)
-        kept = PairMap("sampled", 1, 6, found.nodes, found.silent, found.values).keep(tmp_path)
-        again = read_pair_map(kept, "case 1")
-        assert again is not None
+        whole = PairMap("sampled", 1, 6, found.nodes, found.silent, found.values)
+        again = kept(whole, tmp_path)
         assert [one._replace(counted=None) for one in again.rows()] == rows
         assert {
             one.counted for one in again.rows() if {one.source, one.target} == {"c1", "c3"}
@@ -260,7 +264,7 @@ def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_t
     record = json.loads(json.dumps(MAP.keep(tmp_path / "here")))
     assert "rows" not in record
     found = read_pair_map(record, "case 1")
-    assert found is not None and tuple(found.rows()) == VALUES
+    assert tuple(found.rows()) == VALUES
     assert (found.nodes, found.silent, found.tree) == (MAP.nodes, MAP.silent, MAP.tree)
     linked = found.keep(tmp_path / "dataset")
     shutil.move(tmp_path / "dataset", tmp_path / "there")
@@ -270,23 +274,20 @@ def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_t
 
 
 def test_values_of_an_older_record_are_read_and_written_to_a_file(tmp_path: Path) -> None:
-    old = read_pair_map(MAP.as_dict(), "case 1")
+    old = read_pair_map(json.loads(json.dumps(MAP.as_dict())), "case 1")
     assert old == MAP
-    new = read_pair_map(old.keep(tmp_path), "case 1")
-    assert new is not None and tuple(new.rows()) == VALUES
+    assert tuple(kept(old, tmp_path).rows()) == VALUES
 
 
 def test_without_polars_the_record_has_the_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    assert read_pair_map(MAP.keep(tmp_path), "case 1") == MAP
+    assert kept(MAP, tmp_path) == MAP
 
 
 def written(folder: Path, *values: PairValue) -> PairMap:
-    found = read_pair_map(replace(MAP, values=values).keep(folder), "case 1")
-    assert found is not None
-    return found
+    return kept(replace(MAP, values=values), folder)
 
 
 def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(
@@ -319,8 +320,7 @@ def test_a_map_is_copied_only_where_it_cannot_be_linked(
             found.keep(tmp_path / "dataset")
         assert not list((tmp_path / "dataset").iterdir())
     else:
-        copied = read_pair_map(found.keep(tmp_path / "dataset"), "case 1")
-        assert copied is not None and tuple(copied.rows()) == VALUES
+        assert tuple(kept(found, tmp_path / "dataset").rows()) == VALUES
 
 
 def test_a_record_never_names_the_values_of_another_writer(
@@ -355,28 +355,25 @@ def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path: Path) -> None:
 def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
     tmp_path: Path, damage: str
 ) -> None:
-    found = read_pair_map(MAP.keep(tmp_path), "case 1")
-    assert found is not None
+    found = kept(MAP, tmp_path)
     [file] = tmp_path.glob("*.parquet")
     content = file.read_bytes()
-    other = PairMap("all", 1, 3, MAP.nodes, {}, VALUES[:1])
-    match damage:
-        case "gone":
-            file.unlink()
-        case "cut":
-            file.write_bytes(content[:-9])
-        case "flipped":
-            file.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
-        case _:
-            [another] = other.keep(tmp_path / "other")["file"]["folders"]
-            shutil.copy(next(Path(another).iterdir()), file)
+    written(tmp_path / "other", VALUES[0])
+    [other] = (tmp_path / "other").iterdir()
+    spoiled = {
+        "cut": content[:-9],
+        "flipped": content[:40] + bytes([content[40] ^ 1]) + content[41:],
+        "of another map": other.read_bytes(),
+    }
+    file.unlink()
+    if damage in spoiled:
+        file.write_bytes(spoiled[damage])
     with refused_as("file-missing" if damage == "gone" else "file-damaged", match=file.name):
         found.table()
     # A whole one elsewhere is as good.
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / file.name).write_bytes(content)
-    again = read_pair_map(MAP.keep(tmp_path / "copy"), "case 1", [tmp_path])
-    assert again is not None and tuple(again.rows()) == VALUES
+    assert tuple(kept(MAP, tmp_path / "copy", tmp_path).rows()) == VALUES
 
 
 @pytest.mark.parametrize(

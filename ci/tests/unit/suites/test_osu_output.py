@@ -145,8 +145,6 @@ CELL = r"^(64 .*).{6}$"
 DAMAGED = {
     "a last row that is cut": LATENCY[:-3],
     "no rows": "".join(LATENCY.splitlines(keepends=True)[:4]),
-    "a size is missing": change(LATENCY, r"^64 .*\n", ""),
-    "a size twice": change(LATENCY, r"^(64 .*\n)", r"\1\1"),
     "wrong data": change(CHECKED, r"^(16 .*)Pass$", r"\1Fail"),
     "wrong data said below": CHECKED
     + "DATA VALIDATION ERROR: osu_allreduce exited with status 1 on message size 64.\n",
