@@ -44,9 +44,12 @@ OWN = (("10.0.0.1", "10.0.0.2", 10 * GB),)
 
 
 def on_two_nodes(
-    first: Sequence[RankEvidence], second: Sequence[RankEvidence]
+    first: dict[str, float],
+    second: dict[str, float],
+    own: Sequence[tuple[str, str, float]] | None = None,
 ) -> list[RankEvidence]:
-    return [first[0], second[1]]
+    """A rank on each; what those of c2 sent is not known."""
+    return [exchange(first, own)[0], exchange(second, host="c2")[1]]
 
 
 @pytest.mark.parametrize(
@@ -59,17 +62,13 @@ def on_two_nodes(
         (exchange({"mlx5_0/1": 10 * GB, "eth1": 50 * KB}), EDR, 10 * GB),
         # The floor is one per node.
         (
-            on_two_nodes(
-                *(exchange({"eth1": 2 * MB, "eth2": 900 * KB}, host=host) for host in ("c1", "c2"))
-            ),
+            on_two_nodes(*[{"eth1": 2 * MB, "eth2": 900 * KB}] * 2),
             ETH1G,
             4 * MB,
         ),
         # Node c2 may hide what its ranks sent: the ranks' own count is not relied on.
         (
-            on_two_nodes(
-                exchange({"eth1": 5 * GB, "eth2": 0}, ()), exchange({"eth1": 5 * GB}, host="c2")
-            ),
+            on_two_nodes({"eth1": 5 * GB, "eth2": 0}, {"eth1": 5 * GB}, ()),
             ETH1G,
             10 * GB,
         ),
@@ -144,10 +143,7 @@ def test_what_proves_the_fabric(ranks: list[RankEvidence], fabric: Fabric, expec
         ),
         # Node c2 may hide what its ranks sent: nothing is excused.
         (
-            on_two_nodes(
-                exchange({"eth1": 5 * GB, "eth2": 7 * GB}, ()),
-                exchange({"eth1": 5 * GB}, host="c2"),
-            ),
+            on_two_nodes({"eth1": 5 * GB, "eth2": 7 * GB}, {"eth1": 5 * GB}, ()),
             ETH1G,
             10 * GB,
             "asked for eth1g (eth1), but eth2 carried 7.0 GB of 17 GB: two networks were used at "
