@@ -8,14 +8,13 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
 
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
-from studies.output_damage import golden
+from studies.output_damage import GOLDEN, golden
 from synthetic_stack import launches, stack_of
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
@@ -32,15 +31,13 @@ def launch_of(
     )
 
 
-def as_asked(launch: catalogue.Launch, name: str, *, benchmarks: slice = slice(None)) -> list:
+def as_asked(launch: catalogue.Launch, name: str) -> list:
     """Records of a recorded output, judged as that of a launch; those of
     7.5 were recorded without ``-T mpi_float``.
     """
     text = golden(name).replace("# Datatype: MPI_INT.", "# Datatype: MPI_FLOAT.")
     reader.check_arguments(text, launch, source=name)
-    return reader.complete(
-        reader.parse(text, source=name), launch.expected[benchmarks], source=name
-    )
+    return reader.complete(reader.parse(text, source=name), launch.expected, source=name)
 
 
 def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
@@ -85,7 +82,9 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
     ["imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2018.1-n2.txt", "imb-rma-2021.11-n2-all.txt"],
 )
 def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(name: str):
-    (line,) = (line for line in golden_readme().read_text().split("\n") if f"`{name}`" in line)
+    (line,) = (
+        line for line in (GOLDEN / "README.md").read_text().split("\n") if f"`{name}`" in line
+    )
     asked = tuple(re.search(r"`mpirun -n [0-9]+ \S+ ([^`]*)`", line)[1].split())
     launch = replace(launches("p2p")[0], args=asked)
     reader.check_arguments(golden(name), launch)
@@ -96,10 +95,6 @@ def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(nam
 
 def test_imb_mt_shows_no_arguments():
     reader.check_arguments(golden("imb-mt-2021.11-n2.txt"), launches("threads")[0])
-
-
-def golden_readme() -> Path:
-    return Path(__file__).parents[2] / "data" / "golden" / "README.md"
 
 
 def test_pairs_side_by_side():

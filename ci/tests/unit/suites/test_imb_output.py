@@ -42,14 +42,9 @@ def test_recorded_outputs_are_read_whole(name):
         assert record.repetitions and record.repetitions > 0
 
 
-def header_binary(name: str) -> str:
-    """Binary of a recorded output, from its file's name."""
-    return f"IMB-{name.split('-')[1].upper()}"
-
-
 def test_every_benchmark_was_recorded():
     read = {
-        (header_binary(name), record.benchmark)
+        (f"IMB-{name.split('-')[1].upper()}", record.benchmark)
         for name in GOOD
         for record in parse(golden(name), name)
     }
@@ -63,14 +58,6 @@ def test_every_benchmark_was_recorded():
 
 
 # Damage, case by case; test_parser_mutations.py does the same at random and to each line.
-
-
-def refuse(text: str, name: str = SMALL) -> str:
-    """The sentence a text is refused with, where the tables of a recorded output were asked for."""
-    assert text != golden(name)
-    with pytest.raises(OutputError, match=f"^{name}") as error:
-        read(name, text, reader.parse(golden(name)))
-    return str(error.value)
 
 
 def sub(pattern: str, new: str = "") -> str:
@@ -106,4 +93,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("text", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_output_is_refused(text):
-    refuse(text)
+    """Where the tables of the recorded output were asked for."""
+    assert text != TEXT
+    with pytest.raises(OutputError, match=f"^{SMALL}"):
+        read(SMALL, text, reader.parse(TEXT))
