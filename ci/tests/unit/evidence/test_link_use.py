@@ -160,6 +160,13 @@ def test_a_connection_closed_at_one_end_is_known_at_the_other() -> None:
     assert len(sentences(job(60 * MB, known_at="2"))) == 1
 
 
+def test_what_ranks_send_inside_their_node_is_not_on_the_link() -> None:
+    inside = {**connection(0, 900 * MB, 900 * MB), "peer": "10.0.0.1"}
+    carried = wire(100 * MB, 100 * MB)
+    own = connection(0, 100 * MB, 100 * MB)
+    assert len(sentences([node(0, carried + 60 * MB, carried, own, inside), job()[1]])) == 1
+
+
 def test_a_connection_that_both_ends_lost_leaves_the_balance() -> None:
     """Nothing tells the ranks' bytes any more; but what c1 sent and
     c2 did not receive was somebody else's.

@@ -60,6 +60,10 @@ def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
         )
     off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
     assert set(off.values()) <= {1}, "each in its turn"
+    again = schedule.in_order(rounds, 2, 7)
+    assert sorted(again) == sorted([pair[::-1] for pair in pairs] for pairs in rounds), (
+        "in another pass the other node of each pair sends first"
+    )
 
 
 SUITE = catalogue.SUITES["pair_map"]

@@ -69,6 +69,7 @@ TEXT = golden(SMALL)
 DAMAGE = {
     "empty": " \n\n",
     "the last benchmark is missing": sub(r"#-+\n# Benchmarking Reduce (?:.*\n)+(?=# All)"),
+    "no table": TEXT[: TEXT.index("# Benchmarking")] + TEXT[TEXT.index("# All processes") :],
     "no end": TEXT[: TEXT.index("# All processes")],
     "two runs": TEXT * 2,
     "another run behind": TEXT + golden("imb-p2p-2021.11-n2.txt"),
