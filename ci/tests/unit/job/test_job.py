@@ -8,7 +8,6 @@ import os
 import shlex
 import socket
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -205,25 +204,25 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "count", "wanted", "chosen", "options"),
+    ("scheduler", "count", "wanted", "chosen", "asked"),
     [
-        ("slurm", 2, ("c1", "c2"), [], ["--nodelist=c1,c2"]),
-        ("slurm_shared", 1, ("c1",), ["--account=x"], ["--nodelist=c1"]),
-        ("slurm", 4, ("c1", "c2"), [], []),
-        ("slurm", 2, ("c1", "c2"), ["--nodelist=c3,c4"], []),
-        ("local", 1, ("here",), [], []),
-        ("pbs", 1, ("c1",), [], ["host=c1"]),
-        ("pbspro", 1, ("c1",), ["--host c2"], []),
-        ("pbs", 2, ("c1", "c2"), [], []),
+        ("slurm", 2, "c1 c2", "", "--nodelist=c1,c2"),
+        ("slurm_shared", 1, "c1", "--account=x", "--nodelist=c1"),
+        ("slurm", 4, "c1 c2", "", ""),
+        ("slurm", 2, "c1 c2", "--nodelist=c3,c4", ""),
+        ("local", 1, "here", "", ""),
+        ("pbs", 1, "c1", "", "host=c1"),
+        ("pbspro", 1, "c1", "--host c2", ""),
+        ("pbs", 2, "c1 c2", "", ""),
     ],
 )
 def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
-    scheduler: str, count: int, wanted: Sequence[str], chosen: list[str], options: list[str]
+    scheduler: str, count: int, wanted: str, chosen: str, asked: str
 ) -> None:
-    job = SimpleNamespace(options=[], cli_options=chosen)
+    job = SimpleNamespace(options=[], cli_options=[chosen])
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
-    batch.ask_for_nodes(job, partition, count, wanted)
-    assert job.options == options
+    batch.ask_for_nodes(job, partition, count, wanted.split())
+    assert " ".join(job.options) == asked
 
 
 @pytest.mark.parametrize(
