@@ -82,31 +82,31 @@ def test_several_networks_at_once_are_noted_with_their_shares() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "cards",
-    [
-        {"eth1": 1e5},
-        {"eth1": 2.1 * GB},
-    ],
-)
-def test_too_few_bytes_say_nothing(cards: dict[str, float]) -> None:
-    assert judge(nodes(cards), expected=1e5) == traffic.Choice(too_little=True)
-    assert judge(nodes(cards), expected=0) == traffic.Choice()
+@pytest.mark.parametrize("carried", [1e5, 2.1 * GB])
+def test_too_few_bytes_say_nothing(carried: float) -> None:
+    found = nodes({"eth1": carried})
+    assert judge(found, expected=1e5) == traffic.Choice(too_little=True)
+    assert judge(found, expected=0) == traffic.Choice()
 
 
 def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> None:
     wanted = replace(PLAIN, expect="fast")
     small, seen, barrier = (
-        traffic.Choice(network=name, too_little=little)
-        for name, little in (("", True), ("fast", False), ("", False))
+        traffic.Choice(too_little=True),
+        traffic.Choice(network="fast"),
+        traffic.Choice(),
     )
     [said] = traffic.judge_case(wanted, [small, barrier])
     assert said.startswith(
         "nothing was forced and the site expects fast, but no launch sent enough on plain"
     )
-    for launches in ([small, seen], [barrier], []):
-        assert traffic.judge_case(wanted, launches) == []
-    assert traffic.judge_case(PLAIN, [small]) == [], "without an expectation any network will do"
+    for fabric, launches in (
+        (wanted, [small, seen]),
+        (wanted, [barrier]),
+        (wanted, []),
+        (PLAIN, [small]),  # any network will do
+    ):
+        assert traffic.judge_case(fabric, launches) == []
 
 
 @pytest.mark.parametrize(
@@ -133,27 +133,26 @@ def test_no_record_and_a_counter_that_went_backwards_prove_nothing() -> None:
     )
 
 
-def test_another_network_than_the_site_expects_is_a_contradiction() -> None:
-    wanted = replace(PLAIN, expect="fast")
-    assert judge(nodes({"eth2": 2.1 * GB}), wanted).sentences == ()
-    assert judge(nodes({"eth1": 2.1 * GB}), wanted).sentences == (
-        "nothing was forced and the site expects fast, but the MPI took slow (eth1 carried 2.1 "
-        "GB).",
-    )
-    assert judge(nodes({"eth1": 1e5}), wanted, 1e5).sentences == (), (
-        "a Barrier says nothing of bandwidth"
-    )
+FAST_WANTED = replace(PLAIN, expect="fast")
+SAID = "nothing was forced and the site expects {}, but the MPI took {} carried 2.1 GB)."
 
 
-def test_inside_a_node_bytes_that_no_card_counted_were_in_memory() -> None:
-    assert judge(nodes({"lo": 1e4}), INSIDE).network == "shm"
-    assert judge(nodes({"lo": 2.1 * GB}), INSIDE).network == "lo"
-    [said] = judge(nodes({"lo": 2.1 * GB}), replace(INSIDE, expect="shm")).sentences
-    assert (
-        said
-        == "nothing was forced and the site expects shm, but the MPI took lo (lo carried 2.1 GB)."
-    )
-    assert judge(nodes({"lo": 1e4}), replace(INSIDE, choices=(LOOP,))).network == "shared memory"
+@pytest.mark.parametrize(
+    ("cards", "fabric", "network", "said"),
+    [
+        ({"eth2": 2.1 * GB}, FAST_WANTED, "fast", ()),
+        ({"eth1": 2.1 * GB}, FAST_WANTED, "slow", (SAID.format("fast", "slow (eth1"),)),
+        # Inside a node bytes that no card counted were in memory.
+        ({"lo": 1e4}, INSIDE, "shm", ()),
+        ({"lo": 1e4}, replace(INSIDE, choices=(LOOP,)), "shared memory", ()),
+        ({"lo": 2.1 * GB}, replace(INSIDE, expect="shm"), "lo", (SAID.format("shm", "lo (lo"),)),
+    ],
+)
+def test_another_network_than_the_site_expects_is_a_contradiction(
+    cards: dict[str, float], fabric: Fabric, network: str, said: tuple[str, ...]
+) -> None:
+    found = judge(nodes(cards), fabric)
+    assert (found.network, found.sentences) == (network, said)
 
 
 def test_launches_that_took_different_networks_are_named_together() -> None:

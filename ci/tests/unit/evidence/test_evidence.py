@@ -467,9 +467,10 @@ def test_all_that_is_set_is_asked_of_the_ranks() -> None:
     assert where.job_env["SITES_OWN"] == ODD
 
 
-@pytest.mark.parametrize("family", ["prrte", "orterun"])
-def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(family: str) -> None:
-    version = {"prrte": "5.0.11", "orterun": "4.1.4"}[family]
+@pytest.mark.parametrize(("family", "version"), [("prrte", "5.0.11"), ("orterun", "4.1.4")])
+def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(
+    family: str, version: str
+) -> None:
     where = resolved(
         replace(STACK, launcher_family=family, mpi_version=version, env_vars={"STACKS_OWN": "1"}),
         nodes=2,

@@ -104,20 +104,9 @@ def test_a_link_that_is_not_as_described(link: dict[str, Any], sentence: str) ->
     assert sentence in sentences(node(0), node(1, link))
 
 
-@pytest.mark.parametrize(
-    ("link", "listed"),
-    [
-        ({"speed_mbit_per_s": 100}, "speed in Mbit/s of eth1 is 100 on c2; 1000 on c1."),
-    ],
-)
-def test_nodes_whose_links_are_not_alike(link: dict[str, Any], listed: str) -> None:
-    assert f"the nodes' links differ: {listed}" in sentences(
-        node(0), node(1, link), fabric=UNDESCRIBED
-    )
-
-
-def test_a_setting_one_node_does_not_tell_is_not_held_against_it() -> None:
-    assert sentences(node(0), node(1, {"speed_mbit_per_s": None, "duplex": None})) == []
+def test_nodes_whose_links_are_not_alike() -> None:
+    found = sentences(node(0), node(1, {"speed_mbit_per_s": 100}), fabric=UNDESCRIBED)
+    assert found == ["the nodes' links differ: speed in Mbit/s of eth1 is 100 on c2; 1000 on c1."]
 
 
 @pytest.mark.parametrize(
@@ -138,16 +127,6 @@ def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
     )
     [sentence] = sentences(node(0), node(1, {"state": None}))
     assert sentence.startswith(wanted)
-
-
-def test_more_than_described_is_a_note() -> None:
-    finding = link_state.check_links([node(0, {"speed_mbit_per_s": 10000})], ETH1G)
-    assert (finding.sentences, finding.notes) == (
-        [],
-        ["eth1 on c1 reports 10 Gbit/s, but the site says 1 for eth1g"],
-    )
-    signalling = Fabric("qdr", "tcp", "cluster", (Rail("eth1", 32.0),))
-    assert link_state.check_links([node(0, {"speed_mbit_per_s": 40000})], signalling).notes == []
 
 
 @pytest.mark.parametrize(
@@ -178,22 +157,6 @@ def test_the_rate_of_an_rdma_port_that_is_no_single_link(
     )
 
 
-def test_the_speed_of_software_is_nobodys() -> None:
-    about = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
-    odd = {"speed_mbit_per_s": 10, "duplex": "half"}
-    assert sentences(node(0, node=about), node(1, odd, node=about), fabric=UNDESCRIBED) == []
-
-
-def test_a_card_in_a_narrower_slot_is_a_note() -> None:
-    finding = link_state.check_links(
-        [node(0, {"pcie_width": 16}), node(1, {"pcie_width": 8})], ETH1G
-    )
-    assert (finding.sentences, finding.notes) == (
-        [],
-        ["PCIe lanes of eth1 differ: 16 on c1; 8 on c2"],
-    )
-
-
 def test_a_link_that_changed_during_the_run() -> None:
     assert sentences(node(0, end={"mtu_bytes": 9000, "pcie_speed": "2.5 GT/s PCIe"})) == [
         "the link of eth1 on c1 changed during the run: MTU 1500 to 9000."
@@ -207,18 +170,6 @@ def test_a_link_that_changed_during_the_run() -> None:
         "the link of eth1 on c1 was interrupted during the run: its carrier changed "
         "(carrier_changes +2); check cable, port and its log."
     )
-
-
-def test_what_means_nothing_may_change() -> None:
-    software = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
-    assert sentences(node(0, end={"speed_mbit_per_s": 10}, node=software)) == []
-    assert sentences(node(0, end={"duplex": "unknown"})) == []
-
-
-def test_a_node_that_shows_nothing_of_its_links_has_nothing_held_against_it() -> None:
-    """A container without /sys."""
-    finding = link_state.check_links([node(0), node(1, init__links={}, finalize__links={})], ETH1G)
-    assert (finding.sentences, finding.states[1].settings) == ([], {})
 
 
 def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
@@ -243,13 +194,7 @@ def test_new_errors_are_noted_with_launch_and_number() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("dropped", "noted"),
-    [
-        (7, False),
-        (8, True),
-    ],
-)
+@pytest.mark.parametrize(("dropped", "noted"), [(7, False), (8, True)])
 def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(
     dropped: int, noted: bool
 ) -> None:
@@ -257,13 +202,6 @@ def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(
     rank = node(0, finalize__interfaces={"eth1": {**TIDY, "rx_dropped": dropped}})
     assert bool(notes_of(rank)) == noted
     assert link_state.check_links([rank], ETH1G).errors[0]["new"] == dropped - 5
-
-
-def test_the_speed_of_a_virtual_machines_adapter_is_not_its_own() -> None:
-    about = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "ports": {}}
-    finding = link_state.check_links([node(0, {"speed_mbit_per_s": 100}, node=about)], ETH1G)
-    assert (finding.sentences, finding.notes) == ([], [])
-    assert "speed_mbit_per_s" not in finding.states[0].settings
 
 
 @pytest.mark.parametrize(
@@ -292,7 +230,55 @@ def test_what_tcp_sent_again(out: int, again: int, whole: int, noted: list[str])
     assert counters == ["again_bytes"] * bool(again) + ["RetransSegs"] * bool(whole)
 
 
-def test_shared_memory_and_loopback_have_no_links() -> None:
-    for fabric in (Fabric("shm", "shm", "node"), Fabric("lo", "tcp", "node", (Rail("lo"),))):
-        finding = link_state.check_links([node(0)], fabric)
-        assert (finding.sentences, finding.states) == ([], [])
+SOFTWARE = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
+VIRTUAL = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "ports": {}}
+
+
+@pytest.mark.parametrize(
+    ("fabric", "ranks", "notes"),
+    [
+        (
+            ETH1G,
+            [node(link={"speed_mbit_per_s": 10000})],
+            ["eth1 on c1 reports 10 Gbit/s, but the site says 1 for eth1g"],
+        ),
+        # Its signalling rate, of which a site says the data rate.
+        (
+            Fabric("qdr", "tcp", "cluster", (Rail("eth1", 32.0),)),
+            [node(link={"speed_mbit_per_s": 40000})],
+            [],
+        ),
+        # One in a narrower slot.
+        (
+            ETH1G,
+            [node(0, {"pcie_width": 16}), node(1, {"pcie_width": 8})],
+            ["PCIe lanes of eth1 differ: 16 on c1; 8 on c2"],
+        ),
+        # What one node does not tell is not held against it: a container without /sys.
+        (UNDESCRIBED, [node(0), node(1, {"speed_mbit_per_s": None, "duplex": None})], []),
+        (
+            UNDESCRIBED,
+            [node(0), node(1, init__links={}, finalize__links={})],
+            ["state of eth1 on c2 could not be read, so it was not compared"],
+        ),
+        # The speed of software is nobody's, nor is that of a virtual machine's adapter.
+        (
+            UNDESCRIBED,
+            [node(0, node=SOFTWARE), node(1, {"speed_mbit_per_s": 10}, node=SOFTWARE)],
+            [],
+        ),
+        (UNDESCRIBED, [node(end={"speed_mbit_per_s": 10}, node=SOFTWARE)], []),
+        (ETH1G, [node(link={"speed_mbit_per_s": 100}, node=VIRTUAL)], []),
+        # The driver's at the end of a run.
+        (ETH1G, [node(end={"duplex": "unknown"})], []),
+        # These have no links.
+        (Fabric("shm", "shm", "node"), [node(link={"state": "down"})], []),
+        (Fabric("lo", "tcp", "node", (Rail("lo"),)), [node()], []),
+    ],
+)
+def test_what_must_not_be_said_of_a_link(
+    fabric: Fabric, ranks: list[RankEvidence], notes: list[str]
+) -> None:
+    finding = link_state.check_links(ranks, fabric)
+    assert (finding.sentences, finding.notes) == ([], notes)
+    assert bool(finding.states) == (fabric.scope == "cluster")

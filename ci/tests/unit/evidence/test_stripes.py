@@ -45,57 +45,41 @@ TURNS = (
 )
 
 
-@pytest.mark.parametrize(
-    "alone",
-    [
-        None,
-        124.9,
-    ],
-)
+BOTH = {"eth1": 1.0 * GB, "eth2": 1.0 * GB}
+
+
+@pytest.mark.parametrize("alone", [None, 124.9])
 def test_whole_messages_that_took_the_rails_in_turn_leave_the_same_counters(
     alone: float | None,
 ) -> None:
     """1 Gbit/s is 125 MB/s: what stays below may have been whole."""
-    found = traffic.check_stripes(
-        exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB}), TWO, 2 * GB, alone
-    )
+    found = traffic.check_stripes(exchange(BOTH), TWO, 2 * GB, alone)
     assert (found.sentences, found.notes) == ([], [TURNS])
 
 
 def test_a_message_alone_that_is_faster_than_one_rail_was_split() -> None:
-    sent = exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB})
-    assert traffic.check_stripes(sent, TWO, 2 * GB, 220.0).notes == [
+    assert traffic.check_stripes(exchange(BOTH), TWO, 2 * GB, 220.0).notes == [
         "each message was split over the rails of two: single messages reached 1.76 Gbit/s, but "
         "its fastest rail has 1"
     ]
-    assert "counters do not show" in traffic.describe_splitting(UNLIKE, 370.0), (
-        "one of 3 Gbit/s takes 375 MB/s alone"
-    )
-    assert "counters do not show" in traffic.describe_splitting(
-        replace(TWO, rails=(Rail("eth1"), Rail("eth2"))), 1e6
-    )
-
-
-def test_where_a_rail_was_idle_nothing_is_said_of_splitting() -> None:
-    assert (
-        traffic.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, 2 * GB, 220.0).notes
-        == []
-    )
+    unrated = replace(TWO, rails=(Rail("eth1"), Rail("eth2")))
+    # One of 3 Gbit/s takes 375 MB/s alone.
+    for fabric, alone in ((UNLIKE, 370.0), (unrated, 1e6)):
+        assert "counters do not show" in traffic.describe_splitting(fabric, alone)
 
 
 @pytest.mark.parametrize(
-    "striped_bytes",
+    ("striped_bytes", "note"),
     [
-        1e6,
+        (2 * GB, ""),  # of an idle rail's splitting there is nothing to say
+        (1e6, "striping of two is not shown: no pairs of ranks exchanged enough messages of 1"),
     ],
 )
-def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None:
-    found = traffic.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, striped_bytes)
-    assert found.sentences == []
-    [note] = found.notes
-    assert note.startswith(
-        f"striping of {TWO.name} is not shown: no pairs of ranks exchanged enough messages of 1"
-    )
+def test_small_messages_say_nothing_about_striping(striped_bytes: float, note: str) -> None:
+    idle = exchange({"eth1": 2.0 * GB, "eth2": 0.0})
+    found = traffic.check_stripes(idle, TWO, striped_bytes, 220.0)
+    assert bool(found.sentences) != bool(note)
+    assert [text.startswith(note) for text in found.notes] == [True] * bool(note)
 
 
 def node(number: int, host: str, **sent: float) -> RankEvidence:
@@ -109,16 +93,11 @@ def node(number: int, host: str, **sent: float) -> RankEvidence:
 
 def test_nodes_that_each_use_another_rail_do_not_stripe() -> None:
     """Their sums are alike."""
-    crossed = traffic.check_stripes(
-        [node(0, "c1", eth1=GB, eth2=0), node(1, "c2", eth1=0, eth2=GB)], TWO, 2 * GB
-    ).sentences
-    assert [said.split("on ")[1].split()[0] for said in crossed] == ["c1", "c2"]
+    crossed = [node(0, "c1", eth1=GB, eth2=0), node(1, "c2", eth1=0, eth2=GB)]
+    said = traffic.check_stripes(crossed, TWO, 2 * GB).sentences
+    assert [text.split("on ")[1].split()[0] for text in said] == ["c1", "c2"]
 
 
 def test_a_node_that_only_acknowledges_is_not_judged() -> None:
-    assert (
-        traffic.check_stripes(
-            [node(0, "c1", eth1=GB, eth2=GB), node(1, "c2", eth1=2e7, eth2=0)], TWO, 2 * GB
-        ).sentences
-        == []
-    )
+    ranks = [node(0, "c1", eth1=GB, eth2=GB), node(1, "c2", eth1=2e7, eth2=0)]
+    assert traffic.check_stripes(ranks, TWO, 2 * GB).sentences == []

@@ -8,14 +8,13 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
 
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
-from studies.output_damage import golden
+from studies.output_damage import GOLDEN, golden
 from synthetic_stack import launches, stack_of
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
@@ -32,15 +31,13 @@ def launch_of(
     )
 
 
-def as_asked(launch: catalogue.Launch, name: str, *, benchmarks: slice = slice(None)) -> list:
+def as_asked(launch: catalogue.Launch, name: str) -> list:
     """Records of a recorded output, judged as that of a launch; those of
     7.5 were recorded without ``-T mpi_float``.
     """
     text = golden(name).replace("# Datatype: MPI_INT.", "# Datatype: MPI_FLOAT.")
     reader.check_arguments(text, launch, source=name)
-    return reader.complete(
-        reader.parse(text, source=name), launch.expected[benchmarks], source=name
-    )
+    return reader.complete(reader.parse(text, source=name), launch.expected, source=name)
 
 
 def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
@@ -49,12 +46,6 @@ def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
         launch,
         expected=tuple(item._replace(sizes=sizes, repetitions=None) for item in launch.expected),
     )
-
-
-# OSU: windows and synchronisation.
-
-
-# OSU: columns.
 
 
 def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_validation() -> None:
@@ -91,7 +82,9 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
     ["imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2018.1-n2.txt", "imb-rma-2021.11-n2-all.txt"],
 )
 def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(name: str):
-    (line,) = (line for line in golden_readme().read_text().split("\n") if f"`{name}`" in line)
+    (line,) = (
+        line for line in (GOLDEN / "README.md").read_text().split("\n") if f"`{name}`" in line
+    )
     asked = tuple(re.search(r"`mpirun -n [0-9]+ \S+ ([^`]*)`", line)[1].split())
     launch = replace(launches("p2p")[0], args=asked)
     reader.check_arguments(golden(name), launch)
@@ -102,10 +95,6 @@ def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(nam
 
 def test_imb_mt_shows_no_arguments():
     reader.check_arguments(golden("imb-mt-2021.11-n2.txt"), launches("threads")[0])
-
-
-def golden_readme() -> Path:
-    return Path(__file__).parents[2] / "data" / "golden" / "README.md"
 
 
 def test_pairs_side_by_side():
@@ -139,7 +128,7 @@ def test_what_the_program_of_a_group_does_not_take_is_not_measured(
 
 @pytest.mark.parametrize(
     "value",
-    ["on; rm -rf x", "$(id)", "a b", "--", "/etc/passwd"],
+    ["on; rm -rf x", "$(id)", "--", "/etc/passwd"],
 )
 def test_a_value_is_one_word_that_no_shell_reads(value: str):
     with refused_as("bad-option", match="is not a value of msg_pause"):
@@ -165,12 +154,7 @@ def test_a_window_of_messages_is_what_must_be_sent():
             {"windows": "create"},
             r"^suite_options: there is no option 'windows'; there are .*, window, sync, .*\.$",
         ),
-        (
-            {"window": "shared"},
-            r"^suite_options: 'shared' is not a value of window; give create, allocate,"
-            r" dynamic\.$",
-        ),
-        ({"off_cache": "-1 -1"}, r"'-1 -1' is not a value of off_cache"),
+        ({"window": "shared"}, r"'shared' is not a value of window; give create, allocate, dyn"),
     ],
 )
 def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked: dict[str, str], said: str):
@@ -190,47 +174,45 @@ def test_a_value_that_no_program_of_the_group_knows_is_not_measured():
         launch_of("atomics_osu", {"sync": "lock"}, stack=stack_of(binaries=("osu_put_bibw",)))
 
 
+#: Values of options that list none; of the others that list none "8".
+SHAPED = {
+    "off_cache": ("32",),
+    "hpcc_mib_per_rank": ("1", "3000"),
+    "bursts": ("10ms_on_90ms_off",),
+    "seed": ("7",),
+}
+
+
 @pytest.mark.parametrize("option", catalogue.OPTIONS.values(), ids=lambda option: option.name)
 def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.SuiteOption):
     """A default changes nothing; any other value is in the arguments or in a file, and in the
     metrics. The messages of HPCC's rings are always the same.
     """
-    shaped = {
-        "off_cache": ("-1", "32"),
-        "hpcc_mib_per_rank": ("1", "3000"),
-        "bursts": ("10ms_on_90ms_off",),
-        "seed": ("7",),
-    }
-    handed_on = ("on", "8")
-    stack = stack_of()
+    values = {*(option.values or SHAPED.get(option.name, ("on", "8")))} - {option.default}
     for group in option.groups:
         ranks = 2 if any(row.ranks == "only_pair" for row in catalogue.rows(group)) else 8
-        plain = launches(group, ranks, stack=stack)
+        plain = launches(group, ranks)
         may = defaultdict(list)  # metrics that references may name, by their first word
         for pattern in catalogue.planned_metrics(group):
             may[pattern.partition(".")[0]].append(pattern)
         if option.default:
             assert options.of_group(catalogue.OPTIONS, group, {option.name: option.default}) == {}
-        for value in (
-            each
-            for each in option.values or shaped.get(option.name, handed_on)
-            if each != option.default
-        ):
+        for value in values:
             chosen = options.of_group(catalogue.OPTIONS, group, {option.name: value})
-            under = launches(group, ranks, stack=stack, chosen=chosen)
-            changed = [(a, b) for a, b in zip(plain, under, strict=True) if b.options]
-            assert changed, (group, value)
-            for before, after in changed:
+            changed = 0
+            for before, after in zip(plain, launches(group, ranks, chosen=chosen), strict=True):
+                if not after.options:
+                    assert before == after
+                    continue
+                changed += 1
                 assert (before.args, before.files) != (after.args, after.files)
                 was, now = (
                     {metric.name for metric in catalogue.metrics([each])}
                     for each in (before, after)
                 )
-                common = {name for name in was & now if "OrderedRing" not in name}
-                names = {re.sub(r"\.[0-9]{10}$", "", name) for name in now}
-                assert all(
-                    any(fnmatchcase(name, pattern) for pattern in may[name.partition(".")[0]])
-                    for name in names
-                ), "may have references"
-                assert not common, (group, value, after.binary)
-            assert all(a == b for a, b in zip(plain, under, strict=True) if not b.options)
+                assert all("OrderedRing" in name for name in was & now), (group, value)
+                for name in {re.sub(r"\.[0-9]{10}$", "", name) for name in now}:
+                    assert any(
+                        fnmatchcase(name, pattern) for pattern in may[name.partition(".")[0]]
+                    ), "may have references"
+            assert changed, (group, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +15,6 @@ from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.vocabulary import NotMeasured
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
-Ranks = tuple[tuple[int, ...], ...]
 
 
 def placed(policy: str, ppn: int, topology: Topology = WESTMERE) -> RankPlacement:
@@ -29,69 +27,29 @@ def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: obje
     return result
 
 
-def refusal(*words: object, **more: object) -> str:
-    """Why a placement cannot be said to a launcher; the parameters are those of :func:`bind`."""
-    with pytest.raises(NotMeasured) as caught:
-        bind(*words, **more)  # type: ignore[arg-type]
-    return str(caught.value)
-
-
-def after(binding: Binding, option: str) -> str:
-    """The word after an option."""
-    return binding.options[binding.options.index(option) + 1]
-
-
-# ---- words back to lists ----
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
-
-
-def read_rankfile(text: str, nodes: int) -> Ranks:
-    lines = [re.fullmatch(r"rank (\d+)=(\S+) slot=([\d,]+)", line) for line in text.splitlines()]
-    assert all(lines)
-    found = [(int(line[1]), line[2], numbers(line[3])) for line in lines if line]
-    assert [rank for rank, _, _ in found] == list(range(len(found)))
-    hosts = list(dict.fromkeys(host for _, host, _ in found))
-    assert hosts == (["localhost"] if nodes == 1 else [f"+n{node}" for node in range(nodes)])
-    per_host = [tuple(cpus for _, host, cpus in found if host == name) for name in hosts]
-    assert len(set(per_host)) == 1, "every node has the same lists"
-    return per_host[0]
-
-
-def read_prrte(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
-    physical = {logical: cpu for cpu, logical in topology.logical.items()}
-    kind, *qualifiers = after(binding, "--map-by").split(":")
-    if kind == "rankfile":
-        assert qualifiers == [f"file={RANKFILE}", "hwtcpus"]
-        slots = read_rankfile(binding.files[RANKFILE], nodes)
-    else:
-        assert qualifiers == ["ordered", "hwtcpus"]
-        slots = tuple((number,) for number in numbers(kind.removeprefix("pe-list=")))
-    return tuple(tuple(sorted(physical[number] for number in slot)) for slot in slots)
-
-
-def read_orterun(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
-    assert after(binding, "--mca") == "rmaps_rank_file_physical"
-    assert "--use-hwthread-cpus" in binding.options
-    return read_rankfile(binding.files[after(binding, "--rankfile")], nodes)
-
-
 #: They place ranks by themselves, so that core lists are refused: tested by themselves.
 WITHOUT_CORE_LISTS = ("poe",)
 WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher not in WITHOUT_CORE_LISTS]
 
 
 @pytest.mark.parametrize(
-    "reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0]
+    ("launcher", "options", "slots"),
+    [
+        # hwloc's numbers
+        ("prrte", f"--map-by rankfile:file={RANKFILE}:hwtcpus", ("0,1", "6,7", "3,4")),
+        (
+            "orterun",
+            f"--rankfile {RANKFILE} --mca rmaps_rank_file_physical 1 --use-hwthread-cpus",
+            ("0,2", "1,3", "6,8"),
+        ),
+    ],
 )
-def test_rank_files_for_several_nodes(
-    reader: tuple[str, Callable[[Binding, Topology, int], Ranks]],
-) -> None:
-    launcher, read = reader
+def test_rank_files_for_several_nodes(launcher: str, options: str, slots: tuple[str, ...]) -> None:
     placement = RankPlacement("scatter", 3, ((0, 2), (1, 3), (6, 8)), WESTMERE)
-    assert read(bound(placement, launcher, nodes=3), WESTMERE, 3) == placement.ranks
+    binding = bound(placement, launcher, nodes=2)
+    assert " ".join(binding.options) == options
+    lines = [f"rank {rank}=+n{rank // 3} slot={slots[rank % 3]}\n" for rank in range(6)]
+    assert binding.files == {RANKFILE: "".join(lines)}
 
 
 # ---- the words themselves ----
@@ -118,12 +76,7 @@ SCATTER = placed("scatter", 4)
     ],
 )
 def test_words(launcher: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
-    mpi = {
-        "srun": "intelmpi",
-        "srunalloc": "intelmpi",
-        "hydra-intel": "intelmpi",
-        "hydra": "mpich",
-    }.get(launcher, "openmpi")
+    mpi = {"hydra": "mpich", "prrte": "openmpi", "orterun": "openmpi"}.get(launcher, "intelmpi")
     binding = bound(placement, launcher, mpi=mpi)
     assert binding.env == env
     assert " ".join(binding.options) == options
@@ -150,22 +103,22 @@ def test_versions_of_the_cambridge_paper() -> None:
         "2",
         "--bind-to-none",
     )
-    assert "only hwloc's numbers" in refusal(SCATTER, "orterun", 1, 4, version=(1, 7, 5))
+    with pytest.raises(NotMeasured, match="only hwloc's numbers"):
+        bound(SCATTER, "orterun", version=(1, 7, 5))
 
 
 @pytest.mark.parametrize("policy", ["default", "none", "scatter"])
 @pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
 def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
-    def words(binding: Binding) -> list[str]:
-        return [
-            word
-            for word in binding.options
-            if re.search(r"overs|overc|overb|overload", word, re.IGNORECASE)
-        ]
-
-    assert words(bound(placed(policy, 2), launcher)) == []
-    asked = words(bound(placed(policy, 2), launcher, oversubscribe=True))
-    assert bool(asked) == bool(launchers.known()[launcher].oversubscribe), "the others never refuse"
+    plain, asked = (
+        " ".join(bound(placed(policy, 2), launcher, oversubscribe=more).options)
+        for more in (False, True)
+    )
+    allows = re.compile(r"overs|overc|overb|overload", re.IGNORECASE)
+    assert not allows.search(plain)
+    assert bool(allows.search(asked)) == bool(launchers.known()[launcher].oversubscribe), (
+        "the others never refuse"
+    )
 
 
 def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
@@ -177,8 +130,7 @@ def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
     assert plain == Binding(
         {"MP_PROCS": "16", "MP_NODES": "2", "MP_TASKS_PER_NODE": "8", "MP_RESD": "yes"}
     )
-    assert "names MCMs" in refusal(placed("scatter", 8, power5), "poe", 2, 8)
+    with pytest.raises(NotMeasured, match="names MCMs"):
+        bound(placed("scatter", 8, power5), "poe", nodes=2)
     modules = RankPlacement("scatter", 4, ((0, 1), (4, 5), (8, 9), (12, 13)), power5)
-    assert modules.ranks
-    listed = [int(number) for number in bound(modules, "poe").env["MP_TASK_AFFINITY"].split(",")]
-    assert [(2 * number, 2 * number + 1) for number in listed] == list(modules.ranks)
+    assert bound(modules, "poe").env["MP_TASK_AFFINITY"] == "0,2,4,6"

@@ -69,9 +69,3 @@ def line(name: str, placement: RankPlacement, pmi: str, nodes: int = 2) -> str:
 )
 def test_command_lines(name: str, placement: RankPlacement, pmi: str, wanted: str) -> None:
     assert line(name, placement, pmi) == wanted
-
-
-# ---- which ranks they start ----
-
-
-# ---- with ReFrame, and by what they print ----

@@ -76,14 +76,7 @@ def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> N
         Topology.from_processor(row)
 
 
-@given(
-    sockets=st.integers(1, 4),
-    numa=st.integers(1, 3),
-    caches=st.integers(1, 3),
-    cores=st.integers(1, 4),
-    smt=st.integers(1, 4),
-    numbering=st.sampled_from(NUMBERINGS),
-)
+@given(*(st.integers(1, most) for most in (4, 3, 3, 4, 4)), st.sampled_from(NUMBERINGS))
 def test_every_description_is_read_back(
     sockets: int, numa: int, caches: int, cores: int, smt: int, numbering: str
 ) -> None:

@@ -18,43 +18,26 @@ from reframe_tests.harness.vocabulary import BadInput
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
 REPETITIONS = 10
-MUTATIONS = 20_000
+MUTATIONS = 5_000
 #: Pages that a part of the recorded arrays has.
 PAGES = 737280
 
 
-def signed(content: str) -> str:
-    """A whole output around a line of JSON."""
-    said = f"{TITLE}\n{content}\n"
-    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
-
-
 def changed(**fields: Any) -> str:
-    """The golden output with other fields."""
-    return signed(json.dumps({**json.loads(LINE), **fields}))
+    """The golden output with other fields, signed."""
+    said = f"{TITLE}\n{json.dumps({**json.loads(LINE), **fields})}\n"
+    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
 
 
 def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
     """The output of a node with two NUMA nodes, one core each: the pages of each core's part."""
-    near = [0, 1]
-    wanted = {"local": near, "remote": near[::-1], "interleaved": [-1, -1]}[memory]
+    wanted = {"local": [0, 1], "remote": [1, 0], "interleaved": [-1, -1]}[memory]
     threads = [
-        {
-            "core": at,
-            "allowed": str(at),
-            "ran_on": at,
-            "numa_node": at,
-            "memory_node": wanted[at],
-            "pages": pages[at],
-        }
-        for at in near
+        {**thread, "numa_node": at, "memory_node": wanted[at], "pages": pages[at]}
+        for at, thread in enumerate(json.loads(LINE)["threads"])
     ]
-    nodes = {
-        "numa_nodes": 2,
-        "page_cache_kib": {"0": 1 << 30, "1": 1 << 30},
-        "free_kib": {"0": 100, "1": 200},
-    }
-    return changed(**{"memory": memory, **nodes, "threads": threads, **fields})
+    kib = {"page_cache_kib": {"0": 1 << 30, "1": 1 << 30}, "free_kib": {"0": 100, "1": 200}}
+    return changed(**{"memory": memory, "numa_nodes": 2, "threads": threads, **kib, **fields})
 
 
 def judge(text: str, memory: str = "local", cache: str = "as_is", cores: int = 2) -> list[str]:
@@ -124,7 +107,6 @@ def test_what_is_no_measurement_of_the_node(text: str, cores: int, said: str) ->
         ("interleaved", ({"0": 8, "2": 2}, {"1": 10}), "node 2 has 2, an even share is 10"),
         # Huge pages.
         ("interleaved", ({"0": 1_000_000}, {"1": 1_040_000}), ""),
-        ("interleaved", ({"0": 1_000_000}, {"1": 1_200_000}), "not interleaved evenly"),
         ("interleaved", ({"0": 3_000}, {"1": 4_500}), ""),
     ],
 )
@@ -141,9 +123,8 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
     """
     [sentence] = judge(changed(memory="remote"), "remote")
     assert "should be remote" in sentence
-    one = on_two_nodes("interleaved", {"0": 1}, {"0": 1})
     kib = {"page_cache_kib": {"0": 1}, "free_kib": {"0": 1}}
-    alone = signed(json.dumps({**json.loads(one.splitlines()[1]), "numa_nodes": 1, **kib}))
+    alone = on_two_nodes("interleaved", {"0": 1}, {"0": 1}, numa_nodes=1, **kib)
     assert judge(alone, "interleaved") == ["one NUMA node cannot interleave memory"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
@@ -38,7 +39,8 @@ from reframe_tests.harness.machine.switches import SLURM, YAML, Switch, SwitchTr
 from reframe_tests.harness.suites import catalogue, instruments, reader
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
-from synthetic_evidence import SO_FAR, sealed
+from studies.output_damage import golden
+from synthetic_evidence import lines_of, sealed
 
 
 def members(pairs: schedule.Round) -> list[int]:
@@ -58,12 +60,12 @@ def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
         )
     off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
     assert set(off.values()) <= {1}, "each in its turn"
-    ring = [*range(nodes), *[-1] * (nodes % 2)]
-    for number, pairs in enumerate(rounds):  # Kirkman's: all turn but the first
-        across = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
-        wanted = [pair[:: 1 - (number + at) % 2 * 2] for at, pair in enumerate(across)]
-        assert pairs == [pair for pair in wanted if -1 not in pair]
-        ring = [ring[0], ring[-1], *ring[1:-1]]
+    turned = [[(0, 3), (2, 1)], [(2, 0), (3, 1)], [(0, 1), (3, 2)]]
+    assert list(schedule.circle_rounds(4)) == turned, "who sends first alternates"
+    again = schedule.in_order(rounds, 2, 7)
+    assert sorted(again) == sorted([pair[::-1] for pair in pairs] for pairs in rounds), (
+        "in another pass the other node of each pair sends first"
+    )
 
 
 SUITE = catalogue.SUITES["pair_map"]
@@ -89,90 +91,57 @@ def test_a_rank_holds_one_round_at_a_time(program: Any) -> None:
         tracemalloc.stop()
 
 
-def made(
-    nodes: int = 3,
-    orders: int = 2,
-    *,
-    origin: str | None = "Slurm",
-    silent: int | None = None,
-) -> str:
-    """An output as the instrument writes it; a latency is 10 us and a
-    bandwidth 100 MB/s but for what node 0 sends, half.
-    """
-    rounds = schedule.circle_rounds(nodes)
-    paths = [["spine", f"leaf{node // 2 + 1}"] if origin else [] for node in range(nodes)]
-    head = {
-        "instrument": "pair_map",
-        "format": 3,
-        "ranks": nodes,
-        "design": "all",
-        "seed": 1,
-        "rounds": len(rounds),
-        "orders": orders,
-        "repeats": 1,
-        "latency_count": 100,
-        "message_count": 3,
-        "switches": origin,
-        "nodes": [[f"n{node}", path] for node, path in enumerate(paths)],
-    }
-    lines: list[dict[str, Any]] = []
-    number = 0
+def kept(pairs: PairMap, folder: Path, *others: Path) -> PairMap:
+    """A map as a record names it whose values are in a folder."""
+    return read_pair_map(pairs.keep(folder), "case 1", others)
 
-    def value(quantity: str, source: int, target: int) -> float | None:
-        if silent in (source, target):
-            return None
-        return 10.0 if quantity != BANDWIDTH else 50.0 if source == 0 else 100.0
 
-    for order in range(1, orders + 1):
-        for pairs in schedule.in_order(rounds, order, 1):
-            number += 1
-            source, target = ([pair[at] for pair in pairs] for at in (0, 1))
-            for quantities, size, phases in (
-                ((LATENCY, MEAN), 8, (1, 2)),
-                ((BANDWIDTH,), 1 << 20, (1,)),
-                ((BANDWIDTH,), 1 << 20, (2,)),
-            ):
-                columns = [
-                    [phase, quantity, [value(quantity, *pair[:: 3 - 2 * phase]) for pair in pairs]]
-                    for phase in phases
-                    for quantity in quantities
-                ]
-                row = {"order": order, "round": number, "repeat": 1, "bytes": size}
-                lines.append({**row, "source": source, "target": target, "values": columns})
-                lines.append(SO_FAR)
-    if silent is not None:
-        lines.append({"silent": f"n{silent}", "why": "did not answer in round 1"})
-    return sealed(head, [*lines, {"seconds": number / 10}])
+#: Five nodes, of which each rests once: 3 rounds in 2 orders, each value measured twice.
+RECORDED = golden("pair_map-mpich-n5-sampled.txt")
+
+
+def made(silent: str = "", **changes: Any) -> str:
+    """The recorded output with another first line, or as one whose node did not answer."""
+    head, lines = copy.deepcopy(lines_of(RECORDED))
+    named = [node for node, _ in head["nodes"]]
+    for line in lines:
+        ends = zip(line.get("source", ()), line.get("target", ()), strict=True)
+        left = [silent not in (named[one], named[other]) for one, other in ends]
+        for column in line.get("values", ()):
+            column[2] = [
+                value if kept else None for value, kept in zip(column[2], left, strict=True)
+            ]
+    if silent:
+        lines.insert(-1, {"silent": silent, "why": "did not answer in round 1"})
+    return sealed({**head, **changes}, lines)
 
 
 def test_a_whole_output() -> None:
-    text = made()
-    found = output.read(text, "map.1.out")
-    assert found.whole and (found.rounds, found.silent, found.seconds) == (6, {}, 0.6)
-    assert (found.design, found.nodes) == ("all", ("n0", "n1", "n2"))
-    assert len(found.values) == 3 * 3 * 2 * 2
-    sent = {one.value for one in found.values if one.quantity == BANDWIDTH and one.source == "n0"}
-    assert sent == {50.0}
-    place = (1, 1, 1, "n2", "n1")
-    assert found.values[0] == PairValue(*place, LATENCY, 8, 1, 10.0, None)
+    found = output.read(RECORDED, "map.1.out")
+    assert found.whole and (found.rounds, found.silent, found.seconds) == (6, {}, 13.6)
+    assert (found.design, found.nodes) == ("sampled", ("c1", "c2", "c3", "c4", "c5"))
+    assert len(found.values) == found.expected == 6 * 2 * 2 * 2 * len(QUANTITIES)
+    assert found.values[0] == PairValue(1, 1, 1, "c3", "c1", LATENCY, 8, 1, 6.204, None)
+    back = [one.value for one in found.values if (one.source, one.target) == ("c1", "c3")]
+    assert back[:2] == [6.381, 810.04]
     assert found.tree.origin == SLURM
-    assert found.tree.switches["leaf1"] == Switch("spine", ("n0", "n1"))
-    assert output.read(made(origin="the site"), "map.1.out").tree.origin == YAML
-    assert output.read(made(origin=None), "map.1.out").tree is None
-    others = text.replace('{"so_far"', 'libmpi: hello\n{"so_far"', 1)
+    other = output.read(made(design="all"), "map.1.out")
+    assert (other.whole, other.expected) == (False, 10 * 2 * 2 * 2 * len(QUANTITIES))
+    assert found.tree.switches["leaf2"] == Switch("spine", ("c5",))
+    assert output.read(made(switches="the site"), "map.1.out").tree.origin == YAML
+    assert output.read(made(switches=None), "map.1.out").tree is None
+    others = RECORDED.replace('{"so_far"', 'libmpi: hello\n{"so_far"', 1)
     again = output.read(f"a warning\n{others}goodbye\n", "map.1.out")
     assert list(again.values) == list(found.values) and again.whole
 
 
 def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
-    text = made(4, silent=2)
+    text = made("c2")
     found = output.read(text, "map.1.out")
-    assert found.silent == {"n2": "did not answer in round 1"}
-    assert {one.value is None for one in found.values if "n2" in (one.source, one.target)} == {True}
-    assert {one.value is None for one in found.values if "n2" not in (one.source, one.target)} == {
-        False
-    }
-    with refused_as("output-empty", match="n2"):
+    assert found.silent == {"c2": "did not answer in round 1"}
+    for one in found.values:
+        assert (one.value is None) == ("c2" in (one.source, one.target))
+    with refused_as("output-empty", match="c2"):
         SUITE.parse(text, "map.1.out")
 
 
@@ -185,33 +154,31 @@ def test_an_output_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         add(columns, *values)
 
     monkeypatch.setattr(output.PairColumns, "add", count)
-    maps: list[output.MapOutput] = []
-
-    def parse(text: str, source: str) -> list[Any]:
-        maps.append(instruments.read_pairs(text, source))
-        return instruments.pair_records(maps[0], source)
-
-    found = reader.read(made(), source="map.1.out", parse=parse)
-    assert sum(added) == len(maps[0].values) == maps[0].expected == 36
-    assert found.records == SUITE.parse(made(), "map.1.out")
-    assert found.notes == ("36 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
-    assert SUITE.facts(made()).hosts == {0: "n0", 1: "n1", 2: "n2"}
+    found = reader.read(
+        RECORDED,
+        source="map.1.out",
+        parse=lambda text, source: instruments.pair_records(
+            instruments.read_pairs(text, source), source
+        ),
+    )
+    assert sum(added) == 144
+    assert found.records == SUITE.parse(RECORDED, "map.1.out")
+    assert found.notes == (
+        "144 values of pairs (sampled) in 6 rounds in 14 s; switches from slurm",
+    )
+    assert SUITE.facts(RECORDED).hosts == dict(enumerate(f"c{number}" for number in range(1, 6)))
 
 
 def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
-    found = output.read(made(4, silent=2), "map.1.out")
+    found = output.read(made("c2"), "map.1.out")
     rows = sorted(found.values, key=lambda one: QUANTITIES.index(one.quantity))
-    for right, counted in (({}, None), ({"n0": True, "n1": True, "n3": False}, False)):
+    for right, counted in (({}, None), ({"c1": True, "c3": False}, False)):
         found.values.check(right)
-        kept = PairMap("all", 1, 6, found.nodes, found.silent, found.values).keep(tmp_path)
-        again = read_pair_map(kept, "case 1")
-        assert again is not None
+        whole = PairMap("sampled", 1, 6, found.nodes, found.silent, found.values)
+        again = kept(whole, tmp_path)
         assert [one._replace(counted=None) for one in again.rows()] == rows
-        assert list(again.rows()) == sorted(
-            found.values, key=lambda one: QUANTITIES.index(one.quantity)
-        )
         assert {
-            one.counted for one in again.rows() if {one.source, one.target} == {"n0", "n3"}
+            one.counted for one in again.rows() if {one.source, one.target} == {"c1", "c3"}
         } == {counted}
     assert found.values.message_bytes(BANDWIDTH) == 1 << 20
     source, target, value = found.values.measured(BANDWIDTH)
@@ -269,9 +236,10 @@ def test_a_latency_lasts_long_enough_to_meet_a_processor_that_is_stopped_now_and
 def test_the_instrument_prints_what_is_read(
     program: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    head = json.loads(made(2, 1).splitlines()[0])
     facts = {
-        name: value for name, value in head.items() if name not in ("instrument", "format", "ranks")
+        **dict.fromkeys(("seed", "rounds", "orders", "repeats"), 1),
+        **{"design": "all", "latency_count": 1, "message_count": 1, "switches": None},
+        "nodes": [["n0", []], ["n1", []]],
     }
     lines = program.common.Lines(SimpleNamespace(rank=0, size=2), "pair_map", **facts)
     table = program.PairTable(lines, ["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
@@ -297,18 +265,13 @@ VALUES = (
 MAP = PairMap("all", 1, 3, ("c1", "c2", "c3"), {"c3": "did not answer in round 2"}, VALUES, TREE)
 
 
-def stored(**changes: Any) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads(json.dumps(MAP.as_dict()))
-    return {**row, **changes}
-
-
 def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_to(
     tmp_path: Path,
 ) -> None:
     record = json.loads(json.dumps(MAP.keep(tmp_path / "here")))
     assert "rows" not in record
     found = read_pair_map(record, "case 1")
-    assert found is not None and tuple(found.rows()) == VALUES
+    assert tuple(found.rows()) == VALUES
     assert (found.nodes, found.silent, found.tree) == (MAP.nodes, MAP.silent, MAP.tree)
     linked = found.keep(tmp_path / "dataset")
     shutil.move(tmp_path / "dataset", tmp_path / "there")
@@ -318,23 +281,20 @@ def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_t
 
 
 def test_values_of_an_older_record_are_read_and_written_to_a_file(tmp_path: Path) -> None:
-    old = read_pair_map(stored(), "case 1")
+    old = read_pair_map(json.loads(json.dumps(MAP.as_dict())), "case 1")
     assert old == MAP
-    new = read_pair_map(old.keep(tmp_path), "case 1")
-    assert new is not None and tuple(new.rows()) == VALUES
+    assert tuple(kept(old, tmp_path).rows()) == VALUES
 
 
 def test_without_polars_the_record_has_the_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    assert read_pair_map(MAP.keep(tmp_path), "case 1") == MAP
+    assert kept(MAP, tmp_path) == MAP
 
 
 def written(folder: Path, *values: PairValue) -> PairMap:
-    found = read_pair_map(replace(MAP, values=values).keep(folder), "case 1")
-    assert found is not None
-    return found
+    return kept(replace(MAP, values=values), folder)
 
 
 def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(
@@ -367,8 +327,7 @@ def test_a_map_is_copied_only_where_it_cannot_be_linked(
             found.keep(tmp_path / "dataset")
         assert not list((tmp_path / "dataset").iterdir())
     else:
-        copied = read_pair_map(found.keep(tmp_path / "dataset"), "case 1")
-        assert copied is not None and tuple(copied.rows()) == VALUES
+        assert tuple(kept(found, tmp_path / "dataset").rows()) == VALUES
 
 
 def test_a_record_never_names_the_values_of_another_writer(
@@ -403,41 +362,38 @@ def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path: Path) -> None:
 def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
     tmp_path: Path, damage: str
 ) -> None:
-    found = read_pair_map(MAP.keep(tmp_path), "case 1")
-    assert found is not None
+    found = kept(MAP, tmp_path)
     [file] = tmp_path.glob("*.parquet")
     content = file.read_bytes()
-    other = PairMap("all", 1, 3, MAP.nodes, {}, VALUES[:1])
-    match damage:
-        case "gone":
-            file.unlink()
-        case "cut":
-            file.write_bytes(content[:-9])
-        case "flipped":
-            file.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
-        case _:
-            [another] = other.keep(tmp_path / "other")["file"]["folders"]
-            shutil.copy(next(Path(another).iterdir()), file)
+    written(tmp_path / "other", VALUES[0])
+    [other] = (tmp_path / "other").iterdir()
+    spoiled = {
+        "cut": content[:-9],
+        "flipped": content[:40] + bytes([content[40] ^ 1]) + content[41:],
+        "of another map": other.read_bytes(),
+    }
+    file.unlink()
+    if damage in spoiled:
+        file.write_bytes(spoiled[damage])
     with refused_as("file-missing" if damage == "gone" else "file-damaged", match=file.name):
         found.table()
     # A whole one elsewhere is as good.
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / file.name).write_bytes(content)
-    again = read_pair_map(MAP.keep(tmp_path / "copy"), "case 1", [tmp_path])
-    assert again is not None and tuple(again.rows()) == VALUES
+    assert tuple(kept(MAP, tmp_path / "copy", tmp_path).rows()) == VALUES
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("100.0", "999.0"),
+        ("6.204", "9.204"),
         ('"instrument": "pair_map"', '"instrument": "another"'),
         ('"source": [', '"source": [9, '),
         ('"values": [[', '"values": ["a", ['),
     ],
 )
 def test_damage_is_refused(old: str, new: str) -> None:
-    for text in (made().replace(old, new, 1), made() * 2):
+    for text in (RECORDED.replace(old, new, 1), RECORDED * 2):
         with pytest.raises(BadInput):
             output.read(text, "map.1.out")
 
@@ -480,13 +436,14 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
     assert schedule.cost_s(16, 15, 2, **more, one_at_a_time=True) > cost
     pings = schedule.cost_s(16, 15, 2, **{**more, "pings": 1000})
     assert pings == pytest.approx(cost + 2 * 15 * 2 * (0.05 - schedule.LATENCY_S))
-    for nodes, sampled, orders in ((2, 0, 2), (3, 0, 14), (8, 0, 4), (16, 0, 2), (100, 4, 7)):
-        assert schedule.usual_orders(nodes, sampled) == orders
+    orders = [schedule.usual_orders(*map_) for map_ in ((2, 0), (3, 0), (16, 0), (100, 4))]
+    assert orders == [2, 14, 2, 7]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
+        {"rows": None},
         {"version": 3},
         {"design": "some"},
         {"rows": [[1, 2]]},
@@ -500,12 +457,6 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
     ],
 )
 def test_what_is_wrong_is_refused(changes: dict[str, Any]) -> None:
+    row = {**MAP.as_dict(), **changes}
     with pytest.raises(BadInput):
-        read_pair_map(stored(**changes), "case 1")
-
-
-def test_a_record_without_values_is_refused() -> None:
-    row = stored()
-    del row["rows"]
-    with refused_as("output-damaged", match="case 1"):
-        read_pair_map(row, "case 1")
+        read_pair_map({name: value for name, value in row.items() if value is not None}, "case 1")

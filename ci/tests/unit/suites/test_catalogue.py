@@ -28,9 +28,6 @@ def many(group: str) -> int:
     )
 
 
-# Rows.
-
-
 #: Groups of rows that are others'.
 BORROWED = {catalogue.CROSS_CHECK, "allreduce_alltoall", "allreduce_alltoall_osu"}
 
@@ -78,9 +75,6 @@ def test_gates_are_on_sizes_that_are_run(group):
         if (row.binary, row.name) in planned and row.group == group:
             for quantity, sizes in row.gated_sizes.items():
                 assert {(row.name, quantity, size) for size in sizes} <= measured
-
-
-# Launches.
 
 
 # What a launch gives against what was expected.

@@ -48,39 +48,23 @@ def test_arguments_of_osu():
 CHECKED = {"validation": "on"}
 
 
-def words_of(
-    group: str, word: str, kind: str = "cuda", version: str = "7.5", **more
-) -> dict[str, str]:
-    """Words of a launch behind those of memory of the host, by benchmark;
-    empty where the group has none of that memory.
-    """
-    more["stack"] = stack_of(osu=version, gpu=kind)
-    more["ranks"] = 4 if group in ("transfer_osu", "neighbourhood_osu") else 2
-    known = {launch.name: launch for launch in launches(group, **more)}
-    try:
-        found = launches(group, memory=Memory(word, kind), **more)
-    except NotMeasured as error:
-        assert "CUDA memory" in str(error) or "ROCm memory" in str(error)
-        return {}
-    words = {}
-    for launch in found:
-        host = known[launch.name]
-        behind = len(host.args)
-        assert launch.args[:behind] == host.args
-        assert list(launch.expected[0].variants) == [
-            ",".join(filter(None, (name, f"memory={word}"))) for name in host.expected[0].variants
-        ]
-        words[launch.binary] = " ".join(launch.args[behind:])
-    return words
+@pytest.mark.parametrize(
+    ("word", "version", "buffers"), [(DEVICE, "7.5", ("D", "D")), (MANAGED, "7.4", ("MD", "MD"))]
+)
+def test_data_on_a_gpu_are_compared_too(word: str, version: str, buffers: tuple[str, str]) -> None:
+    more: dict[str, Any] = {"stack": stack_of(osu=version, gpu="cuda"), "chosen": CHECKED}
+    of_host, *_ = launches("p2p_osu", **more)
+    launch, *_ = launches("p2p_osu", memory=Memory(word, "cuda"), **more)
+    assert launch.args == (*of_host.args, *buffers)
+    [expected] = launch.expected
+    assert expected.validated
+    assert expected.variants == (f"memory={word}",)
 
 
-def test_data_on_a_gpu_are_compared_too() -> None:
-    memory = Memory(DEVICE, "cuda")
-    (launch, *_) = launches("p2p_osu", stack=stack_of(gpu="cuda"), memory=memory, chosen=CHECKED)
-    assert launch.args[-3:] == ("-c", "D", "D")
-    assert launch.expected[0].validated
-    assert words_of("p2p_osu", MANAGED, version="7.4", chosen=CHECKED)["osu_bw"] == "MD MD"
-    for word, kind, version in ((MANAGED, "cuda", "7.2"), (DEVICE, "rocm", "7.0")):
-        stack = stack_of(osu=version, gpu=kind)
-        with pytest.raises(NotMeasured, match=r"gets validation=on in .* wrong"):
-            launches("p2p_osu", stack=stack, memory=Memory(word, kind), chosen=CHECKED)
+@pytest.mark.parametrize(
+    ("word", "kind", "version"), [(MANAGED, "cuda", "7.2"), (DEVICE, "rocm", "7.0")]
+)
+def test_data_that_a_version_compares_wrongly_are_not(word: str, kind: str, version: str) -> None:
+    stack = stack_of(osu=version, gpu=kind)
+    with pytest.raises(NotMeasured, match=r"gets validation=on in .* wrong"):
+        launches("p2p_osu", stack=stack, memory=Memory(word, kind), chosen=CHECKED)

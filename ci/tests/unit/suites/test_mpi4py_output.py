@@ -39,8 +39,6 @@ MEAN = r"^( +64 .*\| )\S+"
     [
         golden("mpi4py-pingpong-mpich-singletons.txt"),
         MPICH[:-3],
-        change(r"^ +64 .*\n", ""),
-        change(r"^( +64 .*\n)", r"\1\1"),
         change(r"^( +64 .*)50$", r"\g<1>60"),
         change(MEAN, r"\g<1>nan"),
         change(MEAN, r"\g<1>-4.4e-07"),

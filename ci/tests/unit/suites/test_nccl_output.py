@@ -16,7 +16,7 @@ from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
-from reframe_tests.harness.suites import nccl_tests, reader
+from reframe_tests.harness.suites import catalogue, nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
 from refusals import refused_as
@@ -30,7 +30,7 @@ SOURCES = {
 }
 READ = [name for name, row in SOURCES.items() if not row["read as"].startswith("output-")]
 ALL_REDUCE = golden("nccl/nccl-allreduce-v2.18.2-gh200-2node.txt")
-LOGS = Path(__file__).resolve().parents[2] / "data" / "golden" / "nccl_debug"
+LOGS = GOLDEN / "nccl_debug"
 
 
 def _fabric(transport: str, device: str) -> Fabric:
@@ -59,17 +59,23 @@ def test_as_many_rows_as_were_counted(name: str) -> None:
         assert abs(busbw - factor * algbw) <= 10 * (1 + factor) * (10 if busbw >= 1e6 else 1)
 
 
-def test_an_output_is_held_against_its_launch() -> None:
+def asked_for() -> catalogue.Launch:
+    """The launch that :data:`ALL_REDUCE` is the output of."""
     (launch, *_) = launches("nccl", 2, nodes=2)
-    asked = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
-    assert len(reader.complete(reader.parse(ALL_REDUCE), [asked])) == 16
-    unchecked = [replace(record, validated=False) for record in reader.parse(ALL_REDUCE)]
-    for records, item in (
-        (unchecked, asked),
-        (reader.parse(ALL_REDUCE), asked._replace(variants=asked.variants[:1])),
+    expected = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
+    return replace(launch, expected=(expected,))
+
+
+def test_an_output_is_held_against_its_launch() -> None:
+    records = reader.parse(ALL_REDUCE)
+    (item,) = asked_for().expected
+    assert len(reader.complete(records, [item])) == 16
+    for found, wanted in (
+        ([replace(record, validated=False) for record in records], item),
+        (records, item._replace(variants=item.variants[:1])),
     ):
         with pytest.raises(OutputError):
-            reader.complete(records, [item])
+            reader.complete(found, [wanted])
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.notes"))])
@@ -116,33 +122,26 @@ def test_damage(code: str, old: str, new: str) -> None:
         reader.parse(ALL_REDUCE.replace(old, new))
 
 
-def _where(fabric: Fabric) -> condition.Condition:
-    asked = condition.Asked(fabric, 2, "1", "none", library=nccl_tests.LIBRARY)
-    partition = condition.Partition(topology.describe(1, 2), {}, launcher="srun")
-    return condition.resolve(stack_of(), asked, partition)
-
-
 def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path) -> None:
-    slow = replace(_fabric("ucx", "mlx5_0"), rails=(Rail("mlx5_0", 100.0),))
-    (launch, *_) = launches("nccl", 2, nodes=2)
-    expected = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
     (tmp_path / script.LAUNCH_LOG).write_text("all_reduce 1 0 3.00\n")
     (tmp_path / "all_reduce.1.out").write_text(ALL_REDUCE)
+    partition = condition.Partition(topology.describe(1, 2), {}, launcher="srun")
 
-    def said(fabric: Fabric, *logs: str) -> str:
-        for number, text in enumerate(logs):
-            (tmp_path / f"all_reduce.1.debug.n{number}.7").write_text(text)
-        asked = [replace(launch, expected=(expected,))]
-        return " ".join(measurement.evaluate(_where(fabric), asked, 1, 60, tmp_path).sentences)
+    def said(transport: str, *rails: Rail) -> str:
+        fabric = replace(_fabric(transport, ""), rails=rails)
+        asked = condition.Asked(fabric, 2, "1", "none", library=nccl_tests.LIBRARY)
+        where = condition.resolve(stack_of(), asked, partition)
+        return " ".join(measurement.evaluate(where, [asked_for()], 1, 60, tmp_path).sentences)
 
     silent = "NCCL wrote debug lines on 1 of 2 ranks; evidence missing."
-    assert silent in said(slow, "a")
-    assert silent in said(slow, "a", "")
-    told = said(slow, "a", "b")
+    for number, text in enumerate(("a", "")):
+        (tmp_path / f"all_reduce.1.debug.n{number}.7").write_text(text)
+        assert silent in said("ucx", Rail("mlx5_0"))
+    (tmp_path / "all_reduce.1.debug.n1.7").write_text("b")
+    told = said("ucx", Rail("mlx5_0", 100.0))
     assert silent not in told
     assert "shows 22880.0 MB/s, 1.83 times what ucx_device (100 Gbit/s)" in told
-    as_shipped = replace(_fabric("as_shipped", ""), rails=())
-    assert "debug lines" not in said(as_shipped), "nothing was asked for"
+    assert "debug lines" not in said("as_shipped"), "nothing was asked for"
 
 
 @pytest.mark.parametrize(

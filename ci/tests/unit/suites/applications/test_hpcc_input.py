@@ -8,27 +8,22 @@ from reframe_tests.harness.suites import catalogue, options
 from synthetic_stack import launches
 
 
-def asked(level: str, ranks: int = 2, **chosen: str) -> catalogue.Launch:
-    options_of_group = options.of_group(catalogue.OPTIONS, "hpcc", chosen)
-    (launch,) = launches("hpcc", ranks=ranks, level=level, chosen=options_of_group)
-    assert launch.result == "hpccoutf.txt" and not launch.args
-    return launch
-
-
 @pytest.mark.parametrize(
     ("level", "chosen", "order"),
     [
-        ("smoke", {}, "640"),
-        ("nightly", {}, "2560"),
-        ("acceptance", {}, "7200"),
-        ("smoke", {"hpcc_mib_per_rank": "1024"}, "14560"),
+        ("smoke", {}, "1120"),
+        ("nightly", {}, "4480"),
+        ("acceptance", {}, "12640"),
+        ("smoke", {"hpcc_mib_per_rank": "1024"}, "25280"),
     ],
 )
 def test_each_level_asks_for_more_and_the_memory_can_be_asked_for(level, chosen, order) -> None:
-    launch = asked(level, ranks=6, **chosen)
+    """80 % of 2, 32, 256 or as many MiB as asked for, of each of 6 ranks."""
+    under = options.of_group(catalogue.OPTIONS, "hpcc", chosen)
+    (launch,) = launches("hpcc", ranks=6, level=level, chosen=under)
+    assert launch.result == "hpccoutf.txt" and not launch.args
     written = launch.files["hpccinf.txt"].splitlines()
-    order = written[5].split()[0]
+    assert [written[line].split()[0] for line in (5, 7, 10, 11)] == [order, "80", "2", "3"]
     assert {variant for item in launch.expected for variant in item.variants} == {"", f"N={order}"}
-    assert [written[line].split()[0] for line in (7, 10, 11)] == ["80", "2", "3"]
     # Line 32 is ignored (hpcc's example says so), and three more follow for PTRANS.
     assert written[31].startswith("##### This line (no. 32)") and len(written) == 36

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from reframe_tests.harness.suites import npb
-from reframe_tests.harness.suites.benchmark import Benchmark
 
 #: Bytes that the loopback carried in whole runs of class S of NPB 3.4 on 2
 #: and on 4 ranks (Open MPI 4.1, its tcp alone).
@@ -29,12 +28,6 @@ def test_bounds_are_below_what_was_counted() -> None:
             assert 0 < least < sent, (kernel, ranks)
 
 
-def row_of(kernel: str, problem: str) -> Benchmark:
-    variants = (npb.variant(problem),)
-    [row] = [row for row in npb.ROWS if (row.name, row.variants) == (kernel, variants)]
-    return row
-
-
 @pytest.mark.parametrize("kernel", npb.RANKS)
 def test_a_run_that_used_another_network_is_not_green(kernel: str) -> None:
     """``counters.OTHER_FLOOR_BYTES`` of background a node would hide the
@@ -42,7 +35,8 @@ def test_a_run_that_used_another_network_is_not_green(kernel: str) -> None:
     """
     for problem, least in (("A", 2e6), ("C", 4e7)):
         iterations = npb.PROBLEMS[kernel][problem].iterations
-        row = row_of(kernel, problem)
+        wanted = (kernel, (npb.variant(problem),))
+        [row] = [row for row in npb.ROWS if (row.name, row.variants) == wanted]
         assert row.traffic(0, 1) == 0
         for ranks, nodes in ((2, 2), (4, 2), (64, 4)):
             sent = row.traffic_between(0, ranks, nodes) * iterations
