@@ -14,7 +14,7 @@ from mpibench.judge.policy import Policy
 from mpibench.store.quantity_text import slowness_of
 from mpibench.store.store import Store
 from studies import error_rates
-from synthetic_verdicts import BENCHMARKS, write_session
+from synthetic_verdicts import BENCHMARKS, NIGHTLY, write_sessions
 
 SIZES = (8, 256, 4096, 32768, 1 << 20, 1 << 22)
 METRICS = [(benchmark, size) for benchmark in BENCHMARKS for size in SIZES]
@@ -39,17 +39,9 @@ def drawn(kind: str, number: int, loss: str) -> Array:
 
 def written(folder: Path, values: Array) -> Store:
     """The same as sessions, one a night."""
-    for night, column in enumerate(values.T):
-        slower = dict(zip(METRICS, np.exp(column).tolist(), strict=True))
-        write_session(
-            folder,
-            night,
-            change=lambda name, size, _, slower=slower: slower[name, size],
-            noise=0.0,
-            repeats=3,
-            sizes=SIZES,
-            labels={"run": "nightly"},
-        )
+    slower = [dict(zip(METRICS, np.exp(night).tolist(), strict=True)) for night in values.T]
+    changes = [lambda name, size, _, by=by: by[name, size] for by in slower]
+    write_sessions(folder, changes, noise=0.0, repeats=3, sizes=SIZES, labels=NIGHTLY)
     return Store(folder)
 
 

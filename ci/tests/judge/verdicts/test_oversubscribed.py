@@ -13,7 +13,7 @@ from mpibench.judge.policy import Policy
 from mpibench.store import session_values
 from mpibench.store.store import Store
 from refusals import refused_as
-from synthetic_verdicts import write_session
+from synthetic_verdicts import write_session, write_sessions
 
 SYSTEM = "testbed"
 SHARED = {"oversubscribed": "64 ranks on 2 cores"}
@@ -41,8 +41,8 @@ def test_their_metrics_are_other_metrics(tmp_path: Path) -> None:
 
 
 def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
-    for number in range(4):
-        newest = write_session(tmp_path, number, condition=SHARED if number else None)
+    write_session(tmp_path, 0)
+    newest = write_sessions(tmp_path, 3, first=1, condition=SHARED)
     found = find_history(Store(tmp_path), SYSTEM, read(tmp_path, newest).cases, Policy())
     [stratum] = found.strata
     assert len(stratum.sessions) == 2
@@ -52,8 +52,7 @@ def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
 
 
 def test_nothing_is_learned_from_them(tmp_path: Path) -> None:
-    for number in range(8):
-        write_session(tmp_path / "data", number, condition=SHARED)
+    write_sessions(tmp_path / "data", 8, condition=SHARED)
     with refused_as("bad-option", match="8 cases not used: oversubscribed"):
         rebaseline.propose(Store(tmp_path / "data"), "20260101:now", root=tmp_path / "root")
 
