@@ -69,6 +69,10 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
         ({"condition": {"placement": [[0], [4]]}}, "with another placement"),
         ({"condition": {"suites": {"imb": {"version": "1"}}}}, "with benchmark version imb 1"),
         ({"condition": {"suites": ["imb"]}}, "with benchmark version none"),
+        (
+            {"condition": {"oversubscribed": "64 ranks on 2 cores"}},
+            "with oversubscription 64 ranks on 2 cores",
+        ),
         # Of one fabric on which nothing is forced.
         ({"condition": {"network": "hdr200"}}, "with network hdr200"),
         ({"evidence": "contradicted"}, "unproven for this"),

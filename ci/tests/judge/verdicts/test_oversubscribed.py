@@ -8,8 +8,6 @@ from pathlib import Path
 
 from mpibench.judge import comparison, drift, pairing, rebaseline
 from mpibench.judge import policy as verdict_policy
-from mpibench.judge.history import find_history
-from mpibench.judge.policy import Policy
 from mpibench.store import session_values
 from mpibench.store.store import Store
 from refusals import refused_as
@@ -38,17 +36,6 @@ def test_their_metrics_are_other_metrics(tmp_path: Path) -> None:
     assert pairing.pair(Store(tmp_path), "", "session", shared, more).unequal == ()
     with refused_as("not-comparable"):
         pairing.pair(Store(tmp_path), "", "session", plain, shared, allow=("nodelist", "placement"))
-
-
-def test_one_is_no_history_of_the_other(tmp_path: Path) -> None:
-    write_session(tmp_path, 0)
-    newest = write_sessions(tmp_path, 3, first=1, condition=SHARED)
-    found = find_history(Store(tmp_path), SYSTEM, read(tmp_path, newest).cases, Policy())
-    [stratum] = found.strata
-    assert len(stratum.sessions) == 2
-    assert [(row.why, row.sessions) for row in stratum.left_out] == [
-        ("with oversubscription none", 1)
-    ]
 
 
 def test_nothing_is_learned_from_them(tmp_path: Path) -> None:
