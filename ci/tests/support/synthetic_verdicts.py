@@ -40,9 +40,14 @@ def unchanged(benchmark: str, size: int, stack: str) -> float:
     return 1.0
 
 
-def by(factor: float, benchmark: str | None = None) -> Change:
-    """All metrics slower by a factor, or those of a benchmark."""
-    return lambda name, *_: factor if benchmark in (None, name) else 1.0
+def by(
+    factor: float, benchmark: str | None = None, size: int | None = None, stack: str | None = None
+) -> Change:
+    """All metrics slower by a factor, or those of a benchmark, a size, a stack."""
+    only = (benchmark, size, stack)
+    return lambda *of: (
+        factor if all(one in (None, its) for one, its in zip(only, of, strict=True)) else 1.0
+    )
 
 
 def write_session(

@@ -191,6 +191,7 @@ def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
         "runs: {nightly: {expected: [{stak: a}]}}",
         "runs: {nightly: {options: [--nocolor]}}",
         "retired: [{stack: a, date: 2026-01-01, reason: ''}]",
+        "retired: [{stack: a, date: soon, reason: x}]",
         "retired: [{stack: a, date: 2999-01-01, reason: x}]",
         "retired: [{run: nightly, date: 2026-01-01, reason: x}]",
     ],

@@ -35,8 +35,6 @@ from synthetic_session import gate, session_of
 from synthetic_verdicts import (
     FIRST,
     NIGHTLY,
-    SIZES,
-    Change,
     by,
     judged,
     write_session,
@@ -46,10 +44,8 @@ from synthetic_verdicts import (
 STACKS = ("mpich-spack", "openmpi-spack")
 
 
-def slower(factor: float, *stacks: str, sizes: Sequence[int] = SIZES) -> Change:
-    return lambda benchmark, size, stack: (
-        factor if benchmark == "Uniband" and stack in stacks and size in sizes else 1.0
-    )
+#: Both stacks are slower in this.
+SLOW = {"stacks": STACKS, "change": by(1.3, "Uniband")}
 
 
 def before(folder: Path) -> str:
@@ -59,6 +55,12 @@ def before(folder: Path) -> str:
 
 def workspace(folder: Path) -> remeasuring.Workspace:
     return remeasuring.Workspace(folder / "results.db", Store(folder / "dataset"), folder / "again")
+
+
+def confirm(folder: Path, session: Session, minutes: float) -> confirmed_night.NightAnswer:
+    return confirmed_night.confirm(
+        session, workspace(folder), minutes, lambda _: None, lambda _: False
+    )
 
 
 def said_of(folder: Path, night: str, status: int) -> str:
@@ -78,8 +80,8 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
     tmp_path: Path,
 ) -> None:
     baseline = before(tmp_path)
-    slow = {"stacks": STACKS, "change": slower(1.3, *STACKS), "where": {"name": "Imb %ppn=1"}}
-    older, newer = (write_session(tmp_path, number, **slow) for number in (5, 6))
+    where = {"name": "Imb %ppn=1"}
+    older, newer = (write_session(tmp_path, number, where=where, **SLOW) for number in (5, 6))
     # As if the second stack had been interleaved in the job of the first one.
     for table in ("cases", "samples"):
         [path] = (tmp_path / table).rglob(f"{newer}.parquet")
@@ -93,9 +95,8 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
 def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
     """The newest job of a candidate says nothing of the nodes of another one."""
     baseline = before(tmp_path)
-    slow = {"stacks": STACKS[:1], "change": slower(1.3, *STACKS)}
     parts = [
-        write_session(tmp_path, 5 + at, where={"nodelist": on}, **slow)
+        write_session(tmp_path, 5 + at, where={"nodelist": on}, **{**SLOW, "stacks": STACKS[:1]})
         for at, on in enumerate(("n1,n2", "n3,n4"))
     ]
     groups = remeasuring.group(called(tmp_path, baseline, *parts))
@@ -338,8 +339,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
     dataset.export_session(session, tmp_path / "dataset")
-    place = workspace(tmp_path)
-    answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
+    answer = confirm(tmp_path, session, 30.0)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
     assert ("it starts 30 h after it; more than 24 h" in problem) is not measured
@@ -357,32 +357,31 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     session: Any = SimpleNamespace(systems=["testbed"], cases=(), started=FIRST)
     session.uuid = write_session(folder, 15, **slow)
 
-    def confirm(minutes: float) -> int | None:
-        place = workspace(tmp_path)
-        found = confirmed_night.confirm(session, place, minutes, lambda _: None, lambda _: False)
-        return None if found.slower is None else len(found.slower)
+    def slower(minutes: float) -> int | None:
+        found = confirm(tmp_path, session, minutes).slower
+        return None if found is None else len(found)
 
     def measured(cases: Sequence[CalledCase], *_: object) -> Remeasured:
         return Remeasured(tuple(cases), 30.0)
 
-    assert confirm(0.0) == 1
+    assert slower(0.0) == 1
     monkeypatch.setattr(remeasuring, "measure_again", measured)
     monkeypatch.setattr(confirmations, "lateness", lambda *_: "")
     again = {"labels": {"run": remeasuring.RUN, CONFIRMS: session.uuid}, "night": 15}
     second = write_session(folder, 16, change=by(1.5), **again)
-    assert confirm(30.0) == 1, "seen twice"
+    assert slower(30.0) == 1, "seen twice"
     for path in folder.glob(f"*/*/*/{second}.parquet"):
         path.unlink()
     write_session(folder, 17, **again)
-    assert confirm(30.0) == 0
+    assert slower(30.0) == 0
     session.uuid = write_session(folder, 18, repeats=1, **slow)
-    assert confirm(0.0) is None, "of too few repeats nothing is known"
+    assert slower(0.0) is None, "of too few repeats nothing is known"
 
 
 def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
     """It decides nothing: another decision called it, against other sessions."""
     baseline = before(tmp_path)
-    candidate = write_session(tmp_path, 5, stacks=STACKS, change=slower(1.2, "openmpi-spack"))
+    candidate = write_session(tmp_path, 5, **SLOW)
     first = accept.decide(Store(tmp_path), baseline, candidate)
     assert (first.decision, first.measured_again) == (REFUSED, ())
     labels = {"run": remeasuring.RUN, CONFIRMS: candidate}

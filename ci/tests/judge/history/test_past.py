@@ -73,6 +73,11 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
             {"condition": {"oversubscribed": "64 ranks on 2 cores"}},
             "with oversubscription 64 ranks on 2 cores",
         ),
+        ({"condition": {"transport": "rdma"}}, "with transport rdma"),
+        ({"condition": {"suite_options": "-x"}}, "with suite options -x"),
+        ({"condition": {"striped": "2"}}, "with striping 2"),
+        ({"condition": {"quality_of_service": "4"}}, "with quality of service 4"),
+        ({"condition": {"tuned": "yes"}}, "with tuned settings yes"),
         # Of one fabric on which nothing is forced.
         ({"condition": {"network": "hdr200"}}, "with network hdr200"),
         ({"evidence": "contradicted"}, "unproven for this"),

@@ -18,7 +18,6 @@ from refusals import refused_as
 from synthetic_session import gate as reference_gate
 from synthetic_verdicts import (
     SIZES,
-    Change,
     Said,
     ask,
     by,
@@ -68,7 +67,7 @@ def test_the_same_machine_is_accepted_and_five_percent_refused(tmp_path: Path) -
 
 
 #: Of two stacks, b is so much slower.
-OF_B: Change = lambda _, __, stack: 1.3 if stack == "b" else 1.0  # noqa: E731
+OF_B = by(1.3, stack="b")
 AB = {"stacks": ("a", "b")}
 
 
@@ -133,8 +132,7 @@ def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> 
     """Of which what is slower is to be measured again."""
     write_before(tmp_path)
     write_session(tmp_path, 0)
-    one: Change = lambda b, size, _: 1.3 if (b, size) == ("Uniband", 64) else 1.0  # noqa: E731
-    write_session(tmp_path, 1, sizes=SIZES[:-1], change=one)
+    write_session(tmp_path, 1, sizes=SIZES[:-1], change=by(1.3, "Uniband", 64))
     assert run(tmp_path).status == 1
     cases = junit(tmp_path).findall(".//testcase")
     assert len(cases) == 22

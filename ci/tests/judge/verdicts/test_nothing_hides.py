@@ -15,16 +15,12 @@ from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import AcceptedLevel, Policy
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import NIGHTLY, Change, judged, write_sessions
+from synthetic_verdicts import NIGHTLY, Change, by, judged, write_sessions
 
 #: Nights with 1 % noise.
 write = partial(write_sessions, noise=0.01, labels=NIGHTLY, repeats=3)
 #: Of a curve where a few sizes tell as much as all.
 TWO_SIZES = {"sizes": (8, 65536)}
-
-
-def one_size(factor: float) -> Change:
-    return lambda name, size, _: factor if (name, size) == ("PingPong", 512) else 1.0
 
 
 def accepted(folder: Path, baseline: int, candidates: int = 1) -> accept.Acceptance:
@@ -37,7 +33,7 @@ def accepted(folder: Path, baseline: int, candidates: int = 1) -> accept.Accepta
 @pytest.mark.parametrize(
     "changes",
     [
-        [1.0] * 3 + [one_size(3.0)] + [1.0] * 16 + [1.9],
+        [1.0] * 3 + [by(3.0, "PingPong", 512)] + [1.0] * 16 + [1.9],
         [1.005**night for night in range(41)],
         [1.1**night for night in range(41)],
         [1.0] * 2 + [1.08] + [1.0] * 17 + [1.08] * 5,
@@ -111,7 +107,7 @@ def test_what_could_not_be_judged_again_is_not_gone(
 @pytest.mark.parametrize(
     ("change", "called"),
     [
-        (one_size(1.12), [512]),
+        (by(1.12, "PingPong", 512), [512]),
         (
             lambda name, size, _: 1.12 if name == "PingPong" and size > 1024 else 1.0,
             [4096, 16384, 65536, 262144, 1048576, 4194304],

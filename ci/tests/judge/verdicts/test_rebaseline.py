@@ -15,7 +15,7 @@ from mpibench.judge import expected, rebaseline
 from mpibench.store.store import Store, StoredNight
 from reframe_tests.harness.sites import references
 from refusals import refused_as
-from synthetic_verdicts import Change, write_session, write_sessions
+from synthetic_verdicts import by, write_session, write_sessions
 
 ALL = "20260101:now"
 #: Sessions of one test that gives both metrics: a reference is kept for
@@ -78,8 +78,7 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
 
 def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
     """A bound of 100 % would be refused as a percentage, and would hold nothing."""
-    slow: Change = lambda _, size, __: 2.5 if size == 8 else 1.0  # noqa: E731
-    write(tmp_path / "data", [slow] * 2 + [1.0] * 6)
+    write(tmp_path / "data", [by(2.5, size=8)] * 2 + [1.0] * 6)
     proposal = learned(tmp_path, root_with(tmp_path))
     metrics = entries(yaml.safe_load(proposal.after))
     assert "PingPong.latency.0000000008" not in metrics

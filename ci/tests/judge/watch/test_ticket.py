@@ -37,17 +37,13 @@ FAILED = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
 CROSSED = (("a", "PingPong"), ("b", "Uniband"))
 
 
-def of_stack(slower: str, factor: float, other: float = 1.0) -> Change:
-    return lambda name, size, stack: factor if stack == slower else other
-
-
 @pytest.mark.parametrize(
     ("tonight", "suspect", "stacks", "others", "next_step"),
     [
         (by(1.4), FABRIC, ["a", "b"], [], "reframe -c reframe_tests/cascade.py"),
-        (of_stack("b", 1.4), STACK, ["b"], ["a"], "mpibench compare"),
-        (of_stack("a", 1.5, 1.35), FABRIC, ["a", "b"], [], "reframe"),
-        (of_stack("a", 2.5, 1.08), UNKNOWN, ["a", "b"], [], ""),
+        (by(1.4, stack="b"), STACK, ["b"], ["a"], "mpibench compare"),
+        (lambda *of: 1.5 if "a" in of else 1.35, FABRIC, ["a", "b"], [], "reframe"),
+        (lambda *of: 2.5 if "a" in of else 1.08, UNKNOWN, ["a", "b"], [], ""),
         (
             lambda name, _, stack: 1.5 if (stack, name) in CROSSED else 1,
             UNKNOWN,
@@ -136,7 +132,7 @@ def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
     assert "since 05 Jan 2026 or before" in ticket.text
     assert not ticket.next.startswith("mpibench compare")
     gone = tmp_path / "gone"
-    write_sessions(gone, [1.0] * 11 + [of_stack("b", 1.4)] * 4, **AB)
+    write_sessions(gone, [1.0] * 11 + [by(1.4, stack="b")] * 4, **AB)
     (ticket,) = judged(gone).tickets
     assert (ticket.since, ticket.nodes, ticket.stacks) == ("2026-01-16", ["n1", "n2"], ["b"])
     assert "compare --by session 0000000b 0000000f" in ticket.next
@@ -247,10 +243,9 @@ def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> Non
 @pytest.mark.parametrize("seed", range(0, 300, 100))
 def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path: Path, seed: int) -> None:
     """With all sizes of the curve, the noise of those that lost nothing said that it began before."""
-    change: Change = lambda _, size, __: 1.4 if size == 8 else 1.0  # noqa: E731
     for night in range(15):
-        changed = {"change": change} if night == 14 else {}
-        write_session(tmp_path, seed + night, night=night, labels=NIGHTLY, **changed)
+        change = by(1.4 if night == 14 else 1.0, size=8)
+        write_session(tmp_path, seed + night, night=night, labels=NIGHTLY, change=change)
     assert judged(tmp_path).tickets[0].since == "2026-01-19"
 
 
