@@ -115,11 +115,18 @@ def said(answer: expected.Completeness, words: str) -> bool:
 
 
 def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    answer = judge(tmp_path, night(tmp_path, 1))
+    """Nor for the gate, nor absent for the watch, as it would be of whole nights."""
+    for number in range(4):
+        night(tmp_path, number, ALL)
+    session = night(tmp_path, 4)
+    answer = judge(tmp_path, session)
     assert answer.complete, answer.lines()
-    assert " of 2026-01-06: 2 of 6 cases" in answer.summary
-    assert not judge(tmp_path, whole_night(tmp_path, 2, FIRST_ONES)).complete
+    assert " of 2026-01-09: 2 of 6 cases" in answer.summary
+    assert judged(tmp_path / "set", session, root=tmp_path).problems.missing == []
+    history = drift.read(Store(tmp_path / "set"))
+    assert drift.absent(history) == []
+    assert drift.absent(replace(history, planned=False)) != []
+    assert not judge(tmp_path, whole_night(tmp_path, 5, FIRST_ONES)).complete
 
 
 def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_path: Path) -> None:
@@ -195,16 +202,6 @@ def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(
     answer = judge(tmp_path, night(tmp_path, 1, made=made))
     assert not answer.complete, answer.lines()
     assert answer.missing == tuple(f"plan: {one}" for one in broken) or not broken
-
-
-def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
-    for number in range(4):
-        night(tmp_path, number, ALL)
-    found = judged(tmp_path / "set", night(tmp_path, 4), root=tmp_path)
-    assert found.problems.missing == []
-    history = drift.read(Store(tmp_path / "set"))
-    assert drift.absent(history) == [], "what was not planned is not absent"
-    assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
 
 
 def reference(value: float, metric: str = "bandwidth") -> dict[str, Any]:

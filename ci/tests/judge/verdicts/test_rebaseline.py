@@ -64,13 +64,17 @@ def test_the_diff_says_what_past_sessions_would_have_done(tmp_path: Path) -> Non
     assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
 
 
-def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_too_few_failed_or_oversubscribed_jobs(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write(data, 4)
     write(data, 3, first=4, evidence="contradicted")
     write(data, 3, first=14, result="fail")
     with refused_as("nothing-measured", match="no metric has 5 jobs"):
         learned(tmp_path, root_with(tmp_path))
+    shared = {"oversubscribed": "64 ranks on 2 cores"}
+    write(tmp_path / "shared" / "data", 8, condition=shared)
+    with refused_as("bad-option", match="8 cases not used: oversubscribed"):
+        learned(tmp_path / "shared", root_with(tmp_path))
     write(data, 1, first=40)
     with refused_as("configuration-unusable"):
         learned(tmp_path, root_with(tmp_path, "ImbPointToPoint: {x: ["))

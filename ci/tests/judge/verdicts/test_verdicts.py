@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.judge import comparison
+from mpibench.judge import comparison, pairing
 from mpibench.judge import policy as verdict_policy
 from mpibench.store import eligibility, selectors
 from mpibench.store.dataset_layout import DIGEST_KEY, write_file
@@ -254,3 +254,24 @@ def test_a_stored_latency_of_nothing_is_damage(tmp_path: Path, value: float) -> 
     write_session(tmp_path, 0, sizes=(8,), edit=lambda row: {**row, "value": value})
     with refused_as("output-damaged", match="which is impossible"):
         select(tmp_path)
+
+
+#: Of a case whose ranks shared cores.
+SHARED = {"oversubscribed": "64 ranks on 2 cores"}
+
+
+def test_metrics_of_ranks_that_shared_cores_are_other_metrics(tmp_path: Path) -> None:
+    """No ratio is made of one and the other; what the other side has is missing, which refuses."""
+    plain = write_session(tmp_path, 0)
+    shared = write_session(tmp_path, 1, condition=SHARED)
+    assert set(select(tmp_path, plain).values["variant"]) == {""}
+    assert set(select(tmp_path, shared).values["variant"]) == {"oversubscribed"}
+    for first, second in ((plain, shared), (shared, plain)):
+        sides = select(tmp_path, first), select(tmp_path, second)
+        judged = comparison.judge(*sides, verdict_policy.load("testbed"))
+        assert judged.metrics["ratio"].drop_nulls().is_empty()
+        assert set(judged.metrics["verdict"]) == {"missing"}
+    more = write_session(tmp_path, 2, condition={"oversubscribed": "128 ranks on 2 cores"})
+    assert pairing.pair(Store(tmp_path), "", "session", shared, more).unequal == ()
+    with refused_as("not-comparable"):
+        pairing.pair(Store(tmp_path), "", "session", plain, shared, allow=("nodelist", "placement"))

@@ -163,3 +163,11 @@ def test_what_the_last_night_lacks_and_what_cannot_be_read(tmp_path: Path) -> No
     [absent] = data["absent"]
     assert absent.startswith("missing: openmpi-spack on eth1g, Uniband, ")
     assert any("is cut off" in note for note in data["notes"])
+
+
+def test_the_watch_looks_at_no_case_whose_ranks_shared_cores(tmp_path: Path) -> None:
+    write_sessions(tmp_path, 4, repeats=3)
+    shared = {"oversubscribed": "64 ranks on 2 cores"}
+    write_sessions(tmp_path, 4, first=4, repeats=3, condition=shared)
+    watched = drift.read(Store(tmp_path), "testbed")
+    assert set(watched.metrics["variant"]) == {""} and watched.nights.height == 4
