@@ -216,7 +216,7 @@ def test_who_is_faster_does_not_depend_on_who_is_named_first(
         return {**row, "value": gone} if lost and gone is not None else None if lost else row
 
     write_session(tmp_path, 0, stacks=AB, change=faster, edit=edit)
-    one, other = paired(tmp_path), paired(tmp_path, "b", "a")
+    one, other = (paired(tmp_path, *sides) for sides in ("ab", "ba"))
     assert one.finding == other.finding and sorted(one.troubles) == sorted(other.troubles)
     start, end = ("", "only of b (Uniband)") if gone is None else ("a measured zero in ", "band)")
     assert any(line.startswith(start) and line.endswith(end) for line in one.troubles)

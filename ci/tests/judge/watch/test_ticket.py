@@ -209,6 +209,9 @@ def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
     answer = judged(tmp_path)
     assert answer.decision == "FAIL"
     assert [problem.benchmark for problem in answer.problems.history] == ["Uniband"]
+    write_session(tmp_path, 13, labels=NIGHTLY, edit=zero, change=by(1.5, "PingPong"))
+    problems = judged(tmp_path).problems.history
+    assert [problem.benchmark for problem in problems] == ["Uniband", "PingPong"], "worst first"
 
 
 @pytest.mark.parametrize(
