@@ -262,7 +262,7 @@ def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
     assert comparison.mean_text(unknown, "a", "b") == ""
 
 
-def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_repeat_a_side_wins_nothing(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
     assert set(paired(tmp_path, *STACKS).bands["winner"]) == {pairing.UNKNOWN}
     for sides in (STACKS, ()):

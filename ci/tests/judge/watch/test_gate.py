@@ -19,15 +19,10 @@ from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.store import Store
 from synthetic_session import SMALL_REPORT
-from synthetic_verdicts import FIRST, NIGHTLY, ask, by, write_session, write_sessions
+from synthetic_verdicts import NIGHTLY, ask, by, write_session, write_sessions
 
 #: The sessions here are of January 2026; whoever asks about their age says so.
 GATE = "gate --max-age 100000"
-
-
-def the_night_before(folder: Path, **options: Any) -> None:
-    """Something to hold the first session of a test against."""
-    write_session(folder, 500, **{"started": FIRST - timedelta(days=1), **options})
 
 
 def last_cases(folder: Path) -> Path:
@@ -111,10 +106,10 @@ def test_values_without_their_cases_are_red(tmp_path: Path) -> None:
 
 
 def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(tmp_path: Path) -> None:
-    the_night_before(tmp_path, stacks=("a", "b", "c"))
+    write_session(tmp_path, 0, stacks=("a", "b", "c"))
     stopped = {"result": "abort", "evidence": "missing", "reason": "aborted due to ForceExitError"}
     others = [{"stack": stack, **stopped} for stack in ("b", "c")]
-    write_session(tmp_path, 0, where=[{"stack": "a"}, *others])
+    write_session(tmp_path, 1, where=[{"stack": "a"}, *others])
     said = ask(tmp_path, GATE)
     lines = said.out.splitlines()
     assert said.status == 1 and "1 of 3 cases proven" in lines[1]
@@ -142,9 +137,9 @@ def test_a_day_that_cannot_be_read_hides_no_session(tmp_path: Path) -> None:
 def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path: Path) -> None:
     """A clock set back puts a slow night before the nights it would be held against."""
     now = datetime.now(timezone.utc)
-    the_night_before(tmp_path, started=now - timedelta(days=1))
-    chosen = write_session(tmp_path, 0, started=now - timedelta(hours=1), change=by(1.3))
-    later = write_session(tmp_path, 1, started=now + timedelta(days=2))
+    write_session(tmp_path, 0, started=now - timedelta(days=1))
+    chosen = write_session(tmp_path, 1, started=now - timedelta(hours=1), change=by(1.3))
+    later = write_session(tmp_path, 2, started=now + timedelta(days=2))
     said = ask(tmp_path, f"gate --session {chosen}")
     assert said.status == 2 and "which is in the future: correct the clock" in said.err
     Store(tmp_path).withdraw(later, "its clock")
@@ -169,14 +164,13 @@ def test_the_system_is_that_of_the_session(tmp_path: Path) -> None:
     """Another system in the dataset, however new or damaged, changes
     nothing for a session given by its id.
     """
-    for number, system in enumerate(("mine", "other")):
-        the_night_before(tmp_path, system=system)
-        write_session(tmp_path, number, system=system)
-    assert ask(tmp_path, GATE).out.startswith("PASS: other, session 00000002")
+    for first, system in ((0, "mine"), (2, "other")):
+        write_sessions(tmp_path, 2, first=first, system=system)
+    assert ask(tmp_path, GATE).out.startswith("PASS: other, session 00000004")
     for path in tmp_path.glob("*/system=other/*/*.parquet"):
         path.write_bytes(path.read_bytes()[:-40])
-    said = ask(tmp_path, f"{GATE} --session 00000001")
-    assert said.status == 0 and said.out.startswith("PASS: mine, session 00000001")
+    said = ask(tmp_path, f"{GATE} --session 00000002")
+    assert said.status == 0 and said.out.startswith("PASS: mine, session 00000002")
     said = ask(tmp_path, GATE)
     assert said.status == 2 and "truncated" in said.err
 
@@ -305,8 +299,8 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path) -> None:
 def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(
     tmp_path: Path, changed: dict[str, Any], said: str
 ) -> None:
-    the_night_before(tmp_path, stacks=("a", "b"))
-    write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b", **changed}])
+    write_session(tmp_path, 0, stacks=("a", "b"))
+    write_session(tmp_path, 1, where=[{"stack": "a"}, {"stack": "b", **changed}])
     status, out, _ = ask(tmp_path, GATE)
     lines = out.splitlines()
     assert status == 1
@@ -315,8 +309,8 @@ def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(
 
 def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path: Path) -> None:
     now = datetime.now(timezone.utc)
-    the_night_before(tmp_path)
-    write_session(tmp_path, 0, started=now - timedelta(hours=35))
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, started=now - timedelta(hours=35))
     assert ask(tmp_path, "gate").status == 0
     assert ask(tmp_path, "gate --max-age 12").status == 1
     path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
