@@ -80,3 +80,13 @@ def test_accept_decides_as_the_engine(after: int, loss: float, tmp_path: Path) -
     decision = accept.decide(written(tmp_path, values), *sides).decision
     assert decision == ("refused" if refused else "accepted" if accepted else "inconclusive")
     assert (refused, accepted) == (loss > 0, loss == 0)
+
+
+def test_few_sessions_that_are_alike_are_no_certainty() -> None:
+    """Of three and one the interval has the spread that sessions are known to have (10 %) for two
+    of Student's four degrees of freedom, whose 97.5 % are 2.776; and nothing is shown to be equal.
+    """
+    same = np.zeros((len(METRICS), 3))
+    found = engine.hold(same, same[:, :1], rows(), np.full(len(METRICS), 0.1))
+    assert found.high == pytest.approx(2.776 * 0.1 * np.sqrt(2 / 4 * (1 + 1 / 3)), rel=0.001)
+    assert np.isinf(found.upper).all()
