@@ -87,6 +87,9 @@ def test_few_sessions_that_are_alike_are_no_certainty() -> None:
     of Student's four degrees of freedom, whose 97.5 % are 2.776; and nothing is shown to be equal.
     """
     same = np.zeros((len(METRICS), 3))
-    found = engine.hold(same, same[:, :1], rows(), np.full(len(METRICS), 0.1))
+    least = np.full(len(METRICS), 0.1)
+    alone = engine.hold(same[:, :1], same[:, :1], rows(), least)
+    assert set(alone.outcome) == {RowOutcome.TOO_FEW}
+    found = engine.hold(same, same[:, :1], rows(), least)
     assert found.high == pytest.approx(2.776 * 0.1 * np.sqrt(2 / 4 * (1 + 1 / 3)), rel=0.001)
     assert np.isinf(found.upper).all()
