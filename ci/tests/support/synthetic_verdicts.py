@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from mpibench import cli
+from mpibench.judge.gate import GateAnswer, decide
 from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
+from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 # ---- Datasets with known contents for verdicts: latency and bandwidth curves with known noise
@@ -23,6 +28,8 @@ SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 #: benchmark -> quantity.
 BENCHMARKS = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
 FIRST = datetime(2026, 1, 5, 2, 0, tzinfo=timezone.utc)
+#: Label of the sessions of a night.
+NIGHTLY = {"run": "nightly"}
 
 #: (benchmark, message_bytes, stack) -> factor on time.
 Change = Callable[[str, int, str], float]
@@ -33,9 +40,14 @@ def unchanged(benchmark: str, size: int, stack: str) -> float:
     return 1.0
 
 
-def by(factor: float, benchmark: str | None = None) -> Change:
-    """All metrics slower by a factor, or those of a benchmark."""
-    return lambda name, *_: factor if benchmark in (None, name) else 1.0
+def by(
+    factor: float, benchmark: str | None = None, size: int | None = None, stack: str | None = None
+) -> Change:
+    """All metrics slower by a factor, or those of a benchmark, a size, a stack."""
+    only = (benchmark, size, stack)
+    return lambda *of: (
+        factor if all(one in (None, its) for one, its in zip(only, of, strict=True)) else 1.0
+    )
 
 
 def write_session(
@@ -160,6 +172,45 @@ def write_session(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, pl.DataFrame(rows, schema=schema, orient="row"))
     return name
+
+
+def write_sessions(
+    folder: Path, changes: int | Sequence[float | Change], first: int = 0, **options: Any
+) -> str:
+    """Sessions, one a night; returns the id of the last.
+
+    :param changes: of each how many times slower it is, or its change; or how many are unchanged.
+    :param first: number of the first.
+    """
+    each = [1.0] * changes if isinstance(changes, int) else changes
+    for number, change in enumerate(each, first):
+        changed = change if callable(change) else by(change)
+        last = write_session(folder, number, **{"change": changed, **options})
+    return last
+
+
+def judged(folder: Path, session: str = "latest", **options: Any) -> GateAnswer:
+    """What the gate says of a session, however old it is."""
+    return decide(Store(folder), "testbed", session, **{"max_age_hours": 1e6, **options})
+
+
+class Said(NamedTuple):
+    """Exit status of a command, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def ask(folder: Path, command: str, *words: str) -> Said:
+    """Run a command on a dataset.
+
+    :param command: split at blanks; ``words`` are not.
+    """
+    where = ("--dataset-only", "--dataset", str(folder))
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        status = cli.main([*command.split(), *words, *where])
+    return Said(status, out.getvalue(), err.getvalue())
 
 
 def write_before(folder: Path, count: int = 5, **options: Any) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from mpibench.judge import drift, expected, gate
+from mpibench.judge import drift, expected
 from mpibench.judge.plan import record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import records
 from mpibench.store.sessions import CONFIRMS
-from mpibench.store.store import Store, StoredNight
+from mpibench.store.store import Store
 from synthetic_session import gate as gate_of
-from synthetic_stack import write_stack
-from synthetic_verdicts import FIRST, write_session
+from synthetic_verdicts import FIRST, NIGHTLY, judged, write_session
+from test_expected import describe, judge, write_file
 
 STACKS = ("a-spack", "b-spack")
 #: Test, group, processes per node: two cases a stack of one group, one of another.
@@ -79,18 +79,25 @@ def night(
     made = made or plan(folder, number, [*odd, *ran])
     wheres = [{"name": case.name, **ALL[case], **(how or {})} for case in odd]
     wheres += [{"name": case.name, **ALL[case]} for case in ran]
-    labels = {"run": "nightly", record.LABEL: made.id}
+    labels = {**NIGHTLY, record.LABEL: made.id}
     written = {"sizes": (8,), "where": wheres, "labels": labels, **options}
     return write_session(folder / "set", number, **written)
 
 
+def last(
+    folder: Path,
+    number: int,
+    how: Mapping[str, Any],
+    ran: Iterable[ListedCase] = (),
+    **options: Any,
+) -> str:
+    """A night that tried :data:`LAST`."""
+    return night(folder, number, ran, odd=[LAST], how=how, **options)
+
+
 def whole_night(folder: Path, number: int = 0, ran: Iterable[ListedCase] = tuple(ALL)) -> str:
     """A night without a plan."""
-    return night(folder, number, ran, labels={"run": "nightly"})
-
-
-def judge(folder: Path, session: str) -> expected.Completeness:
-    return expected.judge(StoredNight(Store(folder / "set"), "testbed", session), root=folder)
+    return night(folder, number, ran, labels=NIGHTLY)
 
 
 def owed(folder: Path, number: int) -> Mapping[ListedCase, Any]:
@@ -100,9 +107,7 @@ def owed(folder: Path, number: int) -> Mapping[ListedCase, Any]:
 
 
 def retire(folder: Path) -> None:
-    path = expected.path_of("testbed", folder)
-    path.parent.mkdir(parents=True)
-    path.write_text("retired: [{stack: b-spack, date: 2026-01-07, reason: gone}]")
+    write_file(folder, "retired: [{stack: b-spack, date: 2026-01-07, reason: gone}]")
 
 
 def said(answer: expected.Completeness, words: str) -> bool:
@@ -110,12 +115,18 @@ def said(answer: expected.Completeness, words: str) -> bool:
 
 
 def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
-    whole_night(tmp_path)
-    answer = judge(tmp_path, night(tmp_path, 1))
+    """Nor for the gate, nor absent for the watch, as it would be of whole nights."""
+    for number in range(4):
+        night(tmp_path, number, ALL)
+    session = night(tmp_path, 4)
+    answer = judge(tmp_path, session)
     assert answer.complete, answer.lines()
-    assert " of 2026-01-06: 2 of 6 cases" in answer.summary
-    without = whole_night(tmp_path, 2, FIRST_ONES)
-    assert not judge(tmp_path, without).complete
+    assert " of 2026-01-09: 2 of 6 cases" in answer.summary
+    assert judged(tmp_path / "set", session, root=tmp_path).problems.missing == []
+    history = drift.read(Store(tmp_path / "set"))
+    assert drift.absent(history) == []
+    assert drift.absent(replace(history, planned=False)) != []
+    assert not judge(tmp_path, whole_night(tmp_path, 5, FIRST_ONES)).complete
 
 
 def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_path: Path) -> None:
@@ -154,19 +165,8 @@ def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
 def test_a_registered_stack_and_a_fabric_are_expected_where_they_were_planned(
     tmp_path: Path,
 ) -> None:
-    for stack in STACKS:
-        write_stack(tmp_path / "environments" / stack, name=stack)
-    path = tmp_path / "site_configs" / "testbed" / "system.py"
-    path.parent.mkdir(parents=True)
-    fabrics = {"eth1g": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}}
-    partition = {
-        "name": "node",
-        "scheduler": "local",
-        "launcher": "local",
-        "extras": {"fabrics": fabrics},
-    }
-    system = {"name": "testbed", "descr": "x", "hostnames": ["x"], "partitions": [partition]}
-    path.write_text(f"system = {system!r}\n")
+    describe(tmp_path, *STACKS)
+    write_file(tmp_path, "retired: [{fabric: shm, date: 2026-01-01, reason: measured by hand}]")
     answer = judge(tmp_path, night(tmp_path, 0))
     assert answer.complete, answer.lines()
     assert (answer.expected, answer.there) == (2, 2), "of stack b-spack no case was planned"
@@ -190,10 +190,7 @@ def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(
     answer = judge(tmp_path, session)
     assert said(answer, "plan: ")
     assert said(answer, "group collectives") or said(answer, "stack b-spack")
-    decided = gate.decide(
-        Store(tmp_path / "set"), "testbed", session, max_age_hours=1e6, root=tmp_path
-    )
-    assert not decided.passed
+    assert not judged(tmp_path / "set", session, root=tmp_path).passed
 
 
 @pytest.mark.parametrize("broken", [("every case comes within 9 nights",), ()])
@@ -207,21 +204,11 @@ def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(
     assert answer.missing == tuple(f"plan: {one}" for one in broken) or not broken
 
 
-def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
-    for number in range(4):
-        night(tmp_path, number, ALL)
-    store = Store(tmp_path / "set")
-    found = gate.decide(store, "testbed", night(tmp_path, 4), max_age_hours=1e6, root=tmp_path)
-    assert found.problems.missing == []
-    history = drift.read(Store(tmp_path / "set"))
-    assert drift.absent(history) == [], "what was not planned is not absent"
-    assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
-
-
 def reference(value: float, metric: str = "bandwidth") -> dict[str, Any]:
     return {"gates": [gate_of(metric, value, 100.0)]}
 
 
+RIGHT = reference(99.0)
 MISSED = {**reference(23.0), "result": "fail", "fail_phase": "performance"}
 #: What becomes of cases that were proven before, and is not right.
 WRONG = {
@@ -240,7 +227,7 @@ WRONG = {
 def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, how: str) -> None:
     """Also two nights later; and the next plan begins with it."""
     whole_night(tmp_path)
-    night(tmp_path, 1, odd=[LAST], how=WRONG[how])
+    last(tmp_path, 1, WRONG[how], FIRST_ONES)
     for number in (2, 3):
         answer = judge(tmp_path, night(tmp_path, number))
         [line] = [line for line in answer.missing if "not right when last tried, but not" in line]
@@ -248,7 +235,7 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
     assert list(owed(tmp_path, 4)) == [LAST]
     proven = owed(tmp_path, 4)[LAST].proven
     assert proven == (FIRST + timedelta(days=how == "missed a reference")).date()
-    night(tmp_path, 4, [], odd=[LAST], how=reference(99.0))
+    last(tmp_path, 4, RIGHT)
     assert judge(tmp_path, night(tmp_path, 5)).complete
 
 
@@ -257,16 +244,9 @@ def test_a_missed_reference_that_was_reached_again_is_right_on_the_same_nodes(
     tmp_path: Path, nodes: str, complete: bool
 ) -> None:
     whole_night(tmp_path)
-    first = night(tmp_path, 1, odd=[LAST], how=MISSED)
-    night(
-        tmp_path,
-        30,
-        [],
-        odd=[LAST],
-        how={**reference(99.0), "nodelist": nodes},
-        labels={"run": "confirmation", CONFIRMS: first},
-        started=FIRST + timedelta(days=1, hours=1),
-    )
+    labels = {"run": "confirmation", CONFIRMS: last(tmp_path, 1, MISSED, FIRST_ONES)}
+    again = {"labels": labels, "started": FIRST + timedelta(days=1, hours=1)}
+    last(tmp_path, 30, {**RIGHT, "nodelist": nodes}, **again)
     answer = judge(tmp_path, night(tmp_path, 2))
     assert answer.complete is complete, answer.lines()
 
@@ -287,32 +267,27 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
     """And under the same condition, with the references that were
     missed; a night elsewhere says so.
     """
-    settled = not other or (metric == "another" and how == "timed out")
+    owes = other and not (metric == "another" and how == "timed out")
     whole_night(tmp_path)
-    condition = {"depth": "nightly"}
-    wrong = {**WRONG[how], "condition": '{"depth": "nightly"}'}
-    first = night(tmp_path, 1, odd=[LAST], how=wrong)
+    first = last(tmp_path, 1, {**WRONG[how], "condition": '{"depth": "nightly"}'})
     again = {**reference(99.0, metric), "nodelist": nodes}
-    second = night(tmp_path, 2, [], odd=[LAST], how=again, condition={"depth": depth})
-    lines = [line for line in judge(tmp_path, second).missing if "not measured again under" in line]
-    assert len(lines) == (0 if settled else 1)
+    missing = judge(tmp_path, last(tmp_path, 2, again, condition={"depth": depth})).missing
+    lines = [line for line in missing if "not measured again under" in line]
+    assert len(lines) == bool(owes)
     assert all(f"on 2026-01-06 on n1, n2; tonight {other})" in line for line in lines)
     left = owed(tmp_path, 3)
-    assert {case: (row.nodes, row.session) for case, row in left.items()} == (
-        {} if settled else {LAST: (("n1", "n2"), first)}
-    )
-    night(tmp_path, 3, [], odd=[LAST], how=reference(99.0), condition=condition)
+    assert list(left) == [LAST] * bool(owes)
+    assert not left or (left[LAST].nodes, left[LAST].session) == (("n1", "n2"), first)
+    last(tmp_path, 3, RIGHT, condition={"depth": "nightly"})
     assert not owed(tmp_path, 4)
 
 
 def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
     whole_night(tmp_path)
-    for number, nodes in ((1, "n1,n2"), (2, "n3,n4")):
-        night(tmp_path, number, odd=[LAST], how={**MISSED, "nodelist": nodes})
-    reached = reference(99.0)
-    night(tmp_path, 3, [], odd=[LAST], how={**reached, "nodelist": "n3,n4"})
+    for number, how, nodes in ((1, MISSED, "n1,n2"), (2, MISSED, "n3,n4"), (3, RIGHT, "n3,n4")):
+        last(tmp_path, number, {**how, "nodelist": nodes})
     assert owed(tmp_path, 4)[LAST].nodes == ("n1", "n2")
-    night(tmp_path, 4, [], odd=[LAST], how={**reached, "nodelist": "n1,n2"})
+    last(tmp_path, 4, RIGHT)
     assert not owed(tmp_path, 5)
 
 
@@ -329,7 +304,7 @@ def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(
 
 def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> None:
     whole_night(tmp_path)
-    wrong = night(tmp_path, 1, odd=[LAST], how=MISSED)
+    wrong = last(tmp_path, 1, MISSED, FIRST_ONES)
     Store(tmp_path / "set").withdraw(wrong, "a wrong cable")
     assert judge(tmp_path, night(tmp_path, 2)).complete
 

@@ -1,5 +1,5 @@
 """What is called slower is measured again: which cases, with which
-command line, and what both measurements decide.
+command line, on which nodes, and what both measurements decide.
 """
 
 from __future__ import annotations
@@ -32,51 +32,75 @@ from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import gate, session_of
-from synthetic_verdicts import FIRST, SIZES, Change, by, write_session
+from synthetic_verdicts import (
+    FIRST,
+    NIGHTLY,
+    by,
+    judged,
+    write_session,
+    write_sessions,
+)
 
 STACKS = ("mpich-spack", "openmpi-spack")
 
 
-def slower(factor: float, *stacks: str, sizes: Sequence[int] = SIZES) -> Change:
-    return lambda benchmark, size, stack: (
-        factor if benchmark == "Uniband" and stack in stacks and size in sizes else 1.0
-    )
+#: Both stacks are slower in this.
+SLOW = {"stacks": STACKS, "change": by(1.3, "Uniband")}
 
 
-def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
-    """A candidate with this change against a baseline of five sessions without it."""
-    first = [write_session(folder, number, stacks=STACKS) for number in range(5)]
-    candidate = write_session(folder, 5, stacks=STACKS, change=change, **options)
-    return accept.decide(Store(folder), ",".join(first), candidate)
+def before(folder: Path) -> str:
+    """A baseline of five sessions."""
+    return ",".join(write_session(folder, number, stacks=STACKS) for number in range(5))
 
 
 def workspace(folder: Path) -> remeasuring.Workspace:
     return remeasuring.Workspace(folder / "results.db", Store(folder / "dataset"), folder / "again")
 
 
+def confirm(folder: Path, session: Session, minutes: float) -> confirmed_night.NightAnswer:
+    return confirmed_night.confirm(
+        session, workspace(folder), minutes, lambda _: None, lambda _: False
+    )
+
+
 def said_of(folder: Path, night: str, status: int) -> str:
     """What the gate says of a night, as one text."""
-    answer = gate_of_night.decide(Store(folder), "testbed", night, max_age_hours=1e6)
+    answer = judged(folder, night)
     assert gate_of_night.STATUS[answer.decision] == status
     return "\n".join(answer.lines)
+
+
+def called(folder: Path, baseline: str, *candidates: str) -> list[CalledCase]:
+    """Cases that an acceptance would measure again."""
+    result = accept.decide(Store(folder), baseline, ",".join(candidates))
+    return remeasuring.of_metrics(result.candidate, comparison.called(result.judgement))
 
 
 def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(
     tmp_path: Path,
 ) -> None:
-    first = [write_session(tmp_path, number, stacks=STACKS) for number in range(5)]
-    slow = {"stacks": STACKS, "change": slower(1.3, *STACKS), "where": {"name": "Imb %ppn=1"}}
-    older, newer = (write_session(tmp_path, number, **slow) for number in (5, 6))
+    baseline = before(tmp_path)
+    where = {"name": "Imb %ppn=1"}
+    older, newer = (write_session(tmp_path, number, where=where, **SLOW) for number in (5, 6))
     # As if the second stack had been interleaved in the job of the first one.
     for table in ("cases", "samples"):
         [path] = (tmp_path / table).rglob(f"{newer}.parquet")
         frame = pl.read_parquet(path, hive_partitioning=False)
         paired = pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})
         write_file(path, frame.with_columns(paired))
-    result = accept.decide(Store(tmp_path), ",".join(first), f"{older},{newer}")
-    called = comparison.called(result.judgement)
-    [case] = remeasuring.of_metrics(result.candidate, called)
+    [case] = called(tmp_path, baseline, older, newer)
     assert (case.session, case.stack, case.name) == (newer, "mpich-spack", "Imb %ppn=1")
+
+
+def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
+    """The newest job of a candidate says nothing of the nodes of another one."""
+    baseline = before(tmp_path)
+    parts = [
+        write_session(tmp_path, 5 + at, where={"nodelist": on}, **{**SLOW, "stacks": STACKS[:1]})
+        for at, on in enumerate(("n1,n2", "n3,n4"))
+    ]
+    groups = remeasuring.group(called(tmp_path, baseline, *parts))
+    assert sorted(case.on.job for [case] in groups) == [("n1", "n2"), ("n3", "n4")]
 
 
 def case_of(
@@ -88,10 +112,12 @@ def case_of(
 def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
     slow = {"A": 0.1, "B": 0.3, "C": math.inf, "D": 0.05}
     cases = [case_of(name, slower=slower) for name, slower in slow.items()]
-    chosen, left = remeasuring.fit(cases, [20.0, 100.0, 50.0, None], 100.0)
-    assert [[case.name for case in part] for part in (chosen, left)] == [["C", "A"], ["B", "D"]]
-    chosen, left = remeasuring.fit(cases, [None] * 4, 0.0)
-    assert ([case.name for case in chosen], left) == (["C", "B", "A", "D"], []), "the clock ends it"
+    for seconds, room, chosen, left in (
+        ([20.0, 100.0, 50.0, None], 100.0, "CA", "BD"),
+        ([None] * 4, 0.0, "CBAD", ""),  # the clock ends it
+    ):
+        parts = remeasuring.fit(cases, seconds, room)
+        assert ["".join(case.name for case in part) for part in parts] == [chosen, left]
 
 
 def test_sessions_hold_the_called_cases_and_no_others() -> None:
@@ -127,6 +153,23 @@ def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
         remeasuring.kept_options(line)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "asked"),
+    [
+        ("slurm", ("c1", "c2"), ["nodelist=c1,c2"]),
+        ("slurm", ("c1 --exclusive",), []),
+        ("slurm", (), []),
+        ("local", ("c1",), []),
+    ],
+)
+def test_the_nodes_are_asked_for_by_name_where_that_is_possible(
+    tmp_path: Path, scheduler: str, nodes: tuple[str, ...], asked: list[str]
+) -> None:
+    case = CalledCase("s", "sys", "p", "a", "X", 0.1, confirmations.MeasuredOn(nodes))
+    words = remeasuring.words([case], "reframe -r", tmp_path / "report.json", scheduler)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-J"] == asked
+
+
 def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path: Path) -> None:
     names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
     [held] = remeasuring.group([case_of(name, "mpich-wheels") for name in names])
@@ -146,15 +189,19 @@ def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_pa
 def test_what_was_measured_otherwise_confirms_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The stack was renewed, or it ran on other nodes: the new
-    session is proven, and of something else.
+    """The stack was renewed, or it ran on other nodes: the new session is proven, and of
+    something else. The night's JUnit file, which ReFrame is told of in the environment, too, is
+    not written again.
     """
     plan = synthetic_session.case("mpich-wheels")
     source = session_of(plan, uuid="first", cmdline="reframe -r")
     case = CalledCase("first", "a", "p", "mpich-wheels", plan["name"], 0.1)
     stored: dict[str, Session] = {}
 
-    def run(words: Sequence[str], *_: object) -> int:
+    def run(
+        words: Sequence[str], log: object, show: object, environ: dict[str, str], *_: object
+    ) -> int:
+        assert "RFM_REPORT_JUNIT" not in environ
         [report] = [word.partition("=")[2] for word in words if word.startswith("--report-file=")]
         uuid = f"again-{len(stored)}"
         stored[uuid] = session_of(again, uuid=uuid, confirms="first")
@@ -164,6 +211,7 @@ def test_what_was_measured_otherwise_confirms_nothing(
     def export(store: Store, _: object, ids: Sequence[str]) -> None:
         dataset.export_session(stored[ids[0]], store.folder)
 
+    monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
     monkeypatch.setattr(remeasuring.supervision, "run", run)
     monkeypatch.setattr(Store, "export", export)
     dataset.export_session(source, tmp_path / "dataset")
@@ -181,29 +229,8 @@ def test_what_was_measured_otherwise_confirms_nothing(
         assert (case in found.measured) == (not why) and why in found.left.get(case, "")
 
 
-def test_measuring_again_does_not_write_the_junit_file_of_the_night(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """ReFrame takes its name from the environment, too, and would leave
-    the few cases of the second session there.
-    """
-    environs: list[dict[str, str]] = []
-
-    def run(words: object, log: object, show: object, environ: dict[str, str], *_: object) -> None:
-        environs.append(environ)
-
-    monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
-    monkeypatch.setattr(remeasuring.supervision, "run", run)
-    source = session_of(synthetic_session.case(), uuid="first", cmdline="reframe -r")
-    dataset.export_session(source, tmp_path / "dataset")
-    case = case_of("Uniband", session="first")
-    remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
-    [environ] = environs
-    assert "RFM_REPORT_JUNIT" not in environ
-
-
 def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
-    nights = [write_session(tmp_path, number, labels={"run": "nightly"}) for number in (0, 1)]
+    nights = [write_session(tmp_path, number, labels=NIGHTLY) for number in (0, 1)]
     new = write_session(tmp_path, 2, labels={"run": remeasuring.RUN, CONFIRMS: nights[1]})
     table = selectors.sessions_table(Store(tmp_path).cases("testbed"))
     assert selectors.select("latest", table) == nights[1:]
@@ -213,10 +240,8 @@ def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) 
         assert selectors.select(own, table) == [new]
 
 
-def night_with_references(
-    folder: Path, value: float, more: Sequence[tuple[float, dict[str, Any]]]
-) -> str:
-    """A night with one reference (at least 90 MB/s) and sessions that measured it again."""
+def night_with_references(folder: Path, more: Sequence[tuple[float, dict[str, Any]]]) -> str:
+    """A night that missed one reference (at least 90 MB/s) and sessions that measured it again."""
 
     def session(number: int, value: float, where: dict[str, Any], **options: Any) -> str:
         check = gate("bandwidth", value, 100.0, "MB/s")
@@ -224,8 +249,8 @@ def night_with_references(
         row = {"gates": [check], "result": check["outcome"], "fail_phase": phase, **where}
         return write_session(folder, number, where=row, **options)
 
-    write_session(folder, 0, labels={"run": "nightly"})
-    night = session(1, value, {}, labels={"run": "nightly"})
+    write_session(folder, 0, labels=NIGHTLY)
+    night = session(1, 50.0, {}, labels=NIGHTLY)
     for place, (again, options) in enumerate(more):
         given = {
             "labels": {"run": remeasuring.RUN, CONFIRMS: night},
@@ -237,52 +262,64 @@ def night_with_references(
     return night
 
 
-SMOKE = {"condition": {"depth": "smoke"}}
+def on(nodes: str) -> list[tuple[float, dict[str, Any]]]:
+    """Reached again on these nodes."""
+    return [(99.0, {"where": {"nodelist": nodes}})]
 
 
+GOOD = (99.0, {})
 UNPROVEN = {"where": {"fail_phase": "sanity", "result": "fail", "evidence": "missing"}}
+ELSEWHERE = "not measured again: session 00000003 measured it on"
 
 
 @pytest.mark.parametrize(
-    ("value", "more", "status", "counts"),
+    ("more", "status", "words"),
     [
-        (95.0, [], 0, "1 reference held, 0 missed, 0 without"),
-        (50.0, [], 1, "1 missed, 0"),
-        (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)"),
-        (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)"),
-        (50.0, [(99.0, UNPROVEN)], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, UNPROVEN), (98.0, {})], 0, "1 missed (1 not seen again)"),
-        (50.0, [(99.0, SMOKE)], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"where": {"name": "Other"}})], 1, "1 missed (1 not measured again)"),
-        (50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after it"),
-        (50.0, [(99.0, {"labels": {CONFIRMS: "0" * 36}})], 1, "1 missed, 0"),
+        ([], 1, "1 missed, 0"),
+        ([GOOD], 0, "1 missed (1 not seen again)"),
+        ([(55.0, {}), GOOD], 1, "1 missed (1 seen twice)"),
+        ([(99.0, UNPROVEN)], 1, "1 missed (1 not measured again)"),
+        ([(99.0, UNPROVEN), GOOD], 0, "1 missed (1 not seen again)"),
+        ([(99.0, {"condition": {"depth": "smoke"}})], 1, "1 missed (1 not measured again)"),
+        ([(99.0, {"where": {"name": "Other"}})], 1, "1 missed (1 not measured again)"),
+        ([(99.0, {"started": FIRST + timedelta(days=2, hours=6)})], 1, "30 h after it"),
+        ([(99.0, {"labels": {CONFIRMS: "0" * 36}})], 1, "1 missed, 0"),
+        # A slow port of one node is none of another, and the first result stands.
+        (on("n3,n4"), 1, ELSEWHERE),
+        (on("n1,n2,n3"), 1, ELSEWHERE),
+        (on("n1"), 1, ELSEWHERE),
+        (on(""), 1, ELSEWHERE),
+        (on("n2, n1"), 0, "1 missed (1 not seen again)"),
+        ([*on("n3,n4"), (55.0, {}), GOOD], 1, "1 missed (1 seen twice)"),
     ],
 )
 def test_the_gate_holds_against_a_night_what_was_missed_twice(
-    tmp_path: Path,
-    value: float,
-    more: list[tuple[float, dict[str, Any]]],
-    status: int,
-    counts: str,
+    tmp_path: Path, more: list[tuple[float, dict[str, Any]]], status: int, words: str
 ) -> None:
-    night = night_with_references(tmp_path, value, more)
-    assert counts in said_of(tmp_path, night, status)
+    night = night_with_references(tmp_path, more)
+    assert words in said_of(tmp_path, night, status)
+
+
+@pytest.mark.parametrize(("first", "outcome"), [(55.0, "seen twice"), (99.0, "not measured again")])
+def test_a_withdrawn_session_that_measured_again_first_still_decides(
+    tmp_path: Path, first: float, outcome: str
+) -> None:
+    """And what it said for the night is none any more."""
+    night = night_with_references(tmp_path, [(first, {}), GOOD])
+    Store(tmp_path).withdraw("00000003", "a wrong cable")
+    assert f"1 missed (1 {outcome})" in said_of(tmp_path, night, 1)
 
 
 def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     """It was missed twice, and the later job that reached it changes nothing."""
-    night = night_with_references(tmp_path, 50.0, [(55.0, {}), (99.0, {})])
+    night = night_with_references(tmp_path, [(55.0, {}), GOOD])
     [first] = tmp_path.glob("cases/*/*/00000003*.parquet")
     started = pl.read_parquet(first)["started"][0]
     for path in list(tmp_path.rglob(first.name)):
         path.unlink()
     records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
     said = said_of(tmp_path, night, 1)
-    assert "1 missed, 0 without" in said
-    assert (
-        "session 00000003 cannot be read. It may have been the first to measure this one again"
-        in said
-    )
+    assert "1 missed, 0 without" in said and "session 00000003 cannot be read" in said
 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
@@ -302,8 +339,7 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
     dataset.export_session(session, tmp_path / "dataset")
-    place = workspace(tmp_path)
-    answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
+    answer = confirm(tmp_path, session, 30.0)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
     assert ("it starts 30 h after it; more than 24 h" in problem) is not measured
@@ -316,39 +352,37 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     where nothing could be held against them.
     """
     folder = tmp_path / "dataset"
-    slow = {"labels": {"run": "nightly"}, "change": by(1.5)}
-    for number in range(15):
-        write_session(folder, number, labels={"run": "nightly"})
+    slow = {"labels": NIGHTLY, "change": by(1.5)}
+    write_sessions(folder, 15, labels=NIGHTLY)
     session: Any = SimpleNamespace(systems=["testbed"], cases=(), started=FIRST)
     session.uuid = write_session(folder, 15, **slow)
 
-    def confirm(minutes: float) -> int | None:
-        place = workspace(tmp_path)
-        found = confirmed_night.confirm(session, place, minutes, lambda _: None, lambda _: False)
-        return None if found.slower is None else len(found.slower)
+    def slower(minutes: float) -> int | None:
+        found = confirm(tmp_path, session, minutes).slower
+        return None if found is None else len(found)
 
     def measured(cases: Sequence[CalledCase], *_: object) -> Remeasured:
         return Remeasured(tuple(cases), 30.0)
 
-    assert confirm(0.0) == 1
+    assert slower(0.0) == 1
     monkeypatch.setattr(remeasuring, "measure_again", measured)
     monkeypatch.setattr(confirmations, "lateness", lambda *_: "")
     again = {"labels": {"run": remeasuring.RUN, CONFIRMS: session.uuid}, "night": 15}
     second = write_session(folder, 16, change=by(1.5), **again)
-    assert confirm(30.0) == 1, "seen twice"
+    assert slower(30.0) == 1, "seen twice"
     for path in folder.glob(f"*/*/*/{second}.parquet"):
         path.unlink()
     write_session(folder, 17, **again)
-    assert confirm(30.0) == 0
+    assert slower(30.0) == 0
     session.uuid = write_session(folder, 18, repeats=1, **slow)
-    assert confirm(0.0) is None, "of too few repeats nothing is known"
+    assert slower(0.0) is None, "of too few repeats nothing is known"
 
 
 def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
     """It decides nothing: another decision called it, against other sessions."""
-    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
-    baseline = ",".join(first.baseline.sessions)
-    [candidate] = first.candidate.sessions
+    baseline = before(tmp_path)
+    candidate = write_session(tmp_path, 5, **SLOW)
+    first = accept.decide(Store(tmp_path), baseline, candidate)
     assert (first.decision, first.measured_again) == (REFUSED, ())
     labels = {"run": remeasuring.RUN, CONFIRMS: candidate}
     again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)

@@ -56,6 +56,8 @@ def test_what_was_measured_again_is_held_beside_the_first(kept: Kept) -> None:
     assert kept() == StoredAnswers()
     found = kept(second=again("second", 30))
     assert [answer.excused for answer in found.answers] == [True] and not found.unreadable
+    found = kept(lost=None)  # what came before it counts
+    assert [answer.excused for answer in found.answers] == [True] and len(found.unreadable) == 1
 
 
 def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: Path) -> None:
@@ -70,11 +72,6 @@ def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: 
     assert '<p class="verdict bad">session lost-one' in page
     report.write_markdown(FIRST, tmp_path / "page.md", found.unreadable)
     assert "session lost-one cannot be read" in (tmp_path / "page.md").read_text()
-
-
-def test_what_came_before_it_counts(kept: Kept) -> None:
-    found = kept(second=again("second", 30), lost=None)
-    assert [answer.excused for answer in found.answers] == [True] and len(found.unreadable) == 1
 
 
 def test_where_nothing_was_missed_no_other_session_matters(kept: Kept) -> None:

@@ -14,7 +14,7 @@ from mpibench.judge.policy import Policy
 from mpibench.store.quantity_text import slowness_of
 from mpibench.store.store import Store
 from studies import error_rates
-from synthetic_verdicts import BENCHMARKS, write_session
+from synthetic_verdicts import BENCHMARKS, NIGHTLY, write_sessions
 
 SIZES = (8, 256, 4096, 32768, 1 << 20, 1 << 22)
 METRICS = [(benchmark, size) for benchmark in BENCHMARKS for size in SIZES]
@@ -39,17 +39,9 @@ def drawn(kind: str, number: int, loss: str) -> Array:
 
 def written(folder: Path, values: Array) -> Store:
     """The same as sessions, one a night."""
-    for night, column in enumerate(values.T):
-        slower = dict(zip(METRICS, np.exp(column).tolist(), strict=True))
-        write_session(
-            folder,
-            night,
-            change=lambda name, size, _, slower=slower: slower[name, size],
-            noise=0.0,
-            repeats=3,
-            sizes=SIZES,
-            labels={"run": "nightly"},
-        )
+    slower = [dict(zip(METRICS, np.exp(night).tolist(), strict=True)) for night in values.T]
+    changes = [lambda name, size, _, by=by: by[name, size] for by in slower]
+    write_sessions(folder, changes, noise=0.0, repeats=3, sizes=SIZES, labels=NIGHTLY)
     return Store(folder)
 
 
@@ -88,3 +80,16 @@ def test_accept_decides_as_the_engine(after: int, loss: float, tmp_path: Path) -
     decision = accept.decide(written(tmp_path, values), *sides).decision
     assert decision == ("refused" if refused else "accepted" if accepted else "inconclusive")
     assert (refused, accepted) == (loss > 0, loss == 0)
+
+
+def test_few_sessions_that_are_alike_are_no_certainty() -> None:
+    """Of three and one the interval has the spread that sessions are known to have (10 %) for two
+    of Student's four degrees of freedom, whose 97.5 % are 2.776; and nothing is shown to be equal.
+    """
+    same = np.zeros((len(METRICS), 3))
+    least = np.full(len(METRICS), 0.1)
+    alone = engine.hold(same[:, :1], same[:, :1], rows(), least)
+    assert set(alone.outcome) == {RowOutcome.TOO_FEW}
+    found = engine.hold(same, same[:, :1], rows(), least)
+    assert found.high == pytest.approx(2.776 * 0.1 * np.sqrt(2 / 4 * (1 + 1 / 3)), rel=0.001)
+    assert np.isinf(found.upper).all()

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import cli
 from mpibench.judge import drift
 from mpibench.store import quantity_text
 from mpibench.store.store import Store
-from synthetic_verdicts import by, write_session
+from synthetic_verdicts import NIGHTLY, ask, by, write_sessions
 
 #: A link at 60 %: its messages take 1 / 0.6 as long.
 AT_60 = 1 / 0.6
@@ -23,9 +22,7 @@ AT_60 = 1 / 0.6
 def link(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty nights, the last five with a link at 60 %."""
     data = tmp_path_factory.mktemp("link")
-    for number in range(20):
-        change = by(AT_60 if number > 14 else 1.0, "Uniband")
-        write_session(data, number, labels={"run": "nightly"}, change=change)
+    write_sessions(data, [1.0] * 15 + [by(AT_60, "Uniband")] * 5, labels=NIGHTLY)
     return data
 
 
@@ -44,26 +41,24 @@ def test_one_formula_by_the_direction(ratio: float, quantity: str, loss: float, 
     assert quantity_text.change_text(slower, quantity) == text
 
 
-def test_a_link_at_60_percent_has_lost_40_everywhere(
-    tmp_path: Path, link: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_at_60_percent_has_lost_40_everywhere(tmp_path: Path, link: Path) -> None:
     """In acceptance, gate and drift, and in their answers for programs."""
 
-    def run(*words: str) -> str:
-        assert cli.main([*words, "--dataset-only", "--dataset", str(link)]) == 1
-        return capsys.readouterr().out
+    def run(command: str) -> str:
+        said = ask(link, command)
+        assert said.status == 1
+        return said.out
 
-    sides = ("--baseline", "latest~7,latest~6,latest~5", "--out", str(tmp_path))
-    run("accept", *sides)
+    run(f"accept --baseline latest~7,latest~6,latest~5 --out {tmp_path}")
     record = json.loads((tmp_path / "accept.json").read_text())
     rows = [*record["metrics"], *record["bands"]]
     called = [row["slower"] for row in rows if row["verdict"] == "regressed"]
     assert called == pytest.approx([0.4] * len(called), abs=0.01) and len(called) > 10
-    gate = json.loads(run("gate", "--session", "latest~4", "--max-age", "9999999", "--json"))
+    gate = json.loads(run("gate --session latest~4 --max-age 9999999 --json"))
     [problem] = gate["problems"]["history"]
     assert problem["slower"] == pytest.approx(0.4, abs=0.01)
     assert " % lower bandwidth" in problem["finding"]
-    [event] = json.loads(run("drift", "--json"))["events"]
+    [event] = json.loads(run("drift --json"))["events"]
     assert event["slower"] == pytest.approx(0.4, abs=0.01) and "67" not in event["text"]
 
 

@@ -4,7 +4,6 @@ is kept, and what the diff would do.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,19 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench import cli
 from mpibench.judge import expected, rebaseline
 from mpibench.store.store import Store, StoredNight
 from reframe_tests.harness.sites import references
 from refusals import refused_as
-from synthetic_verdicts import Change, write_session
+from synthetic_verdicts import by, write_session, write_sessions
 
 ALL = "20260101:now"
 #: Sessions of one test that gives both metrics: a reference is kept for
 #: what its test gives, and for nothing else.
 write = partial(
-    write_session, benchmarks={"PingPong": "latency_us", "PingPing": "bandwidth_mb_per_s"}
+    write_sessions,
+    benchmarks={"PingPong": "latency_us", "PingPing": "bandwidth_mb_per_s"},
+    noise=0.01,
 )
 
 
@@ -34,24 +34,10 @@ def root_with(folder: Path, text: str = "# ours\n{}\n") -> Path:
     return folder / "root"
 
 
-def apply_diff(text: str, diff: str) -> str:
-    """What ``patch`` makes of a text, without fuzz; a bare machine has no such program."""
-    before = text.splitlines(keepends=True)
-    after = []
-    at = 0
-    for line in diff.splitlines(keepends=True)[2:]:
-        if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
-            # A hunk that takes no line away stands after the one it names.
-            start = int(found[1]) - (found[2] != "0")
-            after += before[at:start]
-            at = start
-        elif line[0] == "+":
-            after.append(line[1:])
-        else:
-            assert before[at] == line[1:], f"line {at + 1} is not what the diff says"
-            after += [line[1:]] * (line[0] == " ")
-            at += 1
-    return "".join(after + before[at:])
+def sides(diff: str) -> list[str]:
+    """What a diff of one hunk is made from, and what it makes of it."""
+    lines = diff.splitlines(keepends=True)[3:]
+    return ["".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +")]
 
 
 def learned(folder: Path, root: Path) -> rebaseline.ReferenceProposal:
@@ -65,41 +51,38 @@ def entries(tree: Any) -> Any:
     return tree
 
 
-def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: Path) -> None:
-    for number in range(6):
-        write(tmp_path / "data", number, noise=0.01)
+def test_the_diff_says_what_past_sessions_would_have_done(tmp_path: Path) -> None:
+    write(tmp_path / "data", 6)
     root = root_with(tmp_path)
     proposal = learned(tmp_path, root)
     path = root / "site_configs" / "testbed" / "references.yaml"
-    path.write_text(apply_diff(path.read_text(), proposal.diff()))
-    assert path.read_text() == proposal.after
-    for number in range(6, 9):
-        write(tmp_path / "data", number, noise=0.01, change=lambda *_: 1.3)
+    assert sides(proposal.diff()) == [path.read_text(), proposal.after]
+    path.write_text(proposal.after)
+    write(tmp_path / "data", [1.3] * 3, first=6)
     again = learned(tmp_path, root)
     assert again.effect["failed_before"].to_list() == [0] * 6 + [21] * 3
     assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
 
 
-def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
-    root = root_with(tmp_path)
-    for number in range(4):
-        write(tmp_path / "data", number)
-    for number in range(4, 7):
-        write(tmp_path / "data", number, evidence="contradicted")
-        write(tmp_path / "data", number + 10, result="fail")
+def test_nothing_is_learned_from_too_few_failed_or_oversubscribed_jobs(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write(data, 4)
+    write(data, 3, first=4, evidence="contradicted")
+    write(data, 3, first=14, result="fail")
     with refused_as("nothing-measured", match="no metric has 5 jobs"):
-        learned(tmp_path, root)
-    write(tmp_path / "data", 40)
-    root_with(tmp_path, "ImbPointToPoint: {x: [")
+        learned(tmp_path, root_with(tmp_path))
+    shared = {"oversubscribed": "64 ranks on 2 cores"}
+    write(tmp_path / "shared" / "data", 8, condition=shared)
+    with refused_as("bad-option", match="8 cases not used: oversubscribed"):
+        learned(tmp_path / "shared", root_with(tmp_path))
+    write(data, 1, first=40)
     with refused_as("configuration-unusable"):
-        learned(tmp_path, root)
+        learned(tmp_path, root_with(tmp_path, "ImbPointToPoint: {x: ["))
 
 
 def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
     """A bound of 100 % would be refused as a percentage, and would hold nothing."""
-    for number in range(8):
-        slow: Change = lambda b, size, _, n=number: 2.5 if size == 8 and n < 2 else 1.0  # noqa: E731
-        write(tmp_path / "data", number, noise=0.01, change=slow)
+    write(tmp_path / "data", [by(2.5, size=8)] * 2 + [1.0] * 6)
     proposal = learned(tmp_path, root_with(tmp_path))
     metrics = entries(yaml.safe_load(proposal.after))
     assert "PingPong.latency.0000000008" not in metrics
@@ -111,7 +94,7 @@ def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) ->
     """A link to nothing, as of a file system that is not mounted;
     from none, all entries would be new.
     """
-    write(tmp_path / "data", 0)
+    write(tmp_path / "data", 1)
     path = root_with(tmp_path) / "site_configs" / "testbed" / "references.yaml"
     path.unlink()
     path.symlink_to("/not/mounted/here")
@@ -135,6 +118,11 @@ def propose_expected(folder: Path, selector: str = ALL) -> rebaseline.ExpectedPr
     return rebaseline.propose_expected(Store(folder / "set"), selector, root=folder)
 
 
+def complete(folder: Path, session: str) -> expected.Completeness:
+    night = StoredNight(Store(folder / "set"), "testbed", session)
+    return expected.judge(night, root=folder)
+
+
 def keep(folder: Path, text: str) -> None:
     path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +144,7 @@ def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
     assert yaml.safe_load(proposal.after) == {"runs": {"nightly": {"expected": [entry]}}}
     keep(tmp_path, proposal.after)
     assert propose_expected(tmp_path).diff(tmp_path) == ""
-    answer = expected.judge(StoredNight(Store(tmp_path / "set"), "testbed", last), root=tmp_path)
+    answer = complete(tmp_path, last)
     assert answer.complete and answer.expected == 8
 
 
@@ -171,9 +159,7 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     with refused_as("configuration-unusable"):
         expected.load_file("testbed", tmp_path)
     keep(tmp_path, proposal.after.replace("reason: ''", "reason: replaced by c"))
-    assert expected.judge(
-        StoredNight(Store(tmp_path / "set"), "testbed", last), root=tmp_path
-    ).complete
+    assert complete(tmp_path, last).complete
     assert propose_expected(tmp_path, last).retired == 0
 
 
@@ -186,23 +172,11 @@ def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path: Path) -> None:
     }
 
 
-def test_the_command_writes_both_diffs(tmp_path: Path) -> None:
-    for number in range(5):
-        night(tmp_path, number, benchmarks={"PingPong": "latency_us"})
-    words = ["rebaseline", "--dataset-only", "--dataset", str(tmp_path / "set"), "--sessions", ALL]
-    words += ["--out", str(tmp_path / "r.diff"), "--expected-out", str(tmp_path / "e.diff")]
-    assert cli.main(words) == 0
-    for name in ("r.diff", "e.diff"):
-        assert "PingPong" in (tmp_path / name).read_text()
-
-
 def test_references_are_medians_with_bounds_and_origin_and_hand_set_ones_stay(
     tmp_path: Path,
 ) -> None:
-    for number in range(8):
-        write(tmp_path / "data", number, noise=0.01)
-    root = root_with(tmp_path)
-    proposal = learned(tmp_path, root)
+    write(tmp_path / "data", 8)
+    proposal = learned(tmp_path, root_with(tmp_path))
     assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)
     assert proposal.after.startswith("# ours\n")
     assert proposal.effect["failed_after"].sum() == 0

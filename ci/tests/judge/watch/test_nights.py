@@ -11,27 +11,21 @@ from typing import Any
 
 import pytest
 
-from mpibench.judge import gate
 from mpibench.store import confirmations
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import FIRST, Change, by, write_session
+from synthetic_verdicts import FIRST, NIGHTLY, Change, by, judged, write_session, write_sessions
 
 BEFORE = 10
 SLOW = 1.06
-
-
-def judged(folder: Path, session: str) -> gate.GateAnswer:
-    return gate.decide(Store(folder), "testbed", session, max_age_hours=1e6)
+SLOW_LAST = [1.0] * BEFORE + [SLOW]
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dataset of a night slower than the ten before it."""
     folder = tmp_path_factory.mktemp("nights")
-    for number in range(BEFORE + 1):
-        change = by(SLOW if number == BEFORE else 1.0)
-        write_session(folder, number, noise=0.004, labels={"run": "nightly"}, change=change)
+    write_sessions(folder, SLOW_LAST, noise=0.004, labels=NIGHTLY)
     return folder
 
 
@@ -92,20 +86,11 @@ def test_what_was_measured_otherwise_confirms_nothing(
 
 def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
     """Whatever its other labels say."""
-    for number in range(BEFORE):
-        write_session(tmp_path, number, noise=0.004)
+    write_sessions(tmp_path, BEFORE, noise=0.004)
     confirming = {"night": BEFORE, "noise": 0.004, "labels": {CONFIRMS: "0" * 36}}
-    for number in range(20, 26):
-        write_session(tmp_path, number, change=by(1.3), **confirming)
-    name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=by(1.25))
+    write_sessions(tmp_path, [1.3] * 6, first=20, **confirming)
+    name = write_sessions(tmp_path, [1.25], first=BEFORE + 1, noise=0.004)
     assert "compared with 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
-
-
-def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
-    for number in range(BEFORE + 1):
-        name = write_session(tmp_path, number, noise=0.004, repeats=2 if number == BEFORE else 5)
-    lines = judged(tmp_path, name).lines
-    assert any("21 metrics not compared with the sessions before" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +103,7 @@ def test_a_time_of_nothing_reaches_no_reference(value: float, held: bool) -> Non
 def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Path) -> None:
     """One job of a case was slow, and its other one, on other nodes, was not."""
     two = [{"nodelist": "n1,n2"}, {"nodelist": "n4,n3"}]
-    night = {"noise": 0.004, "labels": {"run": "nightly"}, "where": two}
-    for number in range(BEFORE):
-        write_session(tmp_path, number, **night)
-    name = write_session(tmp_path, BEFORE, change=by(SLOW), **night)
+    name = write_sessions(tmp_path, SLOW_LAST, noise=0.004, labels=NIGHTLY, where=two)
     again(tmp_path, name, 1.0, where={"nodelist": "n3,n4"})
     assert not judged(tmp_path, name).passed
     again(tmp_path, name, 1.0, number=BEFORE + 51, where=two[0])

@@ -5,7 +5,7 @@ slowed is refused only if a quiet one is slow, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,11 @@ import msgspec
 import pytest
 
 from mpibench import answers
-from mpibench.judge import gate
+from mpibench.judge.ticket import FABRIC, STACK, UNKNOWN
 from mpibench.store.sessions import CONFIRMS
-from mpibench.store.store import Store
-from synthetic_verdicts import FIRST, Change, by, write_session
+from synthetic_verdicts import FIRST, NIGHTLY, Change, by, judged, write_session, write_sessions
 
-STACKS = ("a", "b")
-NIGHTLY = {"run": "nightly"}
+AB = {"stacks": ("a", "b"), "labels": NIGHTLY}
 BUSY = {"lost_cores": True}
 #: A link of 1 Gbit/s at 44 %.
 MISSED = {
@@ -33,32 +31,30 @@ MISSED = {
     "outcome": "fail",
 }
 HELD = {**MISSED, "value": 0.93, "outcome": "pass"}
-
-
-def of_stack(stack: str, factor: float) -> Change:
-    return lambda name, size, of: factor if of == stack else 1.0
-
-
-def write_nights(folder: Path, changes: Sequence[Change], **options: Any) -> str:
-    for number, change in enumerate(changes):
-        last = write_session(
-            folder, number, stacks=STACKS, change=change, labels=NIGHTLY, **options
-        )
-    return last
-
-
-def judged(folder: Path, session: str = "latest") -> gate.GateAnswer:
-    return gate.decide(Store(folder), "testbed", session, max_age_hours=1e6)
+#: A case that failed for it.
+FAILED = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
+#: Two stacks slower in unlike benchmarks.
+CROSSED = (("a", "PingPong"), ("b", "Uniband"))
 
 
 @pytest.mark.parametrize(
     ("tonight", "suspect", "stacks", "others", "next_step"),
     [
-        (by(1.4), "the link or the nodes", ["a", "b"], [], "reframe -c reframe_tests/cascade.py"),
-        (of_stack("b", 1.4), "the stack", ["b"], ["a"], "mpibench compare"),
+        (by(1.4), FABRIC, ["a", "b"], [], "reframe -c reframe_tests/cascade.py"),
+        (by(1.4, stack="b"), STACK, ["b"], ["a"], "mpibench compare"),
+        (lambda *of: 1.5 if "a" in of else 1.35, FABRIC, ["a", "b"], [], "reframe"),
+        (lambda *of: 2.5 if "a" in of else 1.08, UNKNOWN, ["a", "b"], [], ""),
+        (
+            lambda name, _, stack: 1.5 if (stack, name) in CROSSED else 1,
+            UNKNOWN,
+            ["a", "b"],
+            [],
+            "",
+        ),
     ],
+    ids=["all", "one", "nearly alike", "one much more", "not of the same"],
 )
-def test_all_stacks_or_one(
+def test_stacks_are_alike_that_lost_as_much_of_the_same(
     tmp_path: Path,
     tonight: Change,
     suspect: str,
@@ -66,21 +62,24 @@ def test_all_stacks_or_one(
     others: list[str],
     next_step: str,
 ) -> None:
-    write_nights(tmp_path, [by(1.0)] * 12 + [tonight])
+    write_sessions(tmp_path, [1.0] * 14 + [tonight], **AB)
     answer = judged(tmp_path)
     msgspec.convert(answer.as_data(), answers.Gate)
     (ticket,) = answer.tickets
     assert (ticket.suspect, ticket.stacks, ticket.others) == (suspect, stacks, others)
-    assert (ticket.nodes, ticket.busy, ticket.since) == (["n1", "n2"], 0, "2026-01-17")
-    assert "eth1g on node, 2 x 1, bunch: " in answer.lines[0] and ticket.next.startswith(next_step)
-    assert answer.lines[3] == f"next: {ticket.next}"
+    assert (ticket.nodes, ticket.busy, ticket.since) == (["n1", "n2"], 0, "2026-01-19")
+    assert "eth1g on node, 2 x 1, bunch: " in answer.lines[0]
+    assert ("all 2 stacks alike" in answer.lines[0]) == (suspect == FABRIC)
+    assert answer.lines[3] == f"next: {ticket.next}" and ticket.next.startswith(next_step)
+
+
+def write_twice(folder: Path, where: Any) -> None:
+    write_sessions(folder, 2, labels=NIGHTLY, where=where)
 
 
 def test_the_node_that_all_slow_cases_share_is_named(tmp_path: Path) -> None:
     pairs = [("n1,n2", MISSED), ("n2,n3", MISSED), ("n1,n3", HELD), ("n3,n4", HELD)]
-    cases = [{"nodelist": nodes, "gates": [check]} for nodes, check in pairs]
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=cases)
+    write_twice(tmp_path, [{"nodelist": nodes, "gates": [check]} for nodes, check in pairs])
     (ticket,) = judged(tmp_path).tickets
     assert (ticket.nodes, ticket.cases) == (["n2"], 2)
 
@@ -102,10 +101,25 @@ SLOW = {"stack": "a", "gates": [MISSED]}
 def test_a_stack_that_nothing_judged_there_neither_held_nor_is_alike(
     tmp_path: Path, beside: Mapping[str, Any], words: str
 ) -> None:
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=[SLOW, {"stack": "b", **beside}])
+    write_twice(tmp_path, [SLOW, {"stack": "b", **beside}])
     ticket = judged(tmp_path).tickets[0]
-    assert ticket.suspect == "the fabric or the stack" and words in ticket.text
+    assert ticket.suspect == UNKNOWN and words in ticket.text
+
+
+def test_a_stack_without_proof_is_not_alike(tmp_path: Path) -> None:
+    wrong = {"evidence": "contradicted", "result": "fail", "fail_phase": "sanity"}
+    three = {"stacks": ("a", "b", "c"), "labels": NIGHTLY}
+    write_sessions(tmp_path, 14, **three)
+    write_sessions(
+        tmp_path,
+        [1.5],
+        first=14,
+        edit=lambda row: {**row, **wrong} if row["stack"] == "c" else row,
+        **three,
+    )
+    [ticket] = judged(tmp_path).tickets
+    assert ticket.suspect == UNKNOWN
+    assert "c not judged there" in ticket.text
 
 
 def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
@@ -113,13 +127,12 @@ def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
     was slow, too; nodes of what is not measured.
     """
     always = [SLOW, {"stack": "b", "gates": [HELD]}]
-    for number in range(3):
-        write_session(tmp_path / "always", number, labels=NIGHTLY, where=always)
+    write_sessions(tmp_path / "always", 3, labels=NIGHTLY, where=always)
     (ticket,) = judged(tmp_path / "always").tickets
     assert "since 05 Jan 2026 or before" in ticket.text
     assert not ticket.next.startswith("mpibench compare")
     gone = tmp_path / "gone"
-    write_nights(gone, [by(1.0)] * 11 + [of_stack("b", 1.4)] * 4)
+    write_sessions(gone, [1.0] * 11 + [by(1.4, stack="b")] * 4, **AB)
     (ticket,) = judged(gone).tickets
     assert (ticket.since, ticket.nodes, ticket.stacks) == ("2026-01-16", ["n1", "n2"], ["b"])
     assert "compare --by session 0000000b 0000000f" in ticket.next
@@ -130,18 +143,17 @@ def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
 
 
 def test_stored_names_stay_on_the_line_of_a_ticket(tmp_path: Path) -> None:
-    hostile = {**SLOW, "fabric": "ib\n\x1b[31m", "nodelist": "n1,n\x1b2"}
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=hostile)
+    write_twice(tmp_path, {**SLOW, "fabric": "ib\n\x1b[31m", "nodelist": "n1,n\x1b2"})
     answer = judged(tmp_path)
     assert answer.lines[0].isprintable() and answer.lines[3].isprintable()
 
 
 def test_each_fabric_of_a_partition_has_a_ticket(tmp_path: Path) -> None:
     places = [(place, fabric) for place in ("cpu", "gpu") for fabric in ("ib", "eth")]
-    cases = [{"partition": place, "fabric": fabric, "gates": [MISSED]} for place, fabric in places]
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=cases)
+    write_twice(
+        tmp_path,
+        [{"partition": place, "fabric": fabric, "gates": [MISSED]} for place, fabric in places],
+    )
     tickets = judged(tmp_path).tickets
     assert {(ticket.partition, ticket.fabric) for ticket in tickets} == set(places)
 
@@ -164,13 +176,9 @@ def test_a_busy_machine_is_no_ordinary_red(
 
     def write(number: int, fraction: float, samples: int = 10, **more: Any) -> str:
         held = fraction > 0.9
-        check = {**MISSED, "value": fraction, "outcome": "pass" if held else "fail"}
-        result = {"result": "pass" if held else "fail", "fail_phase": "performance"}
-        where = {"gates": [check], "samples": samples, **result}
-        change = by(1.0 if held else 1.5)
-        return write_session(
-            tmp_path, number, **{"labels": NIGHTLY, "where": where, "change": change, **more}
-        )
+        case = {"gates": [HELD]} if held else {**FAILED, "gates": [{**MISSED, "value": fraction}]}
+        given = {"labels": NIGHTLY, "change": by(1.0 if held else 1.5), **more}
+        return write_session(tmp_path, number, where={**case, "samples": samples}, **given)
 
     for number in range(12):
         write(number, 0.93)
@@ -187,8 +195,7 @@ def test_a_busy_machine_is_no_ordinary_red(
 @pytest.mark.parametrize("value", [1.5, 0.0, None, float("nan")])
 def test_a_busy_machine_excuses_a_loss_alone(tmp_path: Path, value: float | None) -> None:
     where = {"gates": [{**MISSED, "value": value}]}
-    for number in range(2):
-        write_session(tmp_path, number, labels=NIGHTLY, where=where, condition=BUSY)
+    write_sessions(tmp_path, 2, labels=NIGHTLY, where=where, condition=BUSY)
     assert judged(tmp_path).decision == "FAIL"
 
 
@@ -197,12 +204,14 @@ def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
         dead = row["benchmark"] == "Uniband" and row["repeat"] == 1
         return {**row, "value": 0.0} if dead else row
 
-    for number in range(12):
-        write_session(tmp_path, number, labels=NIGHTLY)
+    write_sessions(tmp_path, 12, labels=NIGHTLY)
     write_session(tmp_path, 12, labels=NIGHTLY, condition=BUSY, edit=zero)
     answer = judged(tmp_path)
     assert answer.decision == "FAIL"
     assert [problem.benchmark for problem in answer.problems.history] == ["Uniband"]
+    write_session(tmp_path, 13, labels=NIGHTLY, edit=zero, change=by(1.5, "PingPong"))
+    problems = judged(tmp_path).problems.history
+    assert [problem.benchmark for problem in problems] == ["Uniband", "PingPong"], "worst first"
 
 
 @pytest.mark.parametrize(
@@ -215,22 +224,54 @@ def test_load_that_is_usual_excuses_nothing(
     """A machine whose ranks always lose their cores, and that held: a link at 44 % is red on it,
     but where they waited much longer for them.
     """
-    usual = {"labels": NIGHTLY, "condition": {**BUSY, "core_wait": usually}}
-    now = {"labels": NIGHTLY, "condition": {**BUSY, "core_wait": tonight}}
-    for number in range(12):
-        write_session(tmp_path, number, where={"gates": [HELD]}, **usual)
-    slow = write_session(tmp_path, 12, where={"gates": [HELD]}, change=by(1.5), **now)
-    assert judged(tmp_path, slow).decision == decision
-    missed = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
-    write_session(tmp_path, 13, where=missed, **now)
+    held = {"labels": NIGHTLY, "where": {"gates": [HELD]}}
+    write_sessions(tmp_path, 12, condition={**BUSY, "core_wait": usually}, **held)
+    now = {"condition": {**BUSY, "core_wait": tonight}}
+    write_sessions(tmp_path, [1.5], first=12, **held, **now)
+    assert judged(tmp_path).decision == decision
+    write_session(tmp_path, 13, labels=NIGHTLY, where=FAILED, **now)
     assert judged(tmp_path).decision == decision
 
 
 def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> None:
     for number in range(6):
-        missed = {"gates": [MISSED], "result": "fail", "fail_phase": "performance"}
-        where = missed if number > 2 else {"gates": [HELD]}
-        write_session(tmp_path, number, labels=NIGHTLY, where=where)
+        write_session(
+            tmp_path, number, labels=NIGHTLY, where=FAILED if number > 2 else {"gates": [HELD]}
+        )
     (ticket,) = judged(tmp_path).tickets
     assert ticket.since == "2026-01-08"
     assert "44 % of the line rate, must be between 90 % and 101 %" in ticket.text
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 100))
+def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path: Path, seed: int) -> None:
+    """With all sizes of the curve, the noise of those that lost nothing said that it began before."""
+    for night in range(15):
+        change = by(1.4 if night == 14 else 1.0, size=8)
+        write_session(tmp_path, seed + night, night=night, labels=NIGHTLY, change=change)
+    assert judged(tmp_path).tickets[0].since == "2026-01-19"
+
+
+def test_a_case_without_proof_says_where_on_what_and_since_when(tmp_path: Path) -> None:
+    lost = {
+        "result": "fail",
+        "fail_phase": "sanity",
+        "evidence": "missing",
+        "samples": 0,
+        "reason": "p2p.1: timed out after 240 s",
+    }
+    cpu = {"partition": "cpu", "nodelist": "c01,c02"}
+    gpu = {"partition": "gpu", "nodelist": "g07,g08"}
+    write_sessions(tmp_path, 4, labels=NIGHTLY, where=[cpu, gpu])
+    write_sessions(
+        tmp_path,
+        2,
+        first=4,
+        labels=NIGHTLY,
+        where=[cpu, {**gpu, **lost}],
+        edit=lambda row: row if row["partition"] == "cpu" else None,
+    )
+    first, _, _, step, *_ = judged(tmp_path).lines
+    for words in ("on gpu, 2 x 1, bunch", "timed out after 240 s", "on g07, g08", "since 09 Jan"):
+        assert words in first
+    assert step.startswith("next: mpibench report --session ")
