@@ -102,7 +102,10 @@ def rail(state: Any, rate: float = 400.0, **more: Any) -> dict[str, dict[str, An
 def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
     good = rail("active", numa_node=1)
     near = replace(IB, rails=(Rail("mlx5_0", 400, numa_node=1),))
-    assert texts({"n1": good, "n2": good}, fabrics=(near,)) == []
+    up = {"state": {"eth0": "up"}, "rate_gbit_per_s": {"eth0": 25}, "mtu_bytes": {"eth0": 9000}}
+    assert texts({"n1": up}, fabrics=(ETH,)) == []
+    for fabric in (IB, near):
+        assert texts({"n1": good, "n2": good}, fabrics=(fabric,)) == []
     for bad, said in (
         ({"n2": rail("down"), "n3": {}}, "state of mlx5_0 is down on n2; unreadable on n3; a rail"),
         (
@@ -182,6 +185,7 @@ def gpu_texts(facts: Any, gpus: tuple[Gpu, ...], *rules: Rule) -> list[str]:
 def test_gpus_are_as_the_site_describes_them() -> None:
     described = tuple(Gpu(address, numa) for numa, address in enumerate(GPUS))
     well = with_gpus(*GPUS)
+    assert gpu_texts({"n1": well, "n2": well}, described, rule("gpu")) == []
     swapped = with_gpus(*GPUS, numa=(1, 0))
     said = gpu_texts({"n1": with_gpus(GPUS[0]), "n2": well, "n3": swapped}, described)
     assert [text.partition(": ")[0] for text in said] == [

@@ -29,6 +29,7 @@ from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from refusals import refused_as
 from synthetic_extensions import TORUS_MPI, torus_stack, write_extension
+from synthetic_stack import write_stack
 
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 
@@ -48,8 +49,9 @@ def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> 
     [sentence] = transports.check_proofs(setting, "torus: uses link1\n")
     assert "asked for ring (link0)" in sentence and "reports link 'link1'" in sentence
     old = {"name": "torusmpi", "version": "1.9", "device": ""}
-    with pytest.raises(NotMeasured):
-        transports.resolve_transport(metadata.read(torus_stack(tmp_path / "old", mpi=old)), RING)
+    for other in (torus_stack(tmp_path / "old", mpi=old), write_stack(tmp_path / "mpich")):
+        with pytest.raises(NotMeasured):
+            transports.resolve_transport(metadata.read(other), RING)
 
 
 #: The same MPI, with a transport that is described: interfaces whose
@@ -148,7 +150,7 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
     assert "torusmpi" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("fault", ["none", "misspelt", "link", "file", "rights"])
+@pytest.mark.parametrize("fault", ["none", "mpis", "misspelt", "link", "file", "rights"])
 def test_a_folder_that_cannot_be_what_it_is_to_be_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

@@ -387,8 +387,10 @@ def test_no_value_of_a_registered_stack_can_be_edited(tmp_path: Path) -> None:
         path.write_text(json.dumps(whole))
         assert stack_metadata.discover(tmp_path, {})[0] == [], key
         place[key] = before
-    path.write_text(json.dumps(whole))
-    assert len(stack_metadata.discover(tmp_path, {})[0]) == 1
+    for seal, usable in ((whole["build"]["seal"], 1), ("", 0)):
+        whole["build"]["seal"] = seal
+        path.write_text(json.dumps(whole))
+        assert len(stack_metadata.discover(tmp_path, {})[0]) == usable
 
 
 def replace_keeping_size_and_times(folder: Path) -> None:

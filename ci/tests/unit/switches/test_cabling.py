@@ -152,14 +152,14 @@ def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_ra
     assert unnamed or all(truth[host] == leaf for host, leaf in tree.leaf_of.items())
     assert len(tree.leaf_of) == count - sum(own == device for _, own in fabric.unset)
     for what in ([bad], [f"{bad} {up}" for up in above], above[:1], []):
-        answer = judge_map(fabric.measured(device, tree, what, seed=count))
+        answer = judge_map(fabric.measured(device, tree, what, rounds=12, seed=count))
         flagged = [finding for finding in answer.findings if finding.kind in (LINK, UPLINK, SWITCH)]
         assert all((names | set(what)) & set(finding.names) for finding in flagged), what
         assert not answer.flagged, what
         if kind != "ring" and bad in " ".join(what):
             assert flagged and (unnamed or bad in flagged[0].names)
     node = fabric.hosts[76]
-    answer = judge_map(fabric.measured(device, tree, [node]))
+    answer = judge_map(fabric.measured(device, tree, [node], rounds=12))
     assert answer.flagged == (node,)
     assert {finding.kind for finding in answer.findings} == {"node"}
 

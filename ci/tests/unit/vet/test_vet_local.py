@@ -76,7 +76,7 @@ def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(
     (node / "proc/sys/kernel/random/boot_id").write_text("b2\n")
     (node / f"{PORT}/counters/link_downed").write_text("2\n")
     assert look(node) == (local.RIGHT, [])
-    (node.parent / "state").write_text('{"boot": "b1"}')
+    (node.parent / "state").write_text('{"boot": "b2"}')
     assert look(node) == (local.RIGHT, [])
     assert json.loads((node.parent / "state").read_text())["counters"], "written anew"
 
