@@ -145,7 +145,8 @@ def test_the_same_fabric_in_every_kind_of_file(
     path.write_text(text)
     tree = switches.read(path).tree()
     named = {BLOCKS: "b", AGGREGATED: "b", DISCOVERED: "leaf_"}.get(text, "leaf")
-    first, second = leaves = (f"{named}1", f"{named}2")
+    leaves = (f"{named}1", f"{named}2")
+    first, second = leaves
     assert tree.origin == origin
     assert tree.leaf_of == {"c1": first, "c2": first, "c3": second, "c4": second}
     assert [tree.switches[leaf].parent for leaf in leaves] == [top, top]
