@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -35,32 +34,22 @@ def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending()
     made = planned(cpus=(0, 1, 40))
     for node in made.compute_nodes:
         shown = made.topology(node)
-        units = [
-            row
-            for row in ElementTree.fromstring(slurm.hwloc_xml(shown)).iter("object")
-            if row.get("type") == "PU"
-        ]
+        units = ElementTree.fromstring(slurm.hwloc_xml(shown)).findall(".//object[@type='PU']")
         assert [int(row.attrib["os_index"]) for row in units] == list(shown.cpus)
         sets = [int(row.attrib["cpuset"].replace(",0x", ""), 16) for row in units]
-        assert sets == sorted(sets) == [1 << 0, 1 << 1, 1 << 40]
+        assert sets == [1 << 0, 1 << 1, 1 << 40]
 
 
 # ---- network and Slurm ----
 
 
-def test_shapers_are_where_a_rate_is_to_be_kept() -> None:
-    fast = planned().fabric("eth40g")
+def test_a_switch_shapes_its_end_of_a_cable_where_several_senders_meet() -> None:
     usual = planned().fabric("eth1g")
-    assert plan.shape_lines("eth40g", fast) == plan.clear_lines("eth40g")
-    assert any("rate 9843950kbit" in line for line in plan.shape_lines("eth40g", fast, 0.25))
-    # At the switch's end of a cable only where several senders meet.
     assert plan.port_lines(planned(2), planned(2).node("c1"), usual) == plan.clear_lines("c1.eth1g")
-    assert any(
-        "htb rate" in line for line in plan.port_lines(planned(3), planned(3).node("c1"), usual)
-    )
-    assert plan.port_lines(planned(3), planned(3).node("mc-head"), usual) == plan.clear_lines(
-        "mc-head.eth1g"
-    )
+    many = planned(3)
+    assert any("htb rate" in line for line in plan.port_lines(many, many.node("c1"), usual))
+    cleared = plan.clear_lines("mc-head.eth1g")
+    assert plan.port_lines(many, many.node("mc-head"), usual) == cleared
 
 
 # ---- leaf switches and a spine ----
@@ -73,25 +62,16 @@ def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> N
         ("leaf2", "c5", "c8"),
         ("leaf3", "c9", "c10"),
     ]
-    assert [fabric.name for fabric in made.fabrics] == [
-        "mgmt",
-        "eth1g",
-        "eth10g",
-        "eth40g",
-        "eth100m",
-    ]
     lines = plan.cable_lines(made, made.node("c5"), 7)
     assert {"link set c5.eth100m master leaf2 up", "link set c5.eth1g master br-eth1g up"} <= set(
         lines
     )
     on_spine = plan.cable_lines(made, made.nodes[0], 7)
     assert "link set mc-head.eth100m master br-eth100m up" in on_spine, "the head is on the spine"
-    switch = plan.switch_lines(made)
-    assert {"link set leaf2-up master leaf2 up", "link set leaf2-down master br-eth100m up"} <= set(
-        switch
-    )
-    without = planned(4)
-    assert (without.leaves, without.fabrics, slurm.topology_conf(without)) == ((), plan.FABRICS, "")
+    tree = switches.read_slurm(slurm.topology_conf(made), "topology.conf")
+    assert {leaf.name: tuple(node.name for node in leaf.nodes) for leaf in made.leaves} == {
+        name: switch.nodes for name, switch in tree.switches.items() if switch.parent == plan.SPINE
+    }
 
 
 @pytest.mark.parametrize(
@@ -106,38 +86,22 @@ def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rat
     assert all("leaf3-up" in line for line in plan.uplink_lines(leaf, 0.5, [0]))
 
 
-def test_slurm_is_told_the_same_tree(tmp_path: Path) -> None:
-    made = leafy()
-    tree = switches.read_slurm(slurm.topology_conf(made), "topology.conf")
-    assert {leaf.name: tuple(node.name for node in leaf.nodes) for leaf in made.leaves} == {
-        name: switch.nodes for name, switch in tree.switches.items() if switch.parent == plan.SPINE
-    }
-    lines = slurm.slurm_conf(made, tmp_path).splitlines()
-    assert "TopologyPlugin=topology/tree" in lines
-    assert any(line.startswith("PartitionName=eth100m ") for line in lines)
-    assert slurm.topology_conf(leafy(4)) == "SwitchName=leaf1 Nodes=c1,c2,c3,c4\n"
-    assert json.loads(slurm.node_json(made))["fabrics"] == ["eth1g", "eth10g", "eth40g", "eth100m"]
-
-
 # ---- what is refused ----
 
 
 @pytest.mark.parametrize(
     ("ask", "wanted"),
     [
-        (lambda: plan.make(0, "spread"), "0 nodes"),
         (lambda: plan.make(33, "spread"), "33"),
         (lambda: plan.make(2, "x"), "spread"),
         (lambda: plan.make(4, "spread", leaf_size=-1), "leaf switch of -1"),
         (lambda: plan.make(4, "spread", oversubscription=0), "oversubscription of 0"),
         (lambda: planned().node("c3"), "mc-head, c1, c2"),
         (lambda: planned().fabric("ib0"), "mgmt, eth1g, eth10g, eth40g"),
-        (lambda: planned().leaf("leaf1"), "--leaf-size"),
         (lambda: leafy().leaf("leaf9"), "leaf1, leaf2, leaf3"),
         # Faults, before a cluster is looked for.
         (lambda: faults.make("link-up", "c1", "eth1g"), "known are link-down, slow-link"),
         (lambda: faults.make("slow-port", "c1"), "slow-port NODE FABRIC"),
-        (lambda: faults.make("link-down", "c1", "eth1g", fraction=0.5), "link-down NODE FABRIC$"),
         (lambda: faults.make("slow-link", "eth1g", fraction=0.0), "above 0, at most 1"),
         (lambda: faults.make("slow-port", "c1", "eth1g", direction="up"), "send, receive, both"),
         (lambda: faults.make("lossy-cable", "c1", "eth1g", loss=1.0), "below 1"),
@@ -156,23 +120,15 @@ ILL = ClusterStatus(
     1,
     "",
     ["layout spread; process 7, files in /run/mpibench-cluster"],
-    [
-        {"node": "mc-head", "alive": True, "slurm": "controller", "not_running": []},
-        {"node": "c1", "alive": True, "slurm": "idle", "not_running": ["slurmd"]},
-        {"node": "c2", "alive": False, "slurm": "no answer from slurmctld", "not_running": []},
-    ],
-    [
-        {"node": "c1", "fabric": "eth1g", "state": "up", "rate": "1Gbit"},
-        {"node": "c1", "fabric": "eth40g", "state": "down", "rate": "unshaped"},
-    ],
+    [{"node": "c1", "alive": True, "slurm": "idle", "not_running": ["slurmd"]}],
+    [{"node": "c1", "fabric": "eth40g", "state": "down", "rate": "unshaped"}],
     ["link-down c1 eth40g"],
 )
-WELL = ClusterStatus(
-    0, "", ["layout spread"], [{"node": "c1", "alive": True, "slurm": "idle", "not_running": []}]
+
+
+@pytest.mark.parametrize(
+    "found", [ILL, ClusterStatus(0, "", ["well"]), ClusterStatus(3, "the cluster is not up")]
 )
-
-
-@pytest.mark.parametrize("found", [ILL, WELL, ClusterStatus(3, "the cluster is not up")])
 def test_programs_get_the_same(
     found: ClusterStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from folders import DATA
 from mpibench.cli import app
 from mpibench.locate import nights
-from mpibench.locate.findings import MapJudgement
 from mpibench.store import dataset
 from mpibench.store.store import Store
 from reframe_tests.harness.instruments.pairs.pair_values import MapFile, PairMap
@@ -37,8 +37,16 @@ def export(
     dataset.export_session(replace(session, info=info), folder)
 
 
-def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
-    return nights.suspects(Store(folder), "minicluster", sessions, NOW - timedelta(days=days_ago))
+def said(folder: Path, *sessions: str) -> list[str]:
+    return nights.suspects(Store(folder), "minicluster", sessions, NOW)
+
+
+@pytest.fixture
+def maps(tmp_path: Path) -> Path:
+    """Results of two maps, as ReFrame stored them."""
+    path = tmp_path / "maps.db"
+    path.write_bytes(gzip.decompress((DATA / "oracle" / "maps.db.gz").read_bytes()))
+    return path
 
 
 def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path: Path) -> None:
@@ -51,18 +59,18 @@ def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path: Pat
         assert [note.partition("flags: ")[2][:2] for note in notes] == nodes
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut"])
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
 def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damage: str) -> None:
     export(tmp_path, "aaaa0000-1", 0, pair_map(8))
     [file] = tmp_path.glob("maps/*.parquet")
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-9])
     for command in ("gate --json", "locate"):
         words = f"{command} --dataset-only --dataset {tmp_path} --session aaaa0000-1"
-        if damage == "gone":
-            file.unlink(missing_ok=True)
-        else:
-            file.write_bytes(file.read_bytes()[:-9])
         assert CliRunner().invoke(app, words.split()).exit_code != 0
-    with refused_as("file-missing" if damage == "gone" else "file-damaged", match=file.name):
+    with refused_as(f"file-{damage}", match=file.name):
         said(tmp_path, "aaaa0000-1")
     export(tmp_path, "aaaa0000-1", 0, pair_map(8))
     assert nights.stored(Store(tmp_path), "minicluster")
@@ -87,25 +95,23 @@ def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(
 
 @pytest.mark.parametrize("lost", ["maps/*", "pair_maps/*/*/*"])
 def test_what_is_lost_of_a_map_and_the_database_has_is_exported_again(
-    tmp_path: Path, lost: str
+    tmp_path: Path, maps: Path, lost: str
 ) -> None:
-    database = Path(__file__).parents[2] / "data" / "oracle" / "maps.db.gz"
-    (tmp_path / "maps.db").write_bytes(gzip.decompress(database.read_bytes()))
     store = Store(tmp_path / "dataset")
-    store.export(tmp_path / "maps.db")
+    store.export(maps)
     files = sorted(store.folder.glob(f"{lost}.parquet"))
     for file in files:
         file.unlink()
-    assert files and store.bring_up_to_date(tmp_path / "maps.db") == []
+    assert files and store.bring_up_to_date(maps) == []
     assert all(file.is_file() for file in files)
 
 
 def test_a_damaged_map_of_before_hides_no_failure(tmp_path: Path) -> None:
     """And the failure does not hide the damage."""
     export(tmp_path, "aaaa0000-1", 9, pair_map(8))
-    nights_of = [NOW - timedelta(days=day) for day in (8, 7, 6, 5, 4, 3, 0)]
-    for number, started in enumerate(nights_of):
-        how = by(1.3) if started == NOW else unchanged
+    for number, day in enumerate((8, 7, 6, 5, 4, 3, 0)):
+        how = unchanged if day else by(1.3)
+        started = NOW - timedelta(days=day)
         last = write_session(tmp_path, number, started=started, system="minicluster", change=how)
     [file] = tmp_path.glob("maps/*.parquet")
     words = f"gate --json --max-age 1e6 --dataset-only --dataset {tmp_path} --session {last}"
@@ -117,12 +123,10 @@ def test_a_damaged_map_of_before_hides_no_failure(tmp_path: Path) -> None:
     assert any(file.name in note for note in json.loads(after.output)["notes"])
 
 
-def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path) -> None:
+def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path, maps: Path) -> None:
     """Theirs are rows of a table; the results they were exported from have the same."""
-    data = Path(__file__).parents[2] / "data" / "oracle"
-    (tmp_path / "maps.db").write_bytes(gzip.decompress((data / "maps.db.gz").read_bytes()))
-    old = Store(data / "dataset").pair_maps("minicluster")
-    dataset.export(tmp_path / "maps.db", tmp_path / "dataset")
+    old = Store(DATA / "oracle" / "dataset").pair_maps("minicluster")
+    dataset.export(maps, tmp_path / "dataset")
     new = Store(tmp_path / "dataset").pair_maps("minicluster")
     assert len(old) == 2 and all(isinstance(one.pair_map.values, MapFile) for one in new)
     for before, after in zip(old, new, strict=True):
@@ -151,11 +155,15 @@ def test_a_withdrawn_map_flags_nothing(tmp_path: Path) -> None:
 def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path: Path) -> None:
     """Leaves that are described otherwise than cabled, and a slow way between those there are."""
     nodes = names(8)
-    export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
-    clause = "flags nothing among 8 nodes; some could not be decided"
-    assert clause in said(tmp_path, "aaaa0000-1")[0]
-    export(tmp_path, "bbbb0000-1", 0, pair_map(8))
-    assert said(tmp_path, "bbbb0000-1")[0].endswith("flags nothing among 8 nodes")
+    otherwise = pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4)
+    clause = "flags nothing among 8 nodes"
+    for uuid, measured, end in (
+        ("aaaa0000-1", otherwise, f"{clause}; some could not be decided"),
+        ("bbbb0000-1", pair_map(8), clause),
+    ):
+        export(tmp_path, uuid, 0, measured)
+        assert end in said(tmp_path, uuid)[0]
+    assert said(tmp_path, uuid)[0].endswith(clause)
 
 
 @pytest.mark.parametrize(
@@ -168,14 +176,12 @@ def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path
 )
 def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, note: str) -> None:
     slow = pair_map(8, sends_slowly("c5", 3.0))
+    uuids = ("aaaa0000-1", "bbbb0000-1")
     if before:
-        export(tmp_path, "aaaa0000-1", 9, pair_map(8) if before == "healthy" else slow)
-    export(tmp_path, "bbbb0000-1", 0, slow)
-    found, notes = nights.newly_flagged(*sides(tmp_path))
+        export(tmp_path, uuids[0], 9, pair_map(8) if before == "healthy" else slow)
+    export(tmp_path, uuids[1], 0, slow)
+    store = Store(tmp_path)
+    sides = (nights.stored(store, "minicluster", [uuid]) for uuid in uuids)
+    found, notes = nights.newly_flagged(*sides)
     assert len(found) == new and note in "".join(notes)
     assert all("c5 sends at" in line for line in found)
-
-
-def sides(folder: Path) -> list[list[MapJudgement]]:
-    uuids = ("aaaa0000-1", "bbbb0000-1")
-    return [nights.stored(Store(folder), "minicluster", [uuid]) for uuid in uuids]

@@ -16,15 +16,10 @@ QUIET = NOISES["slow tail"]
 
 
 def flagged_on(
-    fabric: simulated_map.Fabric,
-    rounds: list,
-    kinds: tuple[str, ...],
-    seed: int,
-    noise=QUIET,
-    fraction=0.5,
+    fabric: simulated_map.Fabric, rounds: list, kinds: tuple[str, ...], seed: int, noise=QUIET
 ):
     rng = np.random.default_rng(seed)
-    faults = place_faults(fabric, kinds, fraction, rng)
+    faults = place_faults(fabric, kinds, 0.5, rng)
     return faults, fabric_faults.flag(observe(fabric, rounds, faults, noise, rng), fabric.places())
 
 
@@ -42,9 +37,8 @@ def test_a_slow_node_is_named_and_nobody_else(kind: str, size: int) -> None:
 
 def test_one_way_between_two_groups() -> None:
     fabric = simulated_map.dragonfly(512, leaf=8, group=16)
-    faults, flagged = flagged_on(
-        fabric, matchings(512, 16, np.random.default_rng(5)), ("global link",), 5
-    )
+    rounds = matchings(512, 16, np.random.default_rng(5))
+    faults, flagged = flagged_on(fabric, rounds, ("global link",), 5)
     ends = tuple(f"group{one}" for one in faults[0].at)
     assert [one for (one, *_) in flagged] == [Suspect(LINK, ends, "sends", 1)]
 
@@ -59,36 +53,29 @@ def test_healthy_maps_flag_nothing(noise: simulated_map.Noise) -> None:
     assert sum(map(bool, runs)) < 8
 
 
-#: Faults that hide one another, at any places: a slow node may be below a slow uplink.
-def tally(
-    fabric: simulated_map.Fabric, rounds: list, kinds: tuple[str, ...], noise=QUIET, **place
-) -> fabric_faults.Tally:
-    """What eight maps have found, at a site that says the rate of its uplinks."""
-    found = fabric_faults.Tally()
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        faults = place_faults(fabric, kinds, 0.4, rng, **place)
-        seen = observe(fabric, rounds, faults, noise, rng)
-        found.add(faults, fabric_faults.flag(seen, fabric.places(), oversubscribed=False))
-    return found
-
-
-HIDING = [
-    (8, ("both", "both")),
-    (8, ("sends", "receives", "both")),
-    (8, ("uplink", "sends", "receives")),
-    (16, ("uplink", "uplink")),
-    (16, ("uplink", "sends", "receives")),
-]
-
-
-@pytest.mark.parametrize(("size", "kinds"), HIDING)
+@pytest.mark.parametrize(
+    ("size", "kinds"),
+    [
+        (8, ("both", "both")),
+        (8, ("sends", "receives", "both")),
+        (8, ("uplink", "sends", "receives")),
+        (16, ("uplink", "uplink")),
+        (16, ("uplink", "sends", "receives")),
+    ],
+)
 def test_faults_that_hide_one_another_are_found_and_flag_nothing_else(
     size: int, kinds: tuple[str, ...]
 ) -> None:
-    """Flagged was the switch of the slow nodes, or the uplinks of all others."""
-    rounds = all_pairs(size) * (32 // size)
-    found = tally(fat_tree(size, leaf=4), rounds, kinds, anywhere=True)
+    """At any places, a slow node below a slow uplink, at a site that says the rate of its
+    uplinks: flagged was the switch of the slow nodes, or the uplinks of all others.
+    """
+    fabric = fat_tree(size, leaf=4)
+    found = fabric_faults.Tally()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, kinds, 0.4, rng, anywhere=True)
+        seen = observe(fabric, all_pairs(size) * (32 // size), faults, QUIET, rng)
+        found.add(faults, fabric_faults.flag(seen, fabric.places(), oversubscribed=False))
     assert found.wrong == 0 and found.found >= 0.9 * 8 * len(kinds)
 
 

@@ -12,15 +12,6 @@ from reframe_tests.harness.cases.preflight import node_facts
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, NVIDIA, QUIET, gpu, make_node
 
 
-@pytest.fixture(autouse=True)
-def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_facts, "WATCHED_S", 0.1)
-
-
-def facts(folder: Path) -> dict[str, dict[str, object]]:
-    return node_facts.collect(node_facts.Node(folder))
-
-
 def test_a_node_as_a_whole(tmp_path: Path) -> None:
     found = node_facts.system(node_facts.Node(make_node(tmp_path, QUIET)))
     assert found == {
@@ -50,21 +41,21 @@ class Busy:
     while it is watched, look by look.
     """
 
-    NAMES: ClassVar[dict[str, str]] = {"1": "systemd", "7": "kswapd0", "8": "a.out (old)"}
-    UIDS: ClassVar[dict[str, int]] = {"1": 0, "7": 0, "8": 4711}
+    #: Process to its name and user.
+    RUN: ClassVar = {"1": ("systemd", 0), "7": ("kswapd0", 0), "8": ("a.out (old)", 4711)}
 
-    def __init__(self, folder: Path, busy: list[int], used: list[dict[str, int]]) -> None:
+    def __init__(self, folder: Path, *looks: tuple[int, dict[str, int]]) -> None:
         self.folder = folder
-        self.looks = list(zip(busy, used, strict=True))
+        self.looks = list(looks)
         self.cpu = [200, 200]
-        self.ticks = dict.fromkeys(self.NAMES, 1)
+        self.ticks = dict.fromkeys(self.RUN, 1)
         self.write()
 
     def write(self) -> None:
         rows = {"proc/stat": f"cpu  {self.cpu[0]} 0 0 {self.cpu[1]} 0 0 0 0\n"}
-        for pid, uid in self.UIDS.items():
+        for pid, (name, uid) in self.RUN.items():
             rows[f"proc/{pid}/status"] = f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n"
-            stat = f"{pid} ({self.NAMES[pid]}) R 1 1 1 0 0 0 0 0 0 0 {self.ticks[pid]} 0 0 0"
+            stat = f"{pid} ({name}) R 1 1 1 0 0 0 0 0 0 0 {self.ticks[pid]} 0 0 0"
             rows[f"proc/{pid}/stat"] = stat
         make_node(self.folder, rows)
 
@@ -75,38 +66,38 @@ class Busy:
         self.write()
 
 
-def watch(node: Busy, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    monkeypatch.setattr(node_facts.time, "sleep", node.sleep)
-    monkeypatch.setattr(node_facts.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(node_facts.os, "getuid", lambda: 1000)
-    return node_facts.use(node_facts.Node(node.folder))
-
-
 def test_what_computes_beside_the_job_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of four cores are busy, one with a process of user 4711; daemons say nothing, and what
     is busy for a moment only, as at the start of the job, does not either.
     """
-    node = Busy(tmp_path / "1", [100, 100, 100], [{"7": 39, "8": 49}] * 3)
-    seen = {"busy_cores": 2.0, "processes_of_others": "a.out (old) of uid 4711"}
-    assert watch(node, monkeypatch) == seen
-    node = Busy(tmp_path / "2", [150, 60, 2], [{"8": 40}, {"8": 1}, {}])
-    assert watch(node, monkeypatch) == {"busy_cores": 0.04, "processes_of_others": "none"}
+    monkeypatch.setattr(node_facts.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(node_facts.os, "getuid", lambda: 1000)
+    busy = (100, {"7": 39, "8": 49})
+    moment = ((150, {"8": 40}), (60, {"8": 1}), (2, {}))
+    for name, looks, cores, whose in (
+        ("1", (busy, busy, busy), 2.0, "a.out (old) of uid 4711"),
+        ("2", moment, 0.04, "none"),
+    ):
+        node = Busy(tmp_path / name, *looks)
+        monkeypatch.setattr(node_facts.time, "sleep", node.sleep)
+        seen = node_facts.use(node_facts.Node(node.folder))
+        assert seen == {"busy_cores": cores, "processes_of_others": whose}
 
 
-def test_all_facts_have_their_name_in_the_list(tmp_path: Path) -> None:
+def test_all_facts_have_their_name_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rules are held against the list; a fact that is missing there could have no rule."""
-    found = facts(make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET, NVIDIA, gpu("0:41:00.0")))
-    here = facts(Path("/"))
+    monkeypatch.setattr(node_facts, "WATCHED_S", 0.1)
+    make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET, NVIDIA, gpu("0:41:00.0"))
+    found, here = (node_facts.collect(node_facts.Node(at)) for at in (tmp_path, Path("/")))
     assert here["kernel"][""] and float(str(here["busy_cores"][""])) >= 0
     tool = "gpu_model nvlinks mig_mode ecc_mode persistence_mode gpu_answers"
     other = "clock_synchronised clock_error_ms busy_cores addresses"
     assert {*found, *here, *tool.split(), *other.split()} == node_facts.FACTS
     assert {fact for fact, values in found.items() if "" in values} <= node_facts.WHOLE_NODE
-
-
-def test_addresses_are_by_interface() -> None:
     assert ("lo", "127.0.0.1", 8) in node_facts.addresses()
     assert node_facts.leaves_by("127.0.0.1", "127.0.0.2") == "lo"
 
@@ -118,52 +109,41 @@ def test_an_old_python_can_run_it() -> None:
     imports = (one for one in nodes if isinstance(one, ast.Import))
     there = "ctypes fcntl ipaddress json os re resource shutil socket struct subprocess sys time"
     assert {alias.name for one in imports for alias in one.names} <= set(there.split())
-    functions = [one for one in nodes if isinstance(one, ast.FunctionDef)]
-    written = [one.returns for one in functions]
-    written += [each.annotation for one in functions for each in one.args.args]
+    written = [getattr(one, "returns", None) or getattr(one, "annotation", None) for one in nodes]
     inside = [part for each in written if each for part in ast.walk(each)]
     assert not any(isinstance(part, ast.Subscript) for part in inside), "no list[str] in 3.6"
+
+
+TOGETHER = "10.0.0.0/24 with {} (arp_filter=0, arp_ignore=0, rp_filter=2, sends by eth1)"
 
 
 @pytest.mark.parametrize(
     ("addresses", "file", "kept", "wanted"),
     [
-        ("eth1 10.0.0.1/24, eth2 10.0.1.1/24", "", False, {"eth1": "none", "eth2": "none"}),
+        ("eth1 10.0.0.1/24, eth2 10.0.1.1/24", "", False, ["none", "none"]),
         (
             "eth1 10.0.0.1/24, eth2 10.0.0.2/24",
-            "conf/all/rp_filter 2",
+            "rp_filter 2",
             False,
-            {
-                "eth1": "10.0.0.0/24 with eth2 (arp_filter=0, arp_ignore=0, rp_filter=2, sends by"
-                " eth1)",
-                "eth2": "10.0.0.0/24 with eth1 (arp_filter=0, arp_ignore=0, rp_filter=2, sends by"
-                " eth1)",
-            },
+            [TOGETHER.format("eth2"), TOGETHER.format("eth1")],
         ),
-        (
-            "eth1 10.0.0.1/24, eth2 10.0.0.2/24",
-            "conf/all/arp_filter 1",
-            True,
-            {"eth1": "kept apart", "eth2": "kept apart"},
-        ),
+        ("eth1 10.0.0.1/24, eth2 10.0.0.2/24", "arp_filter 1", True, ["kept apart"] * 2),
         # One network: a bond has the address, a VLAN is of the same card; /32 is an address alone.
-        ("bond0 10.0.0.1/24, eth2 10.0.0.9/32", "", False, {"bond0": "none"}),
-        ("eth1 10.0.0.1/24, vlan5 10.0.0.2/24", "", False, {"eth1": "none", "vlan5": "none"}),
+        ("bond0 10.0.0.1/24, eth2 10.0.0.9/32", "", False, ["none"]),
+        ("eth1 10.0.0.1/24, vlan5 10.0.0.2/24", "", False, ["none", "none"]),
     ],
 )
 def test_two_networks_on_one_subnet_are_seen_unless_they_are_kept_apart(
-    addresses: str, file: str, kept: bool, wanted: dict[str, str], tmp_path: Path
+    addresses: str, file: str, kept: bool, wanted: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "sys/class/net/vlan5/lower_eth1").mkdir(parents=True)
     if file:
         name, text = file.split()
-        make_node(tmp_path, {f"proc/sys/net/ipv4/{name}": text})
-    found = []
-    for row in addresses.split(", "):
-        name, number, bits = row.replace("/", " ").split()
-        found.append((name, number, int(bits)))
+        make_node(tmp_path, {f"proc/sys/net/ipv4/conf/all/{name}": text})
+    rows = (row.replace("/", " ").split() for row in addresses.split(", "))
+    found = [(name, number, int(bits)) for name, number, bits in rows]
     routes = {"10.0.0.2": "eth2"} if kept else {}
     shared = node_facts.shared_subnets(
         node_facts.Node(tmp_path), found, lambda source, _: routes.get(source, "eth1")
     )
-    assert shared == wanted
+    assert list(shared.values()) == wanted and set(shared) <= {name for name, *_ in found}

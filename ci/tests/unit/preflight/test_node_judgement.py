@@ -28,10 +28,8 @@ def nodes(fact: str, *values: Any, instance: str = "") -> dict[str, dict[str, di
     }
 
 
-def judge(
-    facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = (), partition: str = "batch"
-) -> list[OddNodes]:
-    return node_judgement.judge(facts, rules, partition, fabrics)
+def judge(facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = ()) -> list[OddNodes]:
+    return node_judgement.judge(facts, rules, "batch", fabrics)
 
 
 def texts(facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = ()) -> list[str]:
@@ -70,7 +68,6 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
     ("expected", "value", "wanted"),
     [
         ({"allowed": ("a", "b")}, "c", "a or b"),
-        ({"at_most": 0.5}, 2, "at most 0.5"),
         ({"at_least": 1, "at_most": 3}, 4, "at least 1 and at most 3"),
         ({"at_least": 1}, "many", "at least 1"),
         ({"allowed": (3,)}, "3", "3"),
@@ -81,43 +78,46 @@ def test_what_is_expected_holds_for_each_node(expected: Any, value: Any, wanted:
     assert texts(nodes("x", value), rule("x", same=False, **expected)) == [text]
 
 
-def test_numbers_may_be_near_each_other() -> None:
-    near = rule("memory_gib", within_percent=1)
-    assert texts(nodes("memory_gib", 503.1, 503.0, 500.0), near) == []
-    (text,) = texts(nodes("memory_gib", 503.1, 503.0, 471.5), near)
-    assert "471.5 on n3; the median is 503, and within 1 % counts as equal" in text
-    clock = rule("unix_s", within=30)
-    (odd,) = judge(nodes("unix_s", 100.0, 101.5, 3700.0), clock)
-    assert odd.nodes == ("n3",)
-    (odd,) = judge(nodes("unix_s", 100.0, 3700.0), clock)
-    assert odd.nodes == ("n1", "n2") and "there is no majority" in odd.text()
-    (text,) = texts(nodes("unix_s", None, None, 3700.0), clock)
-    assert "3700 on n3; 2 of 3 nodes do not show it" in text
-    (text,) = texts(nodes("unix_s", "unlimited", "unlimited", 64), clock)
-    assert "64 on n3; 2 of 3 nodes have unlimited" in text
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((503.1, 503.0, 500.0), None),
+        ((503.1, 503.0, 471.5), "471.5 on n3; the median is 503, and within "),
+        ((100.0, 3700.0), "there is no majority"),
+        ((None, None, 3700.0), "3700 on n3; 2 of 3 nodes do not show it"),
+        (("unlimited", "unlimited", 64), "64 on n3; 2 of 3 nodes have unlimited"),
+    ],
+)
+def test_numbers_may_be_near_each_other(values: tuple[Any, ...], said: str | None) -> None:
+    for near in ({"within": 5}, {"within_percent": 1}):
+        found = texts(nodes("x", *values), rule("x", **near))
+        assert (said or "") in "".join(found) and bool(said) == len(found)
 
 
-def rail(
-    state: Any, rate: float = 400.0, name: str = "mlx5_0:1", **more: Any
-) -> dict[str, dict[str, Any]]:
+def rail(state: Any, rate: float = 400.0, **more: Any) -> dict[str, dict[str, Any]]:
     rows = {"state": state, "rate_gbit_per_s": rate, **more}
-    return {fact: {name: value} for fact, value in rows.items() if value is not None}
+    return {fact: {"mlx5_0:1": value} for fact, value in rows.items()}
 
 
 def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
-    assert texts({"n1": rail("active"), "n2": rail("active")}, fabrics=(IB,)) == []
-    (text,) = texts({"n1": rail("active"), "n2": rail("down"), "n3": {}}, fabrics=(IB,))
-    assert text.startswith(
-        "state of mlx5_0 is down on n2; unreadable on n3; a rail of ndr must be up"
-    )
-    (text,) = texts({"n1": rail("active"), "n2": rail("active", 100.0)}, fabrics=(IB,))
-    assert text.startswith(
-        "rate_gbit_per_s of mlx5_0 is 100 on n2; the site says 400 for ndr: the port came up slower"
-    )
+    good = rail("active", numa_node=1)
     near = replace(IB, rails=(Rail("mlx5_0", 400, numa_node=1),))
-    far = {"n1": rail("active", numa_node=1), "n2": rail("active", numa_node=0)}
-    (text,) = texts(far, fabrics=(near,))
-    assert text.startswith("numa_node of mlx5_0 is 0 on n2; the site says 1 for ndr")
+    up = {"state": {"eth0": "up"}, "rate_gbit_per_s": {"eth0": 25}, "mtu_bytes": {"eth0": 9000}}
+    assert texts({"n1": up}, fabrics=(ETH,)) == []
+    for fabric in (IB, near):
+        assert texts({"n1": good, "n2": good}, fabrics=(fabric,)) == []
+    for bad, said in (
+        ({"n2": rail("down"), "n3": {}}, "state of mlx5_0 is down on n2; unreadable on n3; a rail"),
+        (
+            {"n2": rail("active", 100.0)},
+            "rate_gbit_per_s of mlx5_0 is 100 on n2; the site says 400",
+        ),
+        (
+            {"n2": rail("active", numa_node=0)},
+            "numa_node of mlx5_0 is 0 on n2; the site says 1 for ndr",
+        ),
+    ):
+        assert any(text.startswith(said) for text in texts({"n1": good, **bad}, fabrics=(near,)))
 
 
 def test_many_odd_nodes_with_many_values_stay_readable() -> None:
@@ -136,16 +136,13 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     facts: dict[str, Any] = {"n1": card, "n2": card, "n3": {}, "n4": card}
     (text,) = texts(facts, *rules)
     assert text.startswith(f"{at} is missing on n3; 3 of 4 nodes have it: it is broken, missing or")
-    (text,) = texts({"n1": {}, "n2": card, "n3": {}}, *rules)
-    assert text.startswith(f"{at} is there on n2; 2 of 3 nodes do not have it")
     (odd,) = judge({"n1": {}, "n2": card}, *rules)
     assert (odd.fact, odd.instance, odd.nodes) == ("presence", at, ("n2", "n1"))
     # What the others show of it is judged all the same, and a fact
     # that only one node's card shows is odd.
     older = {**card, "firmware": {at: "0"}}
     assert [odd.fact for odd in judge({**facts, "n5": older}, *rules)] == ["presence", "firmware"]
-    bare = {fact: values for fact, values in card.items() if fact != "driver"}
-    (text,) = texts({"n1": card, "n2": bare, "n3": card}, *rules)
+    (text,) = texts({"n1": card, "n2": {**card, "driver": {}}, "n3": card}, *rules)
     assert text.startswith(f"driver of {at} is unreadable on n2; 2 of 3 nodes have x")
     # Rules decide what is looked at, and the site's rails have a sentence of their own.
     assert texts(facts) == [] == texts(facts, rule("firmware", instances="hfi*"))
@@ -156,14 +153,14 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
 
 
 def test_an_address_belongs_to_one_node() -> None:
-    def found(*addresses: str, name: str = "eth0", fabric: Fabric = ETH) -> list[OddNodes]:
-        up = rail("up", 25, "eth0", mtu_bytes=9000)
+    def found(*addresses: str, name: str = "eth0", fabric: Fabric = ETH) -> list[str]:
         rows = enumerate(addresses, 1)
-        facts = {f"n{at}": {**up, "addresses": {name: text}} for at, text in rows}
-        return [odd for odd in judge(facts, fabrics=(fabric,)) if odd.fact == "addresses"]
+        facts = {f"n{at}": {"addresses": {name: text}} for at, text in rows}
+        odd = judge(facts, fabrics=(fabric,))
+        return [one.text() for one in odd if one.fact == "addresses"]
 
-    (odd,) = found("10.0.0.1", "10.0.0.2", "10.0.0.2, 10.0.0.3")
-    assert "10.0.0.2 on n2, n3; each node must have an address of its own" in odd.text()
+    (text,) = found("10.0.0.1", "10.0.0.2", "10.0.0.2, 10.0.0.3")
+    assert "10.0.0.2 on n2, n3; each node must have an address of its own" in text
     assert found("10.0.0.1", "10.0.0.2") == [] == found("127.0.0.1", "127.0.0.1")
     assert found("10.0.2.15", "10.0.2.15", name="eth9") == [], "no fabric's: behind a translation"
     over_ib = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0"),), tcp_interfaces=("ib0",))
@@ -173,11 +170,9 @@ def test_an_address_belongs_to_one_node() -> None:
 GPUS = ("0000:41:00.0", "0000:81:00.0")
 
 
-def with_gpus(
-    *addresses: str, numa: tuple[int, ...] = (0, 1), device: str = "10de:2330"
-) -> dict[str, dict[str, Any]]:
+def with_gpus(*addresses: str, numa: tuple[int, ...] = (0, 1)) -> dict[str, dict[str, Any]]:
     return {
-        "gpu": dict.fromkeys(addresses, device),
+        "gpu": dict.fromkeys(addresses, "10de:2330"),
         "numa_node": dict(zip(addresses, numa, strict=False)),
     }
 
@@ -203,12 +198,12 @@ def test_gpus_are_as_the_site_describes_them() -> None:
 
 @pytest.mark.parametrize("names", ["n1", "n1, n2, n3"])
 def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -> None:
-    other = ("0000:c1:00.0", "0000:e1:00.0")
-    kinds = dict.fromkeys((*GPUS, other[0]), "10de:2330") | {other[1]: "10de:1eb8"}
+    other = "0000:e1:00.0"
+    kinds = dict.fromkeys((*GPUS, "0000:c1:00.0"), "10de:2330") | {other: "10de:1eb8"}
 
     def linked(links: str, second: str = "") -> dict[str, Any]:
-        links_of = {GPUS[0]: links, GPUS[1]: second or links, other[0]: links, other[1]: "none"}
-        return {"gpu": kinds, "nvlinks": links_of}
+        links_of = dict.fromkeys(kinds, links) | {other: "none"}
+        return {"gpu": kinds, "nvlinks": links_of | {GPUS[1]: second or links}}
 
     good = linked("18 x 26.562 GB/s")
     bad = dict.fromkeys(names.split(", "), linked("18 x 26.562 GB/s", "all down"))
@@ -223,5 +218,5 @@ def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -
     assert said == [f"{of} all down on {names}", f"{of} 9 x 26.562 GB/s on n4"], (
         "an uneven node hides no other"
     )
-    unread = {"n1": {"gpu": kinds, "nvlinks": {}}} | dict.fromkeys(("n5", "n6", "n7"), good)
+    unread = {"n1": {"gpu": kinds}} | dict.fromkeys(("n5", "n6", "n7"), good)
     assert f"{GPUS[0]} is unreadable on n1; 3 of 4" in gpu_texts(unread, (), among)[0]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from mpibench.night import preflight
 from mpibench.store.sessions import Session
 from reframe_tests.harness.vocabulary import BadInput
@@ -29,9 +27,9 @@ class Sessions(list[Session | str]):
 
     @property
     def starts(self) -> dict[str, datetime]:
-        rows = {one.uuid: one.started for one in self if isinstance(one, Session)}
-        lost = {one: NIGHT.started - preflight.WITHIN / 20 for one in self if isinstance(one, str)}
-        return {**rows, **lost, NIGHT.uuid: NIGHT.started}
+        lost = NIGHT.started - preflight.WITHIN / 20
+        rows = {getattr(one, "uuid", one): getattr(one, "started", lost) for one in self}
+        return {**rows, NIGHT.uuid: NIGHT.started}
 
     def session(self, uuid: str) -> Session:
         for one in self:
@@ -40,20 +38,16 @@ class Sessions(list[Session | str]):
         raise BadInput("file-damaged", f"session {uuid} is cut off.")
 
 
-@pytest.fixture
-def stored() -> Any:
-    return Sessions()
-
-
-def test_a_session_has_the_preflight_right_before_it(stored: Any) -> None:
-    assert preflight.find(NIGHT, stored) is None
-    for other in (looked(label="nightly"), looked(minutes=60), looked(system="other")):
-        stored[:] = [other]
-        assert preflight.find(NIGHT, stored) is None
+def test_a_session_has_the_preflight_right_before_it() -> None:
     between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
-    stored[:] = [looked(), between]
-    assert preflight.find(NIGHT, stored) is None
-    stored[:] = [looked()]
-    assert preflight.find(NIGHT, stored) == stored[0]
-    stored[:] = ["lost"]
-    assert preflight.find(NIGHT, stored) is None
+    for sessions in (
+        [],
+        [looked(label="nightly")],
+        [looked(minutes=60)],
+        [looked(system="other")],
+        [looked(), between],
+        ["lost"],
+    ):
+        assert preflight.find(NIGHT, Sessions(sessions)) is None
+    before = looked()
+    assert preflight.find(NIGHT, Sessions([before])) == before

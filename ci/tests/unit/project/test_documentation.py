@@ -74,21 +74,11 @@ def fault_of(words: list[str]) -> str:
         node = node.commands[name]
     if node.hidden:  # of a tool that is not installed
         return ""
-    options = {
-        "--help",
-        "-h",
-        *(
-            word
-            for parameter in node.params
-            for word in (*parameter.opts, *parameter.secondary_opts)
-        ),
-    }
-    unknown = [
-        word
-        for word in rest
-        if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in options
-    ]
-    return f"{node.name} has no {unknown[0]}" if unknown else ""
+    options = {"--help", "-h"}
+    for parameter in node.params:
+        options.update(parameter.opts, parameter.secondary_opts)
+    given = (word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word))
+    return next((f"{node.name} has no {word}" for word in given if word not in options), "")
 
 
 SHOWN = [
@@ -104,14 +94,9 @@ def test_each_shown_command_exists_with_its_options() -> None:
 
 
 @cache
-def said(path: Path) -> tuple[str, ...]:
-    """Read once for both programs."""
-    return tuple(_said(path))
-
-
-def _said(path: Path) -> Iterator[str]:
+def said(path: Path) -> list[str]:
     """Texts of a source file that may reach a user: all but docstrings,
-    of which those of commands are their help.
+    of which those of commands are their help. Read once for both programs.
 
     What is put into a text when it is said is a capital letter, but
     for the beginning of ReFrame's commands.
@@ -120,14 +105,12 @@ def _said(path: Path) -> Iterator[str]:
     made = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     left_out = {id(part) for node in made for part in ast.walk(node)}
     if path.parent.name != "commands":
-        bodies = (
-            next(iter(node.body), None)
-            for node in nodes
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        )
-        left_out |= {id(first.value) for first in bodies if isinstance(first, ast.Expr)}
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        bodies = (node.body[:1] for node in nodes if isinstance(node, kinds))
+        left_out |= {id(one.value) for body in bodies for one in body if isinstance(one, ast.Expr)}
+    found = []
     for text in made:
-        yield "".join(
+        parts = (
             str(part.value)
             if isinstance(part, ast.Constant)
             else command_line.REFRAME
@@ -135,13 +118,14 @@ def _said(path: Path) -> Iterator[str]:
             else " X "
             for part in text.values
         )
-    for node in nodes:
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in left_out
-        ):
-            yield node.value
+        found.append("".join(parts))
+    return found + [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in left_out
+    ]
 
 
 def pasted(program: str) -> list[tuple[str, list[str]]]:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from mpibench.stacks import probe, wheels
+from mpibench.stacks import wheels
 from mpibench.stacks.spack import description
 from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
@@ -46,8 +45,7 @@ def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> 
     setting = transports.resolve_transport(stack, RING)
     assert setting.env == {"TORUS_LINK": "link0", "TORUS_SAY": "1"}
     clean, debug = transports.strip_debug(stack, "torus: uses link0\n# a table\n")
-    assert (clean, debug) == ("# a table\n", "torus: uses link0\n")
-    assert transports.check_proofs(setting, debug) == []
+    assert (clean, transports.check_proofs(setting, debug)) == ("# a table\n", [])
     [sentence] = transports.check_proofs(setting, "torus: uses link1\n")
     assert "asked for ring (link0)" in sentence and "reports link 'link1'" in sentence
     old = {"name": "torusmpi", "version": "1.9", "device": ""}
@@ -60,28 +58,18 @@ def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> 
 #: connections the kernel knows, and the memory of a node.
 DESCRIBED = TORUS_MPI.replace(
     'transports=("torus",),',
-    """transports=(
-        Transport("torus", interfaces=True, connections=True, numbered=True, headers_bytes=100, framing_bytes=20),
-        Transport("cave", in_memory=True),
-    ),""",
+    'transports=(Transport("torus", headers_bytes=100), Transport("cave", in_memory=True)),',
 ).replace(
     "import re\n", "import re\nfrom reframe_tests.harness.machine.transport import Transport\n"
 )
 
 
-def test_an_installed_one_is_recognised(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "lib").mkdir()
-    for name in ("libtorus.so", "libtorus.so.7", "libtorus.so.7.1"):
-        (tmp_path / "lib" / name).touch()
-    assert probe.find_libraries(tmp_path) == [tmp_path / "lib" / "libtorus.so.7"]
-    found = probe.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
-    assert (found.mpi, found.version, found.abi) == ("torusmpi", "2.1", "torus")
-    assert found.families == ("hydra",)
-    assert registry.abi_of("libtorus.so.7") == "torus"
-    assert description.providers()["torus-mpi"][0].name == "torusmpi"
+def test_its_lines_are_told_from_output(folder: Path) -> None:
+    """That an installation of it is found and asked who it is, a real one shows."""
     said = "torus: starts\nPARAM : tree\n"
     text, counts = preamble.part(said + "# title\n", len(said))
     assert preamble.say(counts) == "1 line of Torus MPI" and "PARAM : tree" in text
+    assert description.providers()["torus-mpi"][0].name == "torusmpi"
 
 
 def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path) -> None:
@@ -93,7 +81,8 @@ def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path
 
 
 def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
-    shutil.copy(metadata.ROOT / "environments/wheels/stacks.schema.json", tmp_path)
+    schema = "stacks.schema.json"
+    (tmp_path / schema).symlink_to(metadata.ROOT / "environments/wheels" / schema)
     row = {"mpi": "torusmpi", "wheel": "torus", "requirements": ["torus.txt"], "download_mb": 1}
     row |= {"machines": ["x86_64"], "glibc": "2.28", "device": "", "launcher_family": "hydra"}
     row |= {"library": "lib/libtorus.so.7"}
@@ -127,7 +116,6 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("MPI = ", "cannot be read (SyntaxError: "),
         ("import lam\n", "cannot be read (ModuleNotFoundError: "),
         ("raise SystemExit(0)\n", "cannot be read (SystemExit: 0)"),
         (
@@ -140,10 +128,7 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
             TORUS_MPI.replace("            proofs=", "            by_rails={} if True else "),
             "has neither 'proofs' nor 'proofs_by_scope'",
         ),
-        (
-            TORUS_MPI.replace('{"TORUS_LINK": "{device}"}', '{"TORUS_LINK": "{devise}"}'),
-            "has the placeholder {devise}",
-        ),
+        (TORUS_MPI.replace("{device}", "{devise}"), "has the placeholder {devise}"),
         (TORUS_MPI.replace('(\\S+)"', '(\\S+"'), "which is not a regular expression"),
         (GPU_TORUS.replace("cuda", "cudda"), "'cudda', which is not a GPU platform"),
         (GPU_TORUS.replace('("link",)', '("lane",)'), "replaces the proof 'lane'"),
@@ -152,13 +137,10 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
         (TORUS_MPI.replace('"torusmpi"', '"Torus MPI"'), "is not a name of lower-case letters"),
         (TORUS_MPI.replace('("TORUS_",)', '("torus",)'), "'settings' is not the start"),
         (TORUS_MPI.replace('world="7"', 'world="0x80000000"'), "which is neither a C int"),
-        (TORUS_MPI.replace('world="7"', 'world="a world"'), "which is neither"),
         (TORUS_MPI.replace('"torus",\n    launchers', '"mpihc",\n    launchers'), "'mpich'"),
         (TORUS_MPI.replace('transports=("torus",),', ""), "transport 'torus' is not one of"),
-        (TORUS_MPI.replace('launchers=("hydra",)', 'launchers=("hidra",)'), "is not a launcher"),
-        (TORUS_MPI.replace('manual", ("hydra",)', 'manual", ("hidra",)'), "is not a launcher"),
+        (TORUS_MPI.replace('"hydra"', '"hidra"'), "is not a launcher"),
         (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), "'tcp' already exists"),
-        (DESCRIBED.replace("headers_bytes=100", "headers_bytes='9'"), "is of type str, not"),
     ],
 )
 def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str) -> None:

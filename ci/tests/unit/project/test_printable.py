@@ -31,7 +31,6 @@ def test_whatever_is_left_is_valid_xml(text: str) -> None:
     [
         ("FI_PROVIDER", "tcp;ofi_rxm", "tcp;ofi_rxm"),
         ("UCX_NET_DEVICES", "mlx5_0:1,mlx5_1:1", "mlx5_0:1,mlx5_1:1"),
-        ("FI_HMEM_BYPASS", "1", "1"),
         ("FI_X_PASSWORD", "hunter2", "..."),
         ("I_MPI_AUTH_FILE", "/x", "..."),
         ("FI_LOG_URL", "https://me:hun/ter2@logs:80/x", "https://...@logs:80/x"),

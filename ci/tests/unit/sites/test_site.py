@@ -16,81 +16,69 @@ from refusals import refused_as
 from synthetic_site import FABRICS, GOOD, edit, system_example, write_system
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("stated", [None, ["JobHeldAdmin"]])
+def the_partition(folder: Path, **extras: Any) -> dict[str, Any]:
+    """That of the good system as ReFrame gets it, with some extras more, or other options."""
+    described = copy.deepcopy(GOOD)
+    [row] = described["partitions"]
+    row["sched_options"] = {"job_submit_timeout": 120, **extras.pop("sched_options", {})}
+    row["extras"] |= extras
+    (folder / "site_configs" / "mysystem").mkdir(parents=True, exist_ok=True)
+    (folder / "site_configs" / "mysystem" / "system.py").write_text(f"system = {described!r}")
+    [partition] = site.configuration(folder)[0]["systems"][0]["partitions"]
+    return partition
+
+
+@pytest.mark.parametrize("shared", [{}, {"share_allocations": {}}])
 def test_a_job_that_slurm_would_never_start_is_not_waited_for(
-    tmp_path: Path, stated: list[str] | None, shared: bool
+    tmp_path: Path, shared: dict[str, Any]
 ) -> None:
     """Without EnforcePartLimits Slurm keeps a job of more nodes, or more
     time, than its partition has in the queue for ever; but the site knows best.
     """
-    described = copy.deepcopy(GOOD)
-    row = described["partitions"][0]
-    row["sched_options"] = {"job_submit_timeout": 120}
-    row["sched_options"] |= {"slurm_job_cancel_reasons": stated} if stated else {}
-    row["extras"] |= {"share_allocations": {}} if shared else {}
-    write_system(tmp_path, described)
-    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
-    found = partition["sched_options"]
+    reasons = "slurm_job_cancel_reasons"
+    found = the_partition(tmp_path, **shared)["sched_options"]
     assert found["job_submit_timeout"] == 120
-    wanted = stated or {"ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit"}
-    assert set(wanted) <= set(found["slurm_job_cancel_reasons"])
-    assert not stated or found["slurm_job_cancel_reasons"] == stated
+    wanted = {"ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit"}
+    assert wanted <= set(found[reasons])
+    stated = {reasons: ["JobHeldAdmin"]}
+    found = the_partition(tmp_path, sched_options=stated, **shared)["sched_options"]
+    assert found == {"job_submit_timeout": 120, **stated}
 
 
 def test_a_start_may_have_all_its_cases_share_allocations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_system(tmp_path, GOOD)
-    [described] = GOOD["partitions"]
     monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "20")
-    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
-    assert partition["scheduler"] == f"{described['scheduler']}_shared"
+    partition = the_partition(tmp_path)
+    assert partition["scheduler"] == "slurm_shared"
     assert partition["extras"]["share_allocations"] == {"minutes": 20}
-    assert "share_allocations" not in described["extras"]
     monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "soon")
     with refused_as("bad-option", "soon"):
-        site.configuration(tmp_path)
+        the_partition(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("stated", "found"),
-    [(None, {"minutes": 6}), (False, False), ({"minutes": 9}, {"minutes": 9})],
+    [({}, {"minutes": 6}), (False, False), ({"minutes": 9}, {"minutes": 9})],
 )
 def test_cases_of_a_plan_share_allocations_unless_the_site_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: Any, found: Any
 ) -> None:
     """For as long as those of one number of nodes take, and half of that."""
-    described = copy.deepcopy(GOOD)
-    [row] = described["partitions"]
-    row["extras"] |= {} if stated is None else {"share_allocations": stated}
-    write_system(tmp_path, described)
+    own = {} if stated == {} else {"share_allocations": stated}
     plan = tmp_path / "plan.json"
     cases = [
         {"name": f"{name} %nodes={nodes} %ppn=1", "stack": "a", "planned": name != "C"}
-        | {"partition": row["name"], "seconds": seconds}
+        | {"partition": "compute", "seconds": seconds}
         for name, nodes, seconds in (("A", 2, 100), ("B", 2, 140), ("A", 4, 200), ("C", 2, 9999))
     ]
-    plan.write_text(json.dumps({"system": described["name"], "cases": cases}))
     monkeypatch.setenv("MPIBENCH_PLAN", str(plan))
-    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
+    plan.write_text(json.dumps({"system": GOOD["name"], "cases": cases}))
+    partition = the_partition(tmp_path, **own)
     assert partition["extras"]["share_allocations"] == found
     assert partition["scheduler"] == ("slurm" if found is False else "slurm_shared")
     plan.write_text(json.dumps({"system": "another", "cases": cases}))
-    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
-    assert partition["extras"].get("share_allocations") == stated
-
-
-def with_gpus(plain: dict, *cards: dict) -> dict:
-    """The good system with GPUs, and a fabric on which nothing is forced beside its network."""
-    system = edit(
-        (*FABRICS, "plain"),
-        {"transport": "as_shipped", "scope": "cluster", "memory": ["host", "device"], **plain},
-    )
-    extras = system["partitions"][0]["extras"]
-    extras["fabrics"]["hdr200"]["memory"] = ["host", "device"]
-    extras["gpus"] = {"kind": "cuda", "of_node": list(cards)}
-    return system
+    assert the_partition(tmp_path, **own)["extras"].get("share_allocations", {}) == stated
 
 
 @pytest.mark.parametrize(
@@ -103,17 +91,29 @@ def with_gpus(plain: dict, *cards: dict) -> dict:
     ],
 )
 def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: list) -> None:
+    """Beside the network a fabric on which nothing is forced."""
+    both = ["host", "device"]
+    row = {"transport": "as_shipped", "scope": "cluster", "memory": both, **plain}
+    system = edit((*FABRICS, "plain"), row)
+    extras = system["partitions"][0]["extras"]
+    extras["fabrics"]["hdr200"]["memory"] = both
+    extras["gpus"] = {"kind": "cuda", "of_node": cards}
     with refused_as(code, match=r"system\.py: .*partition compute"):
-        site.read_system(write_system(tmp_path, with_gpus(plain, *cards)))
+        site.read_system(write_system(tmp_path, system))
 
 
-def test_every_bundled_system_is_good() -> None:
+def test_every_bundled_system_is_good(tmp_path: Path) -> None:
+    """And the example of the tutorial, which gets every stack."""
     files = site.system_files()
     assert files[-1].parent.name == "generic", "the system that fits any host must be tried last"
     for file in files:
         assert site.read_system(file)["name"] == file.parent.name
     fabrics = site.fabrics_of(site.read_system(files[-1])["partitions"][0]["extras"])
     assert {name: row.transport for name, row in fabrics.items()} == {"shm": "shm", "lo": "tcp"}
+    path = write_system(tmp_path, GOOD)
+    path.write_text(system_example())
+    for partition in site.read_system(path)["partitions"]:
+        assert site.fitting_stacks(partition["extras"], ["a", "b-spack"]) == ["a", "b-spack"]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,6 @@ def test_a_pattern_that_fits_nothing_is_named(
 ) -> None:
     sentence = site.unmatched_stacks({"stacks": patterns}, registered)
     assert sentence.startswith(wanted) and bool(sentence) == bool(wanted)
-
-
-def test_the_example_of_the_tutorial_is_good_and_gets_every_stack(tmp_path: Path) -> None:
-    path = write_system(tmp_path, GOOD)
-    path.write_text(system_example())
-    for partition in site.read_system(path)["partitions"]:
-        assert site.fitting_stacks(partition["extras"], ["a", "b-spack"]) == ["a", "b-spack"]
 
 
 def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reframe_tests.harness.cases.sweep import variants
-from reframe_tests.harness.cases.sweep.variants import TUNED, Wish
+from reframe_tests.harness.cases.sweep.variants import Wish
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.suites import catalogue
@@ -34,48 +32,23 @@ def test_the_librarys_own_choice_is_always_measured_first() -> None:
     assert [wish.word for wish in found] == [DEFAULT, "1", "2"]
 
 
-def made(mpi: str, wish: Wish, env: dict[str, str] | None = None, **what: Any) -> Any:
-    """An algorithm of a library in a job that measures three sizes."""
+def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
+    """What a library compiles of its settings is seen where real ones do."""
     args = ("--sizes", "8,32,128", "--repetitions", "300", "--budget-s", "3", "Allreduce")
     expected = (catalogue.Expected("Allreduce", 4, (8, 32, 128)),)
-    names = ("allreduce", "collective_times", "collective_times")
-    launch = catalogue.Launch(*names, args, expected)
-    how = {"seconds": 0, "show": False, **what}
-    return variants.make(resolved(), launch, tuning_of(mpi), wish, env or {}, **how)
-
-
-def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
+    launch = catalogue.Launch("allreduce", *["collective_times"] * 2, args, expected)
     own = resolved()
-    env = tuning_of("openmpi").force("Allreduce", "4")
-    found = made("openmpi", Wish("4", (32,)), env, seconds=0.5, show=True)
+    tuning = tuning_of("openmpi")
+    env = tuning.force("Allreduce", "4")
+    wish = Wish("4", (32,))
+    found = variants.make(own, launch, tuning, wish, env, seconds=0.5, show=True)
     timed, counted = found.commands(own, ["mpirun"], [])
-    args = "--algorithm 4 --sizes 32 --repetitions 300 --budget-s 0.167 Allreduce"
-    assert found.launch.args == tuple(args.split())
+    given = "--algorithm 4 --sizes 32 --repetitions 300 --budget-s 0.167 Allreduce"
+    assert found.launch.args == tuple(given.split())
     assert timed.enter == f"env {' '.join(f'{name}={value}' for name, value in env.items())}"
     assert set(env) <= set(timed.asked), "every rank is asked whether it had them"
     assert counted.once and "OMPI_MCA_pml=cm,monitoring" in counted.enter
     assert "--count" in counted.program
-    assert made("openmpi", Wish(DEFAULT)).commands(own, ["mpirun"], [])[0].enter == ""
-
-
-def test_a_library_writes_its_own_file_with_the_variables_and_again_without_them() -> None:
-    """Beside the variables it was made of a file is not read; and
-    what is not asked for is not started.
-    """
-    env = tuning_of("intelmpi").force("Allreduce", "3")
-    commands = made("intelmpi", Wish(TUNED), env, compiles=True).commands(
-        resolved(), ["mpirun"], []
-    )
-    dumps = "I_MPI_TUNING_BIN_DUMP=./{}_tuned.dat"
-    assert [one.enter for one in commands[1:]] == [
-        f"env I_MPI_ADJUST_ALLREDUCE=3 {dumps.format('written')}",
-        f"env {dumps.format('again')} I_MPI_TUNING_BIN=./written_tuned.dat",
-        f"env {dumps.format('plain')}",
-    ]
-    names = [f"{name}_tuned.dat" for name in ("written", "again", "plain")]
-    assert [one.result for one in commands[1:]] == names
-    assert all(one.once and "--call" in one.program for one in commands[1:])
-    assert not made("mpich", Wish(TUNED), compiles=True).compiled
 
 
 def test_messages_are_read() -> None:

@@ -118,39 +118,34 @@ REPORTED = (
 )
 
 
-def written(tmp_path: Path, text: str) -> SwitchTree:
-    path = tmp_path / "switches"
-    path.write_text(text)
-    return switches.read(path).tree()
-
-
-LEAVES_OF_ALL = ("leaf1", "leaf2")
-
-
 #: A second core: each leaf hangs on every one of them, as in any fat tree.
 CORE = "core_and_1_more"
 
 
 @pytest.mark.parametrize(
-    ("text", "origin", "leaves", "top"),
+    ("text", "origin", "top"),
     [
-        (SHOWN, SLURM, LEAVES_OF_ALL, "spine"),
-        (CONFIGURED, SLURM, LEAVES_OF_ALL, "spine"),
-        (BLOCKS, SLURM, ("b1", "b2"), None),
-        (AGGREGATED, SLURM, ("b1", "b2"), "blocks b[1-2]"),
-        (DISCOVERED, IBNETDISCOVER, ("leaf_1", "leaf_2"), "spine_1_and_1_more"),
-        (REPORTED, OPA, LEAVES_OF_ALL, "spine"),
-        (TOPOLOGIES, SLURM, LEAVES_OF_ALL, "spine"),
-        (SHOWN + "SwitchName=core Level=1 Switches=leaf[1-2]\n", SLURM, LEAVES_OF_ALL, CORE),
-        (SHOWN.replace(" Switches", " \\\r\n Switches"), SLURM, LEAVES_OF_ALL, "spine"),
-        (SORTED, SLURM, LEAVES_OF_ALL, "spine"),
-        (DESCRIBED + '  core: {switches: "leaf[1-2]"}\n', YAML, LEAVES_OF_ALL, CORE),
+        (SHOWN, SLURM, "spine"),
+        (CONFIGURED, SLURM, "spine"),
+        (BLOCKS, SLURM, None),
+        (AGGREGATED, SLURM, "blocks b[1-2]"),
+        (DISCOVERED, IBNETDISCOVER, "spine_1_and_1_more"),
+        (REPORTED, OPA, "spine"),
+        (TOPOLOGIES, SLURM, "spine"),
+        (SHOWN + "SwitchName=core Level=1 Switches=leaf[1-2]\n", SLURM, CORE),
+        (SHOWN.replace(" Switches", " \\\r\n Switches"), SLURM, "spine"),
+        (SORTED, SLURM, "spine"),
+        (DESCRIBED + '  core: {switches: "leaf[1-2]"}\n', YAML, CORE),
     ],
 )
 def test_the_same_fabric_in_every_kind_of_file(
-    tmp_path: Path, text: str, origin: str, leaves: tuple[str, str], top: str | None
+    tmp_path: Path, text: str, origin: str, top: str | None
 ) -> None:
-    tree = written(tmp_path, text)
+    path = tmp_path / "switches"
+    path.write_text(text)
+    tree = switches.read(path).tree()
+    named = {BLOCKS: "b", AGGREGATED: "b", DISCOVERED: "leaf_"}.get(text, "leaf")
+    leaves = (f"{named}1", f"{named}2")
     first, second = leaves
     assert tree.origin == origin
     assert tree.leaf_of == {"c1": first, "c2": first, "c3": second, "c4": second}

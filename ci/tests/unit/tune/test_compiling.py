@@ -14,9 +14,9 @@ from mpibench_tune import measuring, settings
 from mpibench_tune.measuring import Order, TuneRequest
 from mpibench_tune.tuning import compile_settings, of_compiled
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.mpis.tuning.model import AlgorithmRule, Tuning
+from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.samples import CONTRADICTED, PROVEN
-from reframe_tests.harness.sites.tuned_settings import TunedPlace, TunedSettings, checksum
+from reframe_tests.harness.sites.tuned_settings import TunedPlace, checksum
 from synthetic_tuning import INTEL
 
 CONTENT = bytes(range(256))
@@ -24,32 +24,11 @@ PLACE = TunedPlace("generic", INTEL.name, "shm", 1, 4, "none")
 WRITTEN = {"file": "a.1.result.out", "bytes": len(CONTENT), "sha256": checksum(CONTENT)}
 
 
-@pytest.fixture
-def tuning() -> Tuning:
-    found = registry.find("intelmpi").tuning
-    assert found is not None and found.compilation is not None
-    return found
-
-
-@pytest.fixture
-def asked(tuning: Tuning) -> TuneRequest:
-    return TuneRequest(PLACE, "", INTEL, tuning, {"Allreduce": ()}, 60.0)
-
-
-@pytest.fixture
-def made(tuning: Tuning) -> TunedSettings:
-    return settings.make(PLACE, INTEL, tuning, [AlgorithmRule("Allreduce", 8, 1023, "3")])[0]
-
-
 @pytest.mark.parametrize(
     ("row", "case", "why"),
     [
         ({"compiled": WRITTEN}, {}, ""),
-        (
-            {"not_compiled": "the same file without any settings"},
-            {},
-            "the same file without any settings",
-        ),
+        ({"not_compiled": "the same file without any settings"}, {}, "the same file without any"),
         ({}, {}, "the library was not asked for anything"),
         ({"compiled": WRITTEN}, {"evidence": CONTRADICTED, "reason": "another."}, "another"),
         ({"compiled": {**WRITTEN, "file": "gone.out"}}, {}, "gone.out cannot be read"),
@@ -61,8 +40,6 @@ def test_only_what_the_job_wrote_is_taken_and_else_the_reason_is_said(
     case: dict[str, Any],
     why: str,
     tmp_path: Path,
-    asked: TuneRequest,
-    made: TunedSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "a.1.result.out").write_bytes(CONTENT)
@@ -73,20 +50,23 @@ def test_only_what_the_job_wrote_is_taken_and_else_the_reason_is_said(
         directory=str(tmp_path),
         **facts,
     )
-    session = SimpleNamespace(cases=(found,), info={"workdir": "/nonesuch"})
+    session: Any = SimpleNamespace(cases=(found,), info={"workdir": "/nonesuch"})
     orders: list[Order] = []
 
     def run(request: TuneRequest, order: Order, *words: object) -> measuring.Ran:
         orders.append(order)
-        return measuring.Ran(session, 9.0)  # type: ignore[arg-type]
+        return measuring.Ran(session, 9.0)
 
     monkeypatch.setattr(measuring, "run", run)
-    assert asked.tuning.compilation is not None
-    compiled = compile_settings(asked, asked.tuning.compilation, made)
+    tuning = registry.find("intelmpi").tuning
+    assert tuning is not None and tuning.compilation is not None
+    asked = TuneRequest(PLACE, "", INTEL, tuning, {"Allreduce": ()}, 60.0)
+    made, _ = settings.make(PLACE, INTEL, tuning, [AlgorithmRule("Allreduce", 8, 1023, "3")])
+    compiled = compile_settings(asked, tuning.compilation, made)
     [order] = orders
     assert order.compiles and order.algorithms == {"Allreduce": "default+tuned"}
     assert order.tuned_files == str(asked.candidate)
     assert "CollectiveAlgorithms.compiles=yes" in asked.words(order, Path("/x.json"))
-    [said] = of_compiled(compiled, asked.tuning)
+    [said] = of_compiled(compiled, tuning)
     assert why in compiled.why and compiled.why in said and bool(compiled.why) is bool(why)
     assert compiled.files == ({} if why else {"tuned.dat": CONTENT})

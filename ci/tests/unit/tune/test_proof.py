@@ -101,22 +101,29 @@ def test_what_changes_every_size_is_judged_as_a_whole(
     assert tuning.judge_whole(tuning_of(mpi), proven) == found
 
 
-def test_intel_mpis_settings_are_used_where_no_size_is_worse() -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "used"),
+    [
+        ((INCONCLUSIVE, BETTER, INCONCLUSIVE, WORSE), False),
+        # As it was measured: without the rule of 32 KiB it would be something else.
+        ((INCONCLUSIVE, BETTER, INCONCLUSIVE, INCONCLUSIVE), True),
+        ((INCONCLUSIVE,) * 4, False),
+    ],
+)
+def test_intel_mpis_settings_are_used_where_no_size_is_worse(
+    outcomes: tuple[str, ...], used: bool
+) -> None:
     """With a variable for 64 ranks only, 2021.18 took other ways at 2 ranks:
     a rule for 8 KiB made Bcast worse at 128 KiB.
     """
     chosen = {"Bcast": {8192: "1", 32768: "3"}}
-
-    def kept(*outcomes: str) -> dict[str, dict[int, str]]:
-        sizes = zip((512, 8192, 32768, 131072), outcomes, strict=True)
-        rows = [replace(row(each), collective="Bcast", message_bytes=size) for size, each in sizes]
-        proof = SettingsProof("s", tuple(rows), {"Bcast": STRICT})
-        return keep_proven(rows, chosen, tuning.judge_whole(tuning_of("intelmpi"), proof))
-
-    assert kept(INCONCLUSIVE, BETTER, INCONCLUSIVE, WORSE) == {}
-    # As it was measured: without the rule of 32 KiB it would be something else.
-    assert kept(INCONCLUSIVE, BETTER, INCONCLUSIVE, INCONCLUSIVE) == chosen
-    assert kept(*[INCONCLUSIVE] * 4) == {}
+    rows = [
+        replace(row(each), collective="Bcast", message_bytes=size)
+        for size, each in zip((512, 8192, 32768, 131072), outcomes, strict=True)
+    ]
+    proof = SettingsProof("s", tuple(rows), {"Bcast": STRICT})
+    whole = tuning.judge_whole(tuning_of("intelmpi"), proof)
+    assert keep_proven(rows, chosen, whole) == (chosen if used else {})
 
 
 def test_a_proof_that_was_not_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

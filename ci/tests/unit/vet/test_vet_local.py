@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from mpibench_vet import local
+from synthetic_node import make_node
 
 FILES = {
-    "proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 16000000 kB\n",
+    "proc/meminfo": "MemTotal: 16777216 kB\n",
     "proc/sys/kernel/random/boot_id": "b1\n",
     "sys/devices/system/cpu/online": "0-7\n",
-    "sys/devices/system/node/online": "0-1\n",
     "sys/class/net/eth0/device/vendor": "0x15b3\n",
     "sys/class/net/eth0/operstate": "up\n",
     "sys/class/net/eth0/mtu": "9000\n",
-    "sys/class/net/eth0/speed": "25000\n",
-    "sys/class/net/eth0/carrier_down_count": "1\n",
     "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n",
     "sys/class/infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)\n",
     "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": "7\n",
@@ -32,11 +30,7 @@ PORT = "sys/class/infiniband/mlx5_0/ports/1"
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        path = tmp_path / "root" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path / "root"
+    return make_node(tmp_path / "root", FILES)
 
 
 def look(node: Path) -> tuple[int, list[str]]:
@@ -72,17 +66,19 @@ def test_what_is_less_than_learned_is_named(
     assert any(said in line for line in lines), lines
 
 
-def test_more_memory_a_faster_link_and_few_errors_are_no_fault(node: Path, learned: Path) -> None:
+def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(
+    node: Path, learned: Path
+) -> None:
     (node / "proc/meminfo").write_text("MemTotal: 33554432 kB\n")
     (node / f"{PORT}/rate").write_text("200 Gb/sec (4X HDR)\n")
     (node / f"{PORT}/counters/symbol_error").write_text("17\n")
     assert look(node) == (local.RIGHT, [])
-
-
-def test_counters_of_before_a_boot_are_no_measure(node: Path, learned: Path) -> None:
     (node / "proc/sys/kernel/random/boot_id").write_text("b2\n")
     (node / f"{PORT}/counters/link_downed").write_text("2\n")
     assert look(node) == (local.RIGHT, [])
+    (node.parent / "state").write_text('{"boot": "b2"}')
+    assert look(node) == (local.RIGHT, [])
+    assert json.loads((node.parent / "state").read_text())["counters"], "written anew"
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"facts": 3}', "{"])
@@ -92,9 +88,3 @@ def test_without_what_was_learned_nothing_is_decided(node: Path, text: str | Non
     status, lines = look(node)
     assert status == local.UNDECIDED
     assert lines
-
-
-def test_a_damaged_state_is_written_anew(node: Path, learned: Path) -> None:
-    (node.parent / "state").write_text('{"boot": "b1"}')
-    assert look(node) == (local.RIGHT, [])
-    assert json.loads((node.parent / "state").read_text())["counters"]

@@ -26,16 +26,11 @@ def place(*nodes: SlurmNode, **asked: str) -> VetPlace:
 def test_the_first_partition_that_has_all_nodes_is_taken() -> None:
     found = place(nodes_in("eth1g", "eth10g"), nodes_in("eth10g"))
     assert (found.partition, found.fabric.name, found.queue) == ("eth10g", "eth10g", "eth10g")
-    assert place(nodes_in("eth1g"), fabric="eth1g").partition == "eth1g"
-
-
-def test_nodes_of_two_partitions_are_refused() -> None:
     with refused_as("not-comparable", "eth1g.*eth10g"):
         place(nodes_in("eth1g"), nodes_in("eth10g"))
-    with refused_as("unknown-name", "nowhere"):
-        place(nodes_in("eth1g"), partition="nowhere")
-    with refused_as("unknown-name", "nothing"):
-        place(nodes_in("eth1g"), fabric="nothing")
+    for asked in ("partition", "fabric"):
+        with refused_as("unknown-name", "nowhere"):
+            place(nodes_in("eth1g"), **{asked: "nowhere"})
 
 
 def test_without_slurm_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,30 +35,28 @@ def test_a_fabric_that_was_slow_at_first_is_no_level(slower: float, what: str) -
     fabric = Fabric("f", "tcp", "cluster", (Rail("eth1", rate),), None, 0.9)
     place = measuring.VetPlace("s", "p", "", fabric, "slurm")
     where = {"stack": "mpich", "fabric": "f", "partition": "p"}
-    case = SimpleNamespace(**where, uuid="new")
     before = synthetic.pair_map(slow=lambda quantity, *_: slower if quantity == BANDWIDTH else 1.0)
     rows = pl.DataFrame([{**where, "session": "a", "case": "old", "evidence": "proven"}])
     store = SimpleNamespace(
         pair_map_cases=lambda system: rows,
         pair_maps=lambda system, sessions: [SimpleNamespace(pair_map=before, case=where)],
     )
-    level = vetting._level(store, place, case)
+    level = vetting._level(store, place, SimpleNamespace(**where, uuid="new"))
     assert level and what in level.what
 
 
 class Machine:
     """Slurm with four nodes, and a ReFrame that answers with sessions one after the other."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *sessions: Session) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.asked: list[list[str]] = []
-        self.dying: list[str] = []
+        self.dying = ""
         self.own: list[str] = []
         self.job: OwnJob | None = None
         self.job_ends = False
-        self.sessions = list(sessions)
-        known = {name: SlurmNode(name, frozenset(["IDLE"]), "", ("eth40g",)) for name in NODES}
-        self.known = known
+        self.sessions: list[Session] = []
+        self.known = {name: SlurmNode(name, frozenset(["IDLE"]), "", ("eth40g",)) for name in NODES}
         monkeypatch.setattr(slurm, "read_nodes", lambda: dict(self.known))
         monkeypatch.setattr(measuring, "measure", self._measure)
         monkeypatch.setattr(slurm, "own_job", lambda environ: self.job)
@@ -66,16 +64,16 @@ class Machine:
         monkeypatch.setattr(OwnJob, "others", lambda job: {})
         monkeypatch.setattr(OwnJob, "is_over", lambda job: self.job_ends)
 
-    def _measure(self, words: list[str], *given: object) -> Session:
+    def _measure(self, words: list[str], *given: Any) -> Session:
         self.asked.append(words)
-        self.own.append(",".join(given[-1]))  # type: ignore[arg-type]
-        for name in self.dying:
-            self.known[name] = self.known[name]._replace(states=frozenset(["DOWN"]))
+        self.own.append(",".join(given[-1]))
+        if self.dying:
+            self.known[self.dying] = self.known[self.dying]._replace(states=frozenset(["DOWN"]))
         if not self.sessions:
             raise BadInput("nothing-measured", "nothing was measured.")
         return self.sessions.pop(0)
 
-    def vet(self, *names: str, checks: tuple[str, ...] = (PAIRS,), **more: Any) -> VetAnswer:
+    def vet(self, *names: str, checks: tuple[str, ...] = (FACTS,), **more: Any) -> VetAnswer:
         asked = VetRequest(
             names=names,
             database=self.folder / "results.db",
@@ -91,150 +89,123 @@ class Machine:
         return vetting.vet(asked)
 
 
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def session_with(*cases: Case) -> Session:
+    return replace(synthetic.session_of(), cases=cases)
+
+
 def words_of(answer: VetAnswer) -> list[str]:
     return [one.verdict for one in answer.nodes]
 
 
-def of_pairs(session: Session) -> Session:
-    cases = []
-    for case in session.cases:
-        condition = {**case.condition, "group": "pair_map"}
-        cases.append(replace(case, condition=condition))
-    return replace(session, cases=tuple(cases))
+def of_pairs(session: Session) -> tuple[Case, ...]:
+    return tuple(
+        replace(case, condition={**case.condition, "group": "pair_map"}) for case in session.cases
+    )
 
 
 def facts_of(*nodes: str, odd: str = "") -> Case:
-    proof = {"verdict": "proven", "ranks": [], "devices": []}
     rows = [{"node": node, "mtu_bytes of eth1g": 1500, "kernel": "6"} for node in nodes]
-    seen = [{"value": "5", "nodes": [odd]}]
-    row = {"fact": "kernel", "instance": "", "values": seen, "wanted": "w", "why": "y", "fix": "f"}
+    row = {**dict.fromkeys(("instance", "wanted", "why", "fix"), "x"), "fact": "kernel"}
+    row["values"] = [{"value": "5", "nodes": [odd]}]
     entry = {"system": "minicluster", "odd_nodes": [row] if odd else []}
-    evidence = read_evidence({**proof, "kernel": rows}, "here")
+    evidence = read_evidence({"verdict": "proven", "ranks": [], "devices": [], "kernel": rows}, "")
     return Case("s:0:9", 0, entry, {"group": "preflight"}, (), evidence, ())
 
 
 @pytest.mark.parametrize("checks", [(WIRE,), (PAIRS,), (WIRE, PAIRS)])
 def test_of_one_node_alone_no_pair_is_measured_and_it_does_not_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: tuple[str, ...]
+    machine: Machine, checks: tuple[str, ...]
 ) -> None:
-    machine = Machine(tmp_path, monkeypatch)
     answer = machine.vet("c1", checks=checks)
     assert (words_of(answer), answer.status, machine.asked) == ([UNDECIDED], 3, [])
 
 
 @pytest.mark.parametrize("check", reasons.CHECKS)
 def test_a_session_without_the_case_that_was_asked_for_passes_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
+    machine: Machine, check: str
 ) -> None:
-    empty = replace(synthetic.session_of(), cases=())
-    answer = Machine(tmp_path, monkeypatch, empty).vet("c[1-4]", checks=(check,))
+    machine.sessions = [session_with()]
+    answer = machine.vet("c[1-4]", checks=(check,))
     assert (words_of(answer), answer.status) == ([UNDECIDED] * 4, 3)
 
 
-def test_what_good_nodes_show_is_learned_and_what_was_left_out_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = replace(synthetic.session_of(), cases=(facts_of(*NODES, odd="c4"),))
-    answer = Machine(tmp_path, monkeypatch, session).vet("c[1-4]", checks=(FACTS,))
+def test_what_good_nodes_show_is_learned_and_what_was_left_out_is_said(machine: Machine) -> None:
+    machine.sessions = [session_with(facts_of(*NODES, odd="c4"))]
+    answer = machine.vet("c[1-4]")
     assert (words_of(answer), answer.status) == ([PASS, PASS, PASS, FAIL], 1)
     assert "wire, pairs, memory" in " ".join(answer.notes)
-    [learned] = (tmp_path / "learned").iterdir()
-    assert '"eth1g": 1500' in learned.read_text()
-    assert "c4" not in learned.read_text()
+    [learned] = (machine.folder / "learned").iterdir()
+    assert '"eth1g": 1500' in learned.read_text() and "c4" not in learned.read_text()
 
 
-def test_nodes_beside_a_bad_one_are_measured_again_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_beside_a_bad_one_are_measured_again_without_it(machine: Machine) -> None:
     measured = synthetic.pair_map(4, orders=9)
     unproven = of_pairs(synthetic.session_of(measured, status="missing", result="fail"))
-    first = replace(unproven, cases=(*unproven.cases, facts_of(*NODES, odd="c4")))
+    first = session_with(*unproven, facts_of(*NODES, odd="c4"))
     again = of_pairs(synthetic.session_of(synthetic.pair_map(3, orders=14)))
-    machine = Machine(tmp_path, monkeypatch, first, again)
+    machine.sessions = [first, session_with(*again)]
     answer = machine.vet("c[1-4]", checks=(FACTS, PAIRS))
     assert words_of(answer) == [PASS, PASS, PASS, FAIL], answer.nodes
     assert "nodelist=c1,c2,c3" in machine.asked[1]
     # Where that measures nothing, what is known of the bad one still counts.
-    alone = Machine(tmp_path, monkeypatch, first)
-    assert words_of(alone.vet("c[1-4]", checks=(FACTS, PAIRS))) == [UNDECIDED] * 3 + [FAIL]
+    machine.sessions = [first]
+    assert words_of(machine.vet("c[1-4]", checks=(FACTS, PAIRS))) == [UNDECIDED] * 3 + [FAIL]
 
 
-def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nothing = replace(synthetic.session_of(), cases=())
-    again = replace(synthetic.session_of(), cases=(facts_of("c1", "c2", "c4"),))
-    machine = Machine(tmp_path, monkeypatch, nothing, again)
-    machine.dying = ["c3"]
-    answer = machine.vet("c[1-4]", checks=(FACTS,))
+def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(machine: Machine) -> None:
+    machine.sessions = [session_with(), session_with(facts_of("c1", "c2", "c4"))]
+    there = slurm.settled(["c[1-4]"])
+    machine.dying = "c3"
+    answer = machine.vet("c[1-4]")
     assert words_of(answer) == [PASS, PASS, UNDECIDED, PASS]
     assert answer.nodes[2].reasons[0].why is reasons.Why.NOT_THERE
+    del machine.known["c3"]
+    assert [(lost.node, lost.why) for lost in vetting._lost(there)] == [
+        ("c3", reasons.Why.NOT_THERE)
+    ]
 
 
-def test_memory_is_read_from_what_the_case_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rates = {
-        "c1": [9.0, 8.0, 9.0],
-        "c2": [9.0, 8.0, 8.0],
-        "c3": [8.0, 9.0, 8.5],
-        "c4": [3.0, 3.0, 2.0],
-    }
+def test_memory_is_read_from_what_the_case_left(machine: Machine) -> None:
+    rates = {node: [9.0, 8.0, 9.0] for node in NODES[:3]} | {"c4": [3.0, 3.0, 2.0]}
     problems = {"c1": "cut off", "c2": "cut off"}
     entry = {"system": "minicluster", "memory_of_nodes": rates, "memory_problems": problems}
-    case = Case("s:0:8", 0, entry, {"group": "memory"}, (), None, ())
-    session = replace(synthetic.session_of(), cases=(case,))
-    answer = Machine(tmp_path, monkeypatch, session).vet("c[1-4]", checks=(MEMORY,))
+    machine.sessions = [session_with(Case("s:0:8", 0, entry, {"group": "memory"}, (), None, ()))]
+    answer = machine.vet("c[1-4]", checks=(MEMORY,))
     assert words_of(answer) == [PASS, PASS, PASS, FAIL]
-    assert len(answer.commands) == 1
-    assert "nodename=c4 " in answer.commands[0]
+    [command] = answer.commands
+    assert "nodename=c4 " in command
     assert "memory of c1, c2: cut off" in answer.notes
 
 
-def test_a_node_that_slurm_no_longer_has_does_not_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = replace(synthetic.session_of(), cases=(facts_of(*NODES),))
-    machine = Machine(tmp_path, monkeypatch, good)
-    there = slurm.settled(["c[1-4]"])
-    del machine.known["c2"]
-    [lost] = vetting._lost(there)
-    assert (lost.node, lost.why) == ("c2", reasons.Why.NOT_THERE)
-
-
 def test_inside_a_job_its_nodes_are_measured_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = replace(synthetic.session_of(), cases=(facts_of("c1", "c2"),))
-    machine = Machine(tmp_path, monkeypatch, good)
+    machine.sessions = [session_with(facts_of("c1", "c2")), session_with(facts_of("c1"))]
     machine.job = OwnJob("7", ("c1", "c2"), {}, "7.")
-    answer = machine.vet(checks=(FACTS,))
-    assert (words_of(answer), machine.own) == ([PASS, PASS], ["c1,c2"])
+    assert (words_of(machine.vet()), machine.own) == ([PASS, PASS], ["c1,c2"])
     with refused_as("unknown-name", "c3.*job 7"):
         machine.vet("c[2-3]")
+    monkeypatch.setattr(slurm, "require_rights", lambda: None)
     for more in ({"reservation": "r"}, {"options": ["account=a"]}, {"apply": ["resume"]}):
-        monkeypatch.setattr(slurm, "require_rights", lambda: None)
         with refused_as("options-exclude", "job 7"):
             machine.vet("c1", **more)
-
-
-def test_a_job_that_ends_in_the_middle_leaves_its_nodes_undecided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    some = replace(synthetic.session_of(), cases=(facts_of("c1"),))
-    machine = Machine(tmp_path, monkeypatch, some)
-    machine.job = OwnJob("7", ("c1", "c2"), {}, "7.")
     machine.job_ends = True
-    answer = machine.vet(checks=(FACTS,))
+    answer = machine.vet()
     assert words_of(answer) == [PASS, UNDECIDED]
     assert answer.nodes[1].reasons[0].why is reasons.Why.JOB_ENDED
 
 
 def test_a_page_that_cannot_be_written_takes_no_answer_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = Machine(tmp_path, monkeypatch).vet("c1")
+    answer = machine.vet("c1", checks=(PAIRS,))
     monkeypatch.setattr(vetting, "vet", lambda asked: answer)
-    words = ["c1", "--json", "--db", str(tmp_path / "results.db"), "--out", str(tmp_path)]
+    folder = str(machine.folder)
+    words = ["c1", "--json", "--db", f"{folder}/results.db", "--out", folder]
     assert exit_status.run(commands.app, words) == exit_status.BAD_INPUT
     assert json.loads(capsys.readouterr().out)["nodes"][0]["verdict"] == UNDECIDED
