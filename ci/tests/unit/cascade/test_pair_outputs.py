@@ -38,24 +38,19 @@ BANDWIDTH = "ucx_perftest-1.13.1-tag_bw-65536.txt"
 PINGPONG = "fi_pingpong-1.17-rdm-65536.txt"
 
 
-def signed(title: str, content: dict[str, Any]) -> str:
-    """The record of one end with the checksum that belongs to it."""
-    said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
-    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
-
-
 def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> str:
     """A recording in which something of one end is different, as
     if it had been so from the beginning.
     """
     lines = TEXTS[name].splitlines()
-    parts = []
+    whole = ""
     for title, line in zip(lines[::3], lines[1::3], strict=True):
         content = json.loads(line)
         if title.startswith(f"# {which} "):
             change(content)
-        parts.append(signed(title, content))
-    return "".join(parts)
+        said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
+        whole += f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+    return whole
 
 
 def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
@@ -66,25 +61,14 @@ def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
 def test_no_byte_can_be_changed(name: str) -> None:
     text = TEXTS[name]
     chance = Random(5)
-    for _ in range(150):
+    for _ in range(50):
         at = chance.randrange(len(text))
         other = chance.choice([char for char in "0 1\n{x,:" if char != text[at]])
         with pytest.raises(OutputError):
             reader.parse(text[:at] + other + text[at + 1 :])
-    for end in range(0, len(text) - 1, 397):
+    for end in range(0, len(text) - 1, 1 + len(text) // 30):
         with pytest.raises(OutputError):
             reader.parse(text[:end])
-
-
-def printed(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """Something of what iperf3 printed is different."""
-
-    def of_end(content: dict[str, Any]) -> None:
-        row = json.loads(content["output"])
-        change(row["end"])
-        content["output"] = json.dumps(row)
-
-    return of_end
 
 
 def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_last_digit() -> None:
@@ -93,11 +77,13 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
     """
 
     def times(factor: float) -> str:
-        def change(end: dict[str, Any]) -> None:
-            for each in (end["sum_received"], end["streams"][0]["receiver"]):
+        def change(content: dict[str, Any]) -> None:
+            row = json.loads(content["output"])
+            for each in (row["end"]["sum_received"], row["end"]["streams"][0]["receiver"]):
                 each["bits_per_second"] *= factor
+            content["output"] = json.dumps(row)
 
-        return changed(IPERF3, "server", printed(change))
+        return changed(IPERF3, "server", change)
 
     [wanted] = reader.parse(TEXTS[IPERF3])
     [record] = reader.parse(times(1 + 4e-16))
