@@ -19,11 +19,9 @@ from refusals import refused_as
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 REFUSED = {
-    "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control "
-    "algorithm not supported",
+    "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control",
     "ucx_perftest-1.13.1-no-device.txt": "ucx_perftest's client ended with exit status 255",
-    "fi_pingpong-1.17-two-nodes-other-network.txt": "interface eth1g of c2 sent 902 bytes, and "
-    "fi_pingpong exchanged 52430800",
+    "fi_pingpong-1.17-two-nodes-other-network.txt": "eth1g of c2 sent 902 bytes, .* 52430800: ",
 }
 GOOD = sorted(
     path.name
@@ -92,7 +90,10 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
         reader.parse(times(1.001))
 
 
-def test_the_recordings_are_read() -> None:
+def test_the_recordings_are_read_or_refused() -> None:
+    for name, said in REFUSED.items():
+        with pytest.raises(OutputError, match=said):
+            reader.parse(TEXTS[name])
     read = {name: reader.parse(TEXTS[name], source=name) for name in GOOD}
     assert all(len(records) == 1 and records[0].ranks == 2 for records in read.values())
     output = json.loads(json.loads(TEXTS[IPERF3].splitlines()[4])["output"])
@@ -152,7 +153,6 @@ OTHER_NETWORK = "it used another network"
     ("name", "which", "change", "wanted"),
     [
         (IPERF3, "client", put(meeting="0" * 16), "other than the recorded one"),
-        (IPERF3, "client", put(port=1), "other than the recorded one"),
         (IPERF3, "client", replace('"cookie":\t"', '"cookie":\t"x'), "different cookies"),
         (IPERF3, "client", word("2", "3"), "-t 3 was requested, but duration was 2"),
         (IPERF3, "server", put(ended="at the time limit"), "ended at the time limit"),
@@ -168,7 +168,6 @@ OTHER_NETWORK = "it used another network"
         # small messages (16 kB); no packet without head.
         (LATENCY, "client", grown(94_000), OTHER_NETWORK),
         (IPERF3, "server", grown(0), OTHER_NETWORK),
-        (PINGPONG, "client", grown(0), OTHER_NETWORK),
         (
             PINGPONG,
             "client",
