@@ -32,10 +32,6 @@ def ended(number: int, total: int, name: str, status: str = "      OK") -> str:
     )
 
 
-def case(name: str) -> ListedCase:
-    return ListedCase("default", "mpich-wheels", f"{name} %fabric=shm")
-
-
 def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
     for number in range(3):
         write_session(tmp_path, number, labels={"run": "nightly"})
@@ -54,7 +50,11 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
     said = list[str]()
     shown = list[bool]()
     rows = [
-        SimpleNamespace(case=case(name), seconds=seconds, planned=True)
+        SimpleNamespace(
+            case=ListedCase("default", "mpich-wheels", f"{name} %fabric=shm"),
+            seconds=seconds,
+            planned=True,
+        )
         for name, seconds in (("A", 50.0), ("B", 450.0))
     ]
     made = SimpleNamespace(record=SimpleNamespace(id="x", cases=rows))
