@@ -29,9 +29,7 @@ def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) ->
     assert other.source == "openhpc-mini/opa100", "the command line wins"
 
 
-@pytest.mark.parametrize(
-    "given", ["eth1g=openhpc-mini/eth10g", "eth1g=openhpc-mini", "eth1g=no/eth1g", f"eth2={SOURCE}"]
-)
+@pytest.mark.parametrize("given", ["eth1g=openhpc-mini/eth10g", "eth1g=no/eth1g", f"eth2={SOURCE}"])
 def test_a_choice_of_nothing_is_refused(session: sessions.Session, given: str) -> None:
     with pytest.raises(BadInput):
         published.choose(session, [given])

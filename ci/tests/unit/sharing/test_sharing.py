@@ -60,7 +60,6 @@ def programs(*listed: tuple[str, ...]) -> dict[int, list[RankEvidence]]:
 @pytest.mark.parametrize(
     ("listed", "core", "named"),
     [
-        ((("0", "1"), ("2", "3")), identity, ""),
         ((("0", "0"), ("1",)), identity, ""),  # said of that program by itself
         (
             (("0", "1"), ("2", "1")),
@@ -132,7 +131,6 @@ def sample(
     ("spans", "said"),
     [
         (((0, 1), (0.1, 1.1)), ""),
-        (((0, 1), (0.05, 0.95)), ""),
         (((5, 6),), ""),
         (((7, 8), (8.5, 9.5)), "for 0% of what program 1 was measured for"),
         # The second ended long before the first, which had the node for itself from then on.
