@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mpibench.store.store import Store
 from mpibench_site import site as building
 from mpibench_site.site import SiteWriter
 from page_reader import Reader
+from synthetic_fabric import export_map, pair_map
 from synthetic_session import HOSTILE
 from synthetic_verdicts import (
     FIRST,
@@ -130,6 +132,14 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
             condition={HOSTILE: HOSTILE, "machine": {HOSTILE: [f"{HOSTILE}{number}"]}},
             where=[{"fabric": HOSTILE, "partition": HOSTILE, "name": HOSTILE}, failed],
         )
+    between = pair_map(4)
+    nodes = (HOSTILE, *between.nodes[1:])
+    names_of = dict(zip(between.nodes, nodes, strict=True))
+    values = tuple(
+        one._replace(source=names_of[one.source], target=names_of[one.target])
+        for one in between.rows()
+    )
+    export_map(tmp_path / "dataset", 0, replace(between, nodes=nodes, values=values))
     session = write_session(tmp_path / "dataset", 8, labels={"run": HOSTILE})
     Store(tmp_path / "dataset").withdraw(session, HOSTILE)
     records.answer(tmp_path / "dataset", None, records.NIGHT, HOSTILE, [HOSTILE], [HOSTILE])
@@ -139,6 +149,8 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
         pages = sorted((tmp_path / "site").rglob("*.html"))
         found.append([re.findall(r"'nonce-(\w+)'", page.read_text())[0] for page in pages])
     assert found[0] == found[1] and len(set(found[0])) == len(pages)
+    [behind] = (tmp_path / "site").glob("*/nodes/index.html")
+    assert HOSTILE in "".join(Reader(behind.read_text()).text.values())
     files = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
     for path in files:
         name = str(path.relative_to(tmp_path / "site"))
