@@ -55,11 +55,12 @@ def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda content: content.update(fields)
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", [IPERF3, LATENCY, PINGPONG])
 def test_no_byte_can_be_changed(name: str) -> None:
+    """Of each program one output: all have the same checksum."""
     text = TEXTS[name]
     chance = Random(5)
-    for _ in range(50):
+    for _ in range(100):
         at = chance.randrange(len(text))
         other = chance.choice([char for char in "0 1\n{x,:" if char != text[at]])
         with pytest.raises(OutputError):
