@@ -149,6 +149,12 @@ def test_cores(cpus, smt, siblings, own, words) -> None:
     assert holds("cores=own", ranks) is own
 
 
+def test_of_several_nodes_the_worst_decides() -> None:
+    ranks = placed("0", "1", "0", "0")
+    there = [replace(rank, host="c2") for rank in ranks[2:]]
+    assert holds("cores=own", [*ranks[:2], *there]) is False
+
+
 def test_a_launch_beside_it_may_have_the_same_cores() -> None:
     """Green when blind: two launchers each bound their ranks from core 0 on."""
     ranks = placed("0", "1")
