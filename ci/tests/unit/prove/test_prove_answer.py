@@ -150,7 +150,7 @@ def test_cores(cpus, smt, siblings, own, words) -> None:
 
 
 def test_of_several_nodes_the_worst_decides() -> None:
-    ranks = placed("0", "1", "0", "0")
+    ranks = placed("0", "1", "0-1", "0-1")
     there = [replace(rank, host="c2") for rank in ranks[2:]]
     assert holds("cores=own", [*ranks[:2], *there]) is False
 
