@@ -19,11 +19,9 @@ from refusals import refused_as
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 REFUSED = {
-    "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control "
-    "algorithm not supported",
+    "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control",
     "ucx_perftest-1.13.1-no-device.txt": "ucx_perftest's client ended with exit status 255",
-    "fi_pingpong-1.17-two-nodes-other-network.txt": "interface eth1g of c2 sent 902 bytes, and "
-    "fi_pingpong exchanged 52430800",
+    "fi_pingpong-1.17-two-nodes-other-network.txt": "eth1g of c2 sent 902 bytes, .* 52430800: ",
 }
 GOOD = sorted(
     path.name
@@ -38,53 +36,38 @@ BANDWIDTH = "ucx_perftest-1.13.1-tag_bw-65536.txt"
 PINGPONG = "fi_pingpong-1.17-rdm-65536.txt"
 
 
-def signed(title: str, content: dict[str, Any]) -> str:
-    """The record of one end with the checksum that belongs to it."""
-    said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
-    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
-
-
 def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> str:
     """A recording in which something of one end is different, as
     if it had been so from the beginning.
     """
     lines = TEXTS[name].splitlines()
-    parts = []
+    whole = ""
     for title, line in zip(lines[::3], lines[1::3], strict=True):
         content = json.loads(line)
         if title.startswith(f"# {which} "):
             change(content)
-        parts.append(signed(title, content))
-    return "".join(parts)
+        said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
+        whole += f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+    return whole
 
 
 def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda content: content.update(fields)
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", [IPERF3, LATENCY, PINGPONG])
 def test_no_byte_can_be_changed(name: str) -> None:
+    """Of each program one output: all have the same checksum."""
     text = TEXTS[name]
     chance = Random(5)
-    for _ in range(150):
+    for _ in range(100):
         at = chance.randrange(len(text))
         other = chance.choice([char for char in "0 1\n{x,:" if char != text[at]])
         with pytest.raises(OutputError):
             reader.parse(text[:at] + other + text[at + 1 :])
-    for end in range(0, len(text) - 1, 397):
+    for end in range(0, len(text) - 1, 1 + len(text) // 30):
         with pytest.raises(OutputError):
             reader.parse(text[:end])
-
-
-def printed(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """Something of what iperf3 printed is different."""
-
-    def of_end(content: dict[str, Any]) -> None:
-        row = json.loads(content["output"])
-        change(row["end"])
-        content["output"] = json.dumps(row)
-
-    return of_end
 
 
 def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_last_digit() -> None:
@@ -93,11 +76,13 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
     """
 
     def times(factor: float) -> str:
-        def change(end: dict[str, Any]) -> None:
-            for each in (end["sum_received"], end["streams"][0]["receiver"]):
+        def change(content: dict[str, Any]) -> None:
+            row = json.loads(content["output"])
+            for each in (row["end"]["sum_received"], row["end"]["streams"][0]["receiver"]):
                 each["bits_per_second"] *= factor
+            content["output"] = json.dumps(row)
 
-        return changed(IPERF3, "server", printed(change))
+        return changed(IPERF3, "server", change)
 
     [wanted] = reader.parse(TEXTS[IPERF3])
     [record] = reader.parse(times(1 + 4e-16))
@@ -106,7 +91,10 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
         reader.parse(times(1.001))
 
 
-def test_the_recordings_are_read() -> None:
+def test_the_recordings_are_read_or_refused() -> None:
+    for name, said in REFUSED.items():
+        with pytest.raises(OutputError, match=said):
+            reader.parse(TEXTS[name])
     read = {name: reader.parse(TEXTS[name], source=name) for name in GOOD}
     assert all(len(records) == 1 and records[0].ranks == 2 for records in read.values())
     output = json.loads(json.loads(TEXTS[IPERF3].splitlines()[4])["output"])
@@ -166,7 +154,6 @@ OTHER_NETWORK = "it used another network"
     ("name", "which", "change", "wanted"),
     [
         (IPERF3, "client", put(meeting="0" * 16), "other than the recorded one"),
-        (IPERF3, "client", put(port=1), "other than the recorded one"),
         (IPERF3, "client", replace('"cookie":\t"', '"cookie":\t"x'), "different cookies"),
         (IPERF3, "client", word("2", "3"), "-t 3 was requested, but duration was 2"),
         (IPERF3, "server", put(ended="at the time limit"), "ended at the time limit"),
@@ -182,7 +169,6 @@ OTHER_NETWORK = "it used another network"
         # small messages (16 kB); no packet without head.
         (LATENCY, "client", grown(94_000), OTHER_NETWORK),
         (IPERF3, "server", grown(0), OTHER_NETWORK),
-        (PINGPONG, "client", grown(0), OTHER_NETWORK),
         (
             PINGPONG,
             "client",
@@ -191,7 +177,6 @@ OTHER_NETWORK = "it used another network"
         ),
         (PINGPONG, "server", word("rdm", "msg"), "started with different options"),
         (PINGPONG, "client", replace("64k ", "32k "), "65536 bytes, 200 times, were requested"),
-        (PINGPONG, "client", replace("64k     200 ", "64k     100 "), "200 times"),
         (LATENCY, "client", no_counters, "lo of c1 does not count what"),
     ],
 )

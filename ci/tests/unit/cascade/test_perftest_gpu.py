@@ -52,33 +52,23 @@ def test_tables_of_several_releases_are_read(name: str, size: int, bandwidth: fl
     assert round(record.values["bandwidth_mb_per_s"], 1) == bandwidth
 
 
-def started(client: str, server: str, *more: str) -> str:
-    """Both ends of a launch of 5000 messages of 64 KiB."""
-    words = (
-        "ib_write_bw",
-        *["-d", "mlx5_0", "-i", "1", "-p", "{port}", "-s", "65536", "-n", "5000", "-F"],
-        *more,
-    )
-    data = 65536 * 5000
-    listening = end("server", words, server, rx=data, tx=40)
-    return listening + end("client", (*words, "{address}"), client, rx=40, tx=data)
-
-
-def made(fabric: Fabric, gpu: int) -> below_mpi.PairLaunch:
-    able = [plan for plan in GROUP.plans if GROUP.measures(plan, fabric.memory)]
-    assert [plan.benchmark for plan in able] == [*perftest.ON_GPU]
-    limits = Limits(200.0, None)
-    return below_mpi.make_launch(able[0], GROUP.name, fabric, 65536, "smoke", limits, gpu)
-
-
 def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:
     """The recorded end took the GPU on bus 10."""
-    server, title, client = started(RTX, RTX, "--use_cuda=0").partition("# client of")
-    (tmp_path / "a.server").write_text(server)
-    (tmp_path / "a.client").write_text(title + client)
+    words = (
+        *("ib_write_bw", "-d", "mlx5_0", "-i", "1", "-p", "{port}"),
+        *("-s", "65536", "-n", "5000", "-F", "--use_cuda=0"),
+    )
+    data = 65536 * 5000
+    (tmp_path / "a.server").write_text(end("server", words, RTX, rx=data, tx=40))
+    client = end("client", (*words, "{address}"), RTX, rx=40, tx=data)
+    (tmp_path / "a.client").write_text(client)
+    able = [plan for plan in GROUP.plans if GROUP.measures(plan, FABRIC.memory)]
+    assert [plan.benchmark for plan in able] == [*perftest.ON_GPU]
+    limits = Limits(200.0, None)
+    launch = below_mpi.make_launch(able[0], GROUP.name, FABRIC, 65536, "smoke", limits, 0)
     for bus_id, wrong in (("0000:10:00.0", False), ("", False), ("0000:41:00.0", True)):
         fabric = replace(FABRIC, gpus=(Gpu(bus_id),))
-        measured = below_mpi.read_launch(tmp_path, "a", made(FABRIC, 0), GROUP, fabric)
+        measured = below_mpi.read_launch(tmp_path, "a", launch, GROUP, fabric)
         said = " ".join(sentence for _, sentence in measured.findings)
         assert ("c1 used the GPU on PCI bus 10 instead of 0000:41:00.0" in said) == wrong
     amd = "Using ROCm Device with ID: 1, Name: AMD, PCI Bus ID: 0xc1, GCN Arch: gfx90a"

@@ -59,8 +59,8 @@ def test_noise_is_not_called() -> None:
     """At the bound itself, where a call is as likely as it can be with
     nothing violated: 1 of 100 sessions is aimed at.
     """
-    called = [bool(judge(noise(seed, spread=0.2, centre=1.1)).violations) for seed in range(30)]
-    assert sum(called) <= 3
+    called = [bool(judge(noise(seed, spread=0.2, centre=1.1)).violations) for seed in range(12)]
+    assert sum(called) <= 1
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,18 @@ from reframe_tests.harness.vocabulary import ROOT
 from studies import reference_pages
 
 
-def shown(name: str | None = None, *, tests: bool = False, width: int = 80) -> str:
-    out = io.StringIO()
-    listing.show(name, Console(file=out, width=width), tests_of_groups=tests)
-    return out.getvalue()
-
-
 @pytest.mark.parametrize("tests", [True, False])
 def test_the_contents_name_every_group(tests: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(tests=tests)
+    def shown() -> str:
+        out = io.StringIO()
+        listing.show(None, Console(file=out, width=80), tests_of_groups=tests)
+        return " ".join(out.getvalue().split())
+
+    text = shown()
     assert set(catalogue.GROUPS) <= {word.strip(",.") for word in text.split()}
     assert f"({listing.NOT_RUN})" not in text
     monkeypatch.setattr(listing, "tests_by_group", lambda folders: {"p2p": "Pairs"})
-    text = " ".join(shown(tests=tests).split())
+    text = shown()
     assert text.count(listing.NOT_RUN) >= len(catalogue.GROUPS) - 1
 
 

@@ -61,17 +61,15 @@ def test_the_exit_status_tells_ci(
         doctor.report(None, Console(quiet=True), stacks_only=True)
 
 
-@pytest.mark.parametrize(
-    ("suites", "notes"), [({"mpi4py": {"version": "4", "built_with": "x"}}, 1), (None, 0)]
-)
 def test_a_stack_without_osu_and_imb_is_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suites: dict[str, Any] | None, notes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = describe(tmp_path) | ({"suites": suites} if suites else {})
-    stack = metadata.parse(row, tmp_path)
-    monkeypatch.setattr(metadata, "discover", lambda *_: ([stack], []))
-    said = [line.detail for line in doctor._stacks(tmp_path) if line.state == doctor.NOTE]
-    assert sum("its tests leave that out" in detail for detail in said) == notes
+    bare = {"suites": {"mpi4py": {"version": "4", "built_with": "x"}}}
+    for row, notes in ((bare, 1), ({}, 0)):
+        stacks = [metadata.parse({**describe(tmp_path), **row}, tmp_path)]
+        monkeypatch.setattr(metadata, "discover", lambda *_, found=stacks: (found, []))
+        said = [line.detail for line in doctor._stacks(tmp_path) if line.state == doctor.NOTE]
+        assert sum("its tests leave that out" in detail for detail in said) == notes
 
 
 GPUS = {"kind": "cuda", "of_node": [{"bus_id": "0000:03:00.0", "numa_node": 0}]}
@@ -156,20 +154,12 @@ INTERFACES = {
 }
 
 
-def draft(
-    folder: Path,
-    *parts: Mapping[str, str],
-    row: Mapping[str, Any] = COMPUTE,
-    environ: Mapping[str, str] = {},
-) -> str:
-    """The draft for one partition, on a machine with these files."""
-    return fabrics_draft.write([row], COMMAND, node_facts.Node(make_node(folder, *parts)), environ)
-
-
-def read(text: str) -> dict[str, Any]:
-    """The extras as a configuration in Python and one in YAML
-    have them, held against the schema.
+def draft(folder: Path, *parts: Mapping[str, str]) -> dict[str, Any]:
+    """The extras for one partition on a machine with these files, as a configuration in Python
+    and one in YAML have them, held against the schema.
     """
+    node = node_facts.Node(make_node(folder, *parts))
+    text = fabrics_draft.write([COMPUTE], COMMAND, node, {})
     document = ast.literal_eval(f"{{\n{text}}}")
     assert document == yaml.safe_load(f"{{\n{text}}}")
     extras: dict[str, Any] = document["extras"]
@@ -182,7 +172,7 @@ def test_each_kind_has_its_transport(tmp_path: Path) -> None:
         name.replace("hfi1_0", "hfi1_1"): text.replace("100 Gb/sec (4X EDR)", "400 Gb/sec (4X NDR)")
         for name, text in HFI1.items()
     }
-    extras = read(draft(tmp_path / "node", HFI1, faster, CXI, ROCE))
+    extras = draft(tmp_path / "node", HFI1, faster, CXI, ROCE)
     assert {(each.name, each.transport) for each in site.fabrics_of(extras).values()} == {
         ("opa100", "psm2"),
         ("opx400", "opx"),
@@ -195,7 +185,7 @@ def test_each_kind_has_its_transport(tmp_path: Path) -> None:
 
 def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
     """Without those that are down, part of another, or nobody's network."""
-    fabrics = read(draft(tmp_path / "node", INTERFACES))["fabrics"]
+    fabrics = draft(tmp_path / "node", INTERFACES)["fabrics"]
     del fabrics["shm"]
     assert {name: row["rails"] for name, row in fabrics.items()} == {
         "eth50g": [{"device": "bond0", "line_rate_gbit_per_s": 50}],
@@ -209,7 +199,7 @@ def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("driver", "kind"), [("nvidia", "cuda"), ("amdgpu", "rocm")])
 def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path: Path, driver: str, kind: str) -> None:
     cards = {**gpu("0000:41:00.0", driver, numa=1), **gpu("0000:03:00.0", driver, numa=-1)}
-    extras = read(draft(tmp_path / "node", TWO_RAILS, cards))
+    extras = draft(tmp_path / "node", TWO_RAILS, cards)
     rows = [{"bus_id": "0000:03:00.0"}, {"bus_id": "0000:41:00.0", "numa_node": 1}]
     assert extras["gpus"] == {"kind": kind, "of_node": rows}
     assert set(site.fabrics_of(extras)) == {"ndr400", "ndr400_device", "shm", "gpu_ipc"}

@@ -75,16 +75,15 @@ def test_whose_reframe_is_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = Process(7, 1)
-    processes = [orphans.OrphanProcess(Process(8, 2), gone, "mpirun", "/stage")]
-    jobs = [orphans.OrphanJob("12", "PENDING", "head", gone, "/stage/2")]
-    monkeypatch.setattr(orphans, "_launches", list)
-    monkeypatch.setattr(orphans, "_jobs", list)
-    nothing = {"processes": [], "jobs": [], "files": []}
-    assert answer(capsys, "sessions", "prune", "--json") == (0, nothing)
+    processes: list[orphans.OrphanProcess] = []
+    jobs: list[orphans.OrphanJob] = []
     monkeypatch.setattr(orphans, "_launches", lambda: processes)
     monkeypatch.setattr(orphans, "_jobs", lambda: jobs)
+    nothing = {"processes": [], "jobs": [], "files": []}
+    assert answer(capsys, "sessions", "prune", "--json") == (0, nothing)
+    processes.append(orphans.OrphanProcess(Process(8, 2), gone, "mpirun", "/stage"))
+    jobs.append(orphans.OrphanJob("12", "PENDING", "head", gone, "/stage/2"))
     status, said = answer(capsys, "sessions", "prune", "--json")
-    assert status == 1
     process = {"process": 8, "name": "mpirun", "reframe": 7, "directory": "/stage"}
     job = {"job": "12", "state": "PENDING", "reframe": 7, "directory": "/stage/2"}
-    assert (said["processes"], said["jobs"]) == ([process], [job])
+    assert (status, said["processes"], said["jobs"]) == (1, [process], [job])

@@ -25,15 +25,10 @@ RUN = (
 )
 
 
-def ended(number: int, total: int, name: str, status: str = "      OK") -> str:
+def ended(number: int, name: str, status: str = "      OK") -> str:
     return (
-        f"[ {status} ] ({number:2}/{total}) {name} %fabric=shm /86759943 "
-        "@generic:default+mpich-wheels\n"
+        f"[ {status} ] ({number:2}/2) {name} %fabric=shm /86759943 @generic:default+mpich-wheels\n"
     )
-
-
-def case(name: str) -> ListedCase:
-    return ListedCase("default", "mpich-wheels", f"{name} %fabric=shm")
 
 
 def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
@@ -54,16 +49,20 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
     said = list[str]()
     shown = list[bool]()
     rows = [
-        SimpleNamespace(case=case(name), seconds=seconds, planned=True)
+        SimpleNamespace(
+            case=ListedCase("default", "mpich-wheels", f"{name} %fabric=shm"),
+            seconds=seconds,
+            planned=True,
+        )
         for name, seconds in (("A", 50.0), ("B", 450.0))
     ]
     made = SimpleNamespace(record=SimpleNamespace(id="x", cases=rows))
     plan: Any = SimpleNamespace(plan=made, environ={})
     lines = [
         (0, RUN),
-        (100, ended(1, 2, "A")),
+        (100, ended(1, "A")),
         (100, RUN),
-        (101, ended(2, 2, "B", "    SKIP")),
+        (101, ended(2, "B", "    SKIP")),
     ]
 
     def run(words: Sequence[str], log: Path, show: Any, *_: object, tell: Any) -> int:

@@ -4,7 +4,6 @@ by a model that is scaled by what was measured.
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,45 +21,33 @@ from synthetic_site import NODE, large, newcomer
 from synthetic_verdicts import FIRST, write_session
 
 DAY = date(2026, 11, 23)
-PARTITIONS = {row["name"]: row for row in large()["partitions"]}
+[COMPUTE] = [row for row in large()["partitions"] if row["name"] == "compute"]
 
 
-def case(
-    test: str = "ImbPointToPoint", fabric: str = "hdr200", nodes: str = "2", ppn: str = "1"
-) -> ListedCase:
-    return ListedCase(
-        "compute",
-        "openmpi-spack",
-        f"{test} %fabric={fabric} %nodes={nodes} %ppn={ppn} %pinning=bunch",
-    )
+def case(test: str = "ImbPointToPoint", fabric: str = "hdr200", ppn: str = "1") -> ListedCase:
+    name = f"{test} %fabric={fabric} %nodes=2 %ppn={ppn} %pinning=bunch"
+    return ListedCase("compute", "openmpi-spack", name)
 
 
-def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]) -> Costs:
-    """Costs where tests by name took so long before."""
-    histories = {
-        case(test): CaseHistory(DAY, DAY, False, took, "s") for test, took in seconds.items()
-    }
-    return Costs(PARTITIONS, {"compute": NODE}, PastNights(cases=histories), level, repeats)
-
-
-def with_extras(**extras: Any) -> Costs:
-    compute = PARTITIONS["compute"]
-    described = {**compute, "extras": {**compute["extras"], **extras}}
-    return Costs({"compute": described}, {"compute": NODE}, PastNights(), "nightly", 3)
+def known(past: PastNights | None = None, **extras: Any) -> Costs:
+    """Costs after these nights, where the site says so of the partition."""
+    described = {**COMPUTE, "extras": {**COMPUTE["extras"], **extras}}
+    return Costs({"compute": described}, {"compute": NODE}, past or PastNights(), "nightly", 3)
 
 
 def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less() -> None:
     crowd = case("ImbCollectives", ppn="2")
-    few = with_extras(most_timed_ranks=2)
+    few = known(most_timed_ranks=2)
     assert few.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
     assert few.estimate(case()) == known().estimate(case()), "two ranks have a core each"
-    alone = with_extras(share_allocations=False)
+    alone = known(share_allocations=False)
     less = alone.estimate(case()).seconds - known().estimate(case()).seconds
     assert less == pytest.approx(making.JOB_S - making.SHARED_S) and less > 0
 
 
 def test_the_model_is_scaled_by_what_was_measured() -> None:
-    doubled = known(ImbPointToPoint=(2 * known().estimate(case()).seconds,))
+    took = CaseHistory(DAY, DAY, False, (2 * known().estimate(case()).seconds,), "s")
+    doubled = known(PastNights(cases={case(): took}))
     for asked in (case(fabric="eth25g"), case("ImbCollectives")):
         found = doubled.of(asked)
         assert found.seconds == pytest.approx(2 * known().of(asked).seconds)
@@ -87,7 +74,7 @@ def night(seconds: float | None, job_seconds: float) -> EarlierNight:
 def test_how_many_jobs_run_at_once_is_learned(
     nights: list[EarlierNight], most: int | None, wanted: float
 ) -> None:
-    found = dataclasses.replace(known(), past=PastNights(sessions=tuple(nights)))
+    found = known(PastNights(sessions=tuple(nights)))
     assert found.wall_per_job_second(most) == pytest.approx(wanted)
 
 
@@ -154,14 +141,9 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
 
 
 def entry(
-    uuid: str,
-    took: float | None,
-    end: float | None,
-    nodes: str,
-    result: str = "pass",
-    started: str = "",
-) -> Any:
-    known = {"time_run": took, "job_completion_time_unix": end, "job_started": started}
+    uuid: str, took: float, end: float | None, nodes: str, result: str = "pass"
+) -> SimpleNamespace:
+    known = {"time_run": took, "job_completion_time_unix": end, "job_started": ""}
     return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry=known)
 
 

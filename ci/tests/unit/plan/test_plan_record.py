@@ -38,20 +38,6 @@ PLAN = PlanRecord(
 )
 
 
-def test_the_nodes_of_what_was_not_right_come_to_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nodes_of(case: ListedCase) -> tuple[str, ...]:
-        return planned_cases.nodes_of(case.name, case.partition, case.stack)
-
-    rows = (dataclasses.replace(PLAN.cases[0], nodes=("c1", "c2")), PLAN.cases[1])
-    path = dataclasses.replace(PLAN, cases=rows).write(tmp_path)
-    assert [one.nodes for one in record.read(path).cases] == [("c1", "c2"), ()]
-    assert nodes_of(ONE) == ()
-    monkeypatch.setenv(planned_cases.VARIABLE, str(path))
-    assert (nodes_of(ONE), nodes_of(TWO)) == (("c1", "c2"), ())
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"layout": 1, "cases": [{"name": 3}]}'])
 def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / f"2026-11-23-mysystem-{record.checksum(text)}.json"
@@ -63,7 +49,14 @@ def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path, text: str) -> No
 def test_reframe_reads_the_planned_cases_of_the_same_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(planned_cases.VARIABLE, str(PLAN.write(tmp_path)))
+    """With the nodes of what was not right there."""
+    rows = (dataclasses.replace(PLAN.cases[0], nodes=("c1", "c2")), PLAN.cases[1])
+    path = dataclasses.replace(PLAN, cases=rows).write(tmp_path)
+    assert [one.nodes for one in record.read(path).cases] == [("c1", "c2"), ()]
+    assert planned_cases.nodes_of(ONE.name, "p", "a-spack") == ()
+    monkeypatch.setenv(planned_cases.VARIABLE, str(path))
+    for stack, nodes in (("a-spack", ("c1", "c2")), ("b-spack", ())):
+        assert planned_cases.nodes_of(ONE.name, "p", stack) == nodes
     planned, other = [
         SimpleNamespace(display_name=f"{ONE.name}{more}", valid_systems=["*"])
         for more in ("", " %x=1")
@@ -113,7 +106,7 @@ def test_cases_are_read_with_their_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("text", "unit", "amount", "share"),
-    [("30m", "min", 30, 1.0), ("1.5h", "min", 90, 1.0), ("20nodeh", "node-hours", 20, 4 / 30)],
+    [("1.5h", "min", 90, 1.0), ("20nodeh", "node-hours", 20, 4 / 30)],
 )
 def test_budgets(text: str, unit: str, amount: float, share: float) -> None:
     budget = Budget.parse(text)

@@ -33,13 +33,20 @@ def on_two_nodes(sent: dict[str, float], own: float = 0.0, **changes: Any) -> li
     return [first, last]
 
 
-def said(ranks: list[RankEvidence], *expected: str, status: int = 0) -> tuple[int, str]:
-    found = answer.prove(run_of(ranks, status=status), expected)
-    return found.status, "\n".join(found.lines())
+def said(ranks: list[RankEvidence], *expected: str) -> str:
+    return "\n".join(answer.prove(run_of(ranks), expected).lines())
+
+
+def holds(word: str, *launches: list[RankEvidence]) -> bool | None:
+    """Whether it is as expected; if it is not, or not known, the command fails."""
+    found = answer.prove(run_of(*launches), [word])
+    [one] = found.expectations
+    assert found.status == (0 if one.holds else answer.CONTRADICTED)
+    return one.holds
 
 
 @pytest.mark.parametrize(
-    ("sent", "own", "word", "holds"),
+    ("sent", "own", "word", "right"),
     [
         ({"mlx5_0/1": GB, "eth1": 2e4}, 0, "fabric=mlx5_0", True),
         ({"mlx5_0/1": GB, "eth1": 2e4}, 0, "fabric=mlx5_0/1", True),
@@ -53,23 +60,14 @@ def said(ranks: list[RankEvidence], *expected: str, status: int = 0) -> tuple[in
         ({}, 0, "no-ethernet", None),
         ({"eth1": 0}, 0, "no-ethernet", True),
         ({"mlx5_0/1": GB}, 0, "fabric=shm", False),
+        # Green when blind: a backup over the right network, and the program on the wrong one.
+        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=eth1", True),
+        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=eth2", False),
+        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=tcp", True),
     ],
 )
-def test_the_network_is_the_one_that_carried_the_bytes(sent, own, word, holds) -> None:
-    ranks = on_two_nodes(sent, own)
-    [found] = answer.prove(run_of(ranks), [word]).expectations
-    assert found.holds is holds, found
-    assert said(ranks, word)[0] == (0 if holds else answer.CONTRADICTED)
-
-
-@pytest.mark.parametrize(
-    ("word", "holds"), [("fabric=eth1", True), ("fabric=eth2", False), ("fabric=tcp", True)]
-)
-def test_what_others_sent_meanwhile_is_not_the_ranks(word: str, holds: bool) -> None:
-    """Green when blind: a backup over the right network, and the program on the wrong one."""
-    ranks = on_two_nodes({"eth2": 9 * GB, "eth1": GB}, GB)
-    [found] = answer.prove(run_of(ranks), [word]).expectations
-    assert found.holds is holds, found
+def test_the_network_is_the_one_that_carried_the_ranks_bytes(sent, own, word, right) -> None:
+    assert holds(word, on_two_nodes(sent, own)) is right
 
 
 @pytest.mark.parametrize("upper", ["vlan1", "ib0"])
@@ -90,21 +88,25 @@ def test_one_wire_under_two_names(upper: str) -> None:
         node__ports={"mlx5_0/1": port} if upper == "ib0" else {},
     )
     for word in (f"fabric={upper}", f"fabric={lower}", "fabric=tcp"):
-        assert said(ranks, word)[0] == 0, said(ranks, word)
-    assert said(ranks, "no-ethernet")[0] == answer.CONTRADICTED
-    assert said(ranks)[1].count("2.0 GB by") == 1
+        assert holds(word, ranks), word
+    assert holds("no-ethernet", ranks) is False
+    assert said(ranks).count("2.0 GB by") == 1
 
 
 def test_on_one_node_only_tcp_can_be_seen() -> None:
     inside = exchange({"lo": GB}, [("127.0.0.1", "127.0.0.1", GB)])
-    assert said(inside, "fabric=shm")[0] == answer.CONTRADICTED
-    assert "1.0 GB over TCP" in said(inside)[1]
-    assert said(exchange({"lo": 100}, []), "fabric=shm")[0] == 0
-    assert said(inside, "fabric=eth1")[0] == answer.CONTRADICTED, "nothing had to leave the node"
-    assert said(inside, "fabric=tcp")[0] == 0
-    for little in (exchange({"lo": 100}, []), inside[:1]):
-        [found] = answer.prove(run_of(little), ["fabric=tcp"]).expectations
-        assert found.holds is None
+    quiet = exchange({"lo": 100}, [])
+    assert "1.0 GB over TCP" in said(inside)
+    for ranks, word, right in (
+        (inside, "fabric=shm", False),
+        (quiet, "fabric=shm", True),
+        (exchange({"lo": 0, "mlx5_0/1": GB}, []), "fabric=shm", False),
+        (inside, "fabric=eth1", None),  # nothing had to leave the node
+        (inside, "fabric=tcp", True),
+        (quiet, "fabric=tcp", None),
+        (inside[:1], "fabric=tcp", None),
+    ):
+        assert holds(word, ranks) is right, word
 
 
 def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
@@ -128,96 +130,91 @@ def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]
 
 
 @pytest.mark.parametrize(
-    ("cpus", "smt", "own", "words"),
+    ("cpus", "smt", "siblings", "own", "words"),
     [
-        (("0", "1"), "0", True, "each of 2 ranks on 1 CPU of its own (0-1)"),
-        (("0", "1"), "1", None, "maybe threads of one core"),
-        (("0", "0"), "0", False, "may both run on core 0 only"),
-        (("0-1", "1-2"), "0", False, "whose cores others use, too"),
-        (("0-3", "0-3"), "0", False, "not bound: 2 ranks on CPUs 0-3"),
-        (("0-3",), "1", True, "not bound: 1 rank on CPUs 0-3"),
-        (("0-11",) * 11, "0", False, "each of 11 ranks on 12 CPUs whose cores others use, too"),
+        (("0", "1"), "0", "", True, "each of 2 ranks on 1 CPU of its own (0-1)"),
+        (("0", "1"), "1", "", None, "maybe threads of one core"),
+        (("0", "1"), "1", "0,64;1,65", True, "of its own"),
+        (("0", "1"), "1", "0,1;0,1", False, "whose cores others use, too (0-1)"),
+        (("0", "0"), "0", "", False, "may both run on core 0 only"),
+        (("0-1", "1-2"), "0", "", False, "whose cores others use, too"),
+        (("0-3", "0-3"), "0", "", False, "not bound: 2 ranks on CPUs 0-3"),
+        (("0-3",), "1", "", True, "not bound: 1 rank on CPUs 0-3"),
+        (("0-11",) * 11, "0", "", False, "each of 11 ranks on 12 CPUs whose cores others use, too"),
     ],
 )
-def test_cores(cpus, smt, own, words) -> None:
-    [found] = answer.prove(run_of(placed(*cpus, smt=smt)), ["cores=own"]).expectations
-    status, lines = said(placed(*cpus, smt=smt), "cores=own")
-    assert words in lines
-    assert found.holds is own and status == (0 if own else answer.CONTRADICTED)
+def test_cores(cpus, smt, siblings, own, words) -> None:
+    ranks = placed(*cpus, smt=smt, siblings=siblings)
+    assert words in said(ranks, "cores=own")
+    assert holds("cores=own", ranks) is own
 
 
-@pytest.mark.parametrize(("siblings", "own"), [("0,64;1,65", True), ("0,1;0,1", False)])
-def test_threads_of_one_core_are_shared(siblings: str, own: bool) -> None:
-    run = run_of(placed("0", "1", smt="1", siblings=siblings))
-    [found] = answer.prove(run, ["cores=own"]).expectations
-    assert found.holds is own
+def test_of_several_nodes_the_worst_decides() -> None:
+    ranks = placed("0", "1", "0-1", "0-1")
+    there = [replace(rank, host="c2") for rank in ranks[2:]]
+    assert holds("cores=own", [*ranks[:2], *there]) is False
 
 
 def test_a_launch_beside_it_may_have_the_same_cores() -> None:
     """Green when blind: two launchers each bound their ranks from core 0 on."""
-    first, second = (placed("0", "1") for _ in range(2))
-    for apart, status in ((0, answer.CONTRADICTED), (10**12, 0)):
+    ranks = placed("0", "1")
+    for apart, right in ((0, False), (10**12, True)):
         later = [
             replace(
                 rank,
                 init=replace(rank.init, monotonic_ns=rank.init.monotonic_ns + apart),
                 finalize=replace(rank.last, monotonic_ns=rank.last.monotonic_ns + apart),
             )
-            for rank in second
+            for rank in ranks
         ]
-        assert answer.prove(run_of(first, later), ["cores=own"]).status == status
+        assert holds("cores=own", ranks, later) is right
 
 
 def test_what_cannot_be_counted_is_not_known() -> None:
     """Green when blind: RDMA without counters, sockets that nobody could ask."""
-    hidden = on_two_nodes({"eth1": GB}, GB)
     port = {"mlx5_0/1": Bytes(None, None)}
+    over_tcp = on_two_nodes({"eth1": GB}, GB)
     hidden = [
         replace(rank, init=replace(rank.init, ports=port), finalize=replace(rank.last, ports=port))
-        for rank in hidden
+        for rank in over_tcp
     ]
-    blind = exchange({"lo": 100}, None)
-    seen = [on_two_nodes({"eth1": GB}, GB)[0], exchange({"eth1": 0}, None, host="c2")[1]]
-    assert said(seen, "fabric=tcp")[0] == 0, "what is not known could only be more"
-    for ranks, words in ((hidden, ("fabric=eth1", "fabric=tcp")), (blind, ("fabric=shm",))):
-        for word in words:
-            [found] = answer.prove(run_of(ranks), [word]).expectations
-            assert found.holds is None, (word, found)
-    assert "not countable here: mlx5_0/1" in said(hidden)[1]
-    over_port = exchange({"lo": 0, "mlx5_0/1": GB}, [])
-    assert said(over_port, "fabric=shm")[0] == answer.CONTRADICTED
+    assert "not countable here: mlx5_0/1" in said(hidden)
+    assert holds("fabric=eth1", hidden) is holds("fabric=tcp", hidden) is None
+    assert holds("fabric=shm", exchange({"lo": 100}, None)) is None
+    unasked = exchange({"eth1": 0}, None, host="c2")[1]
+    assert holds("fabric=tcp", [over_tcp[0], unasked]), "what is not known could only be more"
 
 
 def test_ranks_that_nobody_numbered_may_be_half_of_them() -> None:
-    alone = make_rank(0, world=None, rank=None, size=None)
-    status, lines = said([alone], "no-ethernet")
-    assert status == answer.CONTRADICTED
-    assert "NOT KNOWN" in lines and "no launcher told the ranks" in lines
+    alone = [make_rank(0, world=None, rank=None, size=None)]
+    assert holds("no-ethernet", alone) is None
+    assert "no launcher told the ranks" in said(alone)
 
 
 def test_the_library_and_two_of_them() -> None:
     ranks = exchange({"lo": 0}, [], library__version="Open MPI v5.0.11, package: Open MPI")
-    assert said(ranks, "mpi=openmpi")[0] == 0
-    assert said(ranks, "mpi=mpich")[0] == answer.CONTRADICTED
     other = make_rank(
         1, library__version="MPICH Version:      4.3.2", library__path="/opt/libmpi.so.12"
     )
-    status, lines = said([ranks[0], other], "mpi=openmpi")
-    assert status == answer.CONTRADICTED
-    assert "do not all run the same MPI library" in lines
-    assert said([ranks[0], other], "no-ethernet")[0] == 0, "it is known whatever MPI it is"
-    unknown = make_rank(0, library__version="Some MPI 1.0")
-    assert said([unknown], "mpi=openmpi")[0] == answer.CONTRADICTED
+    mixed = [ranks[0], other]
+    assert "do not all run the same MPI library" in said(mixed)
+    for word, of, right in (
+        ("mpi=openmpi", ranks, True),
+        ("mpi=mpich", ranks, False),
+        ("mpi=openmpi", mixed, False),
+        ("no-ethernet", mixed, True),  # it is known whatever MPI it is
+    ):
+        assert holds(word, of) is right, word
+    assert not holds("mpi=openmpi", [make_rank(0, library__version="Some MPI 1.0")])
 
 
 def test_nothing_holds_of_ranks_that_are_missing() -> None:
     """Green when blind: half of the records never came, or a rank was killed."""
-    ranks = on_two_nodes({"mlx5_0/1": GB})
-    dead = replace(ranks[1], finalize=None)
-    for left, words in ((ranks[:1], "1 of 2 ranks"), ([ranks[0], dead], "never called")):
-        status, lines = said(left, "cores=own")
-        assert status == answer.CONTRADICTED
-        assert "NOT KNOWN" in lines and words in lines
+    first, last = on_two_nodes({"mlx5_0/1": GB})
+    killed = replace(last, finalize=None)
+    for left, words in (([first], "1 of 2 ranks"), ([first, killed], "never called")):
+        assert holds("cores=own", left) is None
+        assert words in said(left)
 
 
 def test_without_a_record_everything_expected_is_unknown(tmp_path: Path) -> None:
@@ -232,9 +229,8 @@ def test_without_a_record_everything_expected_is_unknown(tmp_path: Path) -> None
 
 def test_the_command_keeps_its_exit_status() -> None:
     ranks = on_two_nodes({"mlx5_0/1": GB})
-    assert said(ranks, status=137)[0] == 137
-    assert said(ranks, "no-ethernet", status=1)[0] == 1
-    assert said(ranks, status=0)[0] == 0
+    for status, expected in ((137, []), (1, ["no-ethernet"]), (0, [])):
+        assert answer.prove(run_of(ranks, status=status), expected).status == status
 
 
 def test_what_fails_is_said_with_the_launch_that_it_is_of() -> None:
@@ -312,25 +308,25 @@ def test_worlds_of_one_rank_are_said_to_be_that() -> None:
     ranks = [alone(number, "3", 10 * number) for number in range(3)]
     [launched] = launch.split(ranks)
     assert [one.announced[0] for one in launched] == [0, 1, 2]
-    status, lines = said(list(launched), "cores=own")
-    assert status == answer.CONTRADICTED
+    assert not holds("cores=own", launched)
+    lines = said(launched)
     assert "3 processes are MPI worlds of one rank each" in lines and "--mpi=pmix" in lines
     # One program without a launcher in a job of several tasks misses nobody.
-    assert said(ranks[:1], "fabric=shm")[0] == 0
+    assert holds("fabric=shm", ranks[:1])
     assert [len(one) for one in launch.split([alone(0, "1", 1), alone(0, "1", 9)])] == [1, 1]
 
 
-@pytest.mark.parametrize(("second", "status"), [(0, answer.CONTRADICTED), (5, 0)])
-def test_worlds_of_one_rank_beside_one_another_are_not_known(second: int, status: int) -> None:
+@pytest.mark.parametrize(("second", "right"), [(0, None), (5, True)])
+def test_worlds_of_one_rank_beside_one_another_are_not_known(second, right) -> None:
     """MPICH's mpirun starts a program of Open MPI: no number of the launcher's is read."""
-    ranks = [
-        replace(alone(number, "1", number * second), loaded_ns=number * second * 10**9)
-        for number in range(2)
-    ]
-    launches = launch.split(ranks)
+    launches = launch.split(
+        [
+            replace(alone(number, "1", number * second), loaded_ns=number * second * 10**9)
+            for number in range(2)
+        ]
+    )
     assert [len(one) for one in launches] == [1, 1]
-    run = RecordedRun(("mpirun",), 0, launches, (), Path("records"))
-    assert answer.prove(run, ["fabric=shm"]).status == status
+    assert holds("fabric=shm", *launches) is right
 
 
 def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
@@ -356,17 +352,15 @@ def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
     ]
     found = launch.split(ranks)
     assert sorted([rank.pid for rank in one] for one in found) == [[1, 1], [2, 2], [3, 3]]
-    assert "clocks of c1 and c2 disagree by 100 s" in said(list(found[0]))[1]
+    assert "clocks of c1 and c2 disagree by 100 s" in said(found[0])
 
 
-@pytest.mark.parametrize(
-    "word", ["fabric", "fabric=", "cores=all", "mpi=foo", "no-ethernet=1", "x"]
-)
-def test_an_expectation_that_is_none_is_refused(word: str) -> None:
-    with refused_as(
-        "unknown-name" if word == "mpi=foo" else "bad-option", match="expected one|MPIs|cores=own"
-    ):
-        answer.check_words([word])
+def test_an_expectation_that_is_none_is_refused() -> None:
+    for word in ("fabric", "cores=all", "no-ethernet=1", "x"):
+        with refused_as("bad-option", match="expected one|cores=own"):
+            answer.check_words([word])
+    with refused_as("unknown-name", match="MPIs"):
+        answer.check_words(["mpi=foo"])
 
 
 def test_a_file_that_cannot_be_written_takes_no_answer_away(
@@ -417,11 +411,11 @@ def test_of_many_damaged_records_a_few_are_named() -> None:
     assert len(found.problems) == 101 and len(list(found.lines())) <= 2 * answer.FEW
 
 
-@pytest.mark.parametrize("name", ["My project", "a:b", "$LIB"])
-def test_a_folder_that_the_loader_would_cut_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).mkdir()
-    with refused_as("bad-option", match="LD_PRELOAD"):
-        launch.run(["true"], tmp_path / name)
+def test_a_folder_that_the_loader_would_cut_is_refused(tmp_path: Path) -> None:
+    for name in ("My project", "a:b", "$LIB"):
+        (tmp_path / name).mkdir()
+        with refused_as("bad-option", match="LD_PRELOAD"):
+            launch.run(["true"], tmp_path / name)
 
 
 def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:

@@ -13,12 +13,8 @@ from synthetic_session import changed
 from synthetic_tuning import SOURCE, chosen, published_session
 
 
-@pytest.fixture
-def session() -> sessions.Session:
-    return published_session()
-
-
-def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) -> None:
+def test_the_site_says_what_a_fabric_stands_beside() -> None:
+    session = published_session()
     assert published.choose(session) == [], "its system is not described here"
     cases = tuple(changed(case, system="minicluster") for case in session.cases)
     there = sessions.Session(session.info, cases)
@@ -29,14 +25,13 @@ def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) ->
     assert other.source == "openhpc-mini/opa100", "the command line wins"
 
 
-@pytest.mark.parametrize(
-    "given", ["eth1g=openhpc-mini/eth10g", "eth1g=openhpc-mini", "eth1g=no/eth1g", f"eth2={SOURCE}"]
-)
-def test_a_choice_of_nothing_is_refused(session: sessions.Session, given: str) -> None:
+@pytest.mark.parametrize("given", ["eth1g=openhpc-mini/eth10g", "eth1g=no/eth1g", f"eth2={SOURCE}"])
+def test_a_choice_of_nothing_is_refused(given: str) -> None:
     with pytest.raises(BadInput):
-        published.choose(session, [given])
+        published.choose(published_session(), [given])
 
 
-def test_the_terminal_says_the_range(session: sessions.Session) -> None:
+def test_the_terminal_says_the_range() -> None:
+    session = published_session()
     [first, *_] = published.beside_lines(session, chosen(session))
     assert "PingPong latency is 2.00 to 2.00 times that of openhpc-mini/eth1g (24 sizes)" in first

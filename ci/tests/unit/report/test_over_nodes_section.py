@@ -5,7 +5,6 @@ points make a line, and what never stands on one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,26 +38,19 @@ def case(
     samples: Sequence[Sample],
     nodes: int,
     stack: str = "mpich-spack",
-    status: str = "proven",
     **condition: Any,
 ) -> Case:
     entry = {"system": "testbed", "partition": "node", "environ": stack, "result": "pass"}
     whole = {"stack": stack, "fabric": "ib", "nodes": nodes, "ppn": PPN, "ppn_symbol": "full"}
     whole |= {"pinning": "bunch", "group": "startup_osu", **condition}
-    proof = read_evidence({"verdict": status, "ranks": [], "devices": []}, "here")
+    proof = read_evidence({"verdict": "proven", "ranks": [], "devices": []}, "here")
     entry |= {"name": f"OsuStartup {nodes}", "condition": whole}
-    uuid = f"s:{stack}:{nodes}:{status}:{len(condition)}"
-    return Case(uuid, 0, entry, whole, tuple(samples), proof, ())
-
-
-def session_of(*cases: Case) -> Session:
-    numbered = (replace(one, uuid=f"{one.uuid}:{number}") for number, one in enumerate(cases))
-    info = {"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}
-    return Session(info, tuple(numbered))
+    return Case(f"s:{stack}:{nodes}", 0, entry, whole, tuple(samples), proof, ())
 
 
 def page_of(*cases: Case) -> Reader:
-    return Reader(report.render(report.View(session_of(*cases), Path())))
+    info = {"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}
+    return Reader(report.render(report.View(Session(info, cases), Path())))
 
 
 NIGHT = [
@@ -84,6 +76,3 @@ def test_the_page_has_a_chart_and_every_value_with_its_case() -> None:
     assert page.blocks["index"]["measures"] == [], "no curves over message sizes"
     shared = page_of(case(start(4, [3e5]), 4, oversubscribed="16 ranks on 2 cores"))
     assert "oversubscribed: ranks share cores" in shared.text["over_nodes"]
-
-
-# What is drawn.

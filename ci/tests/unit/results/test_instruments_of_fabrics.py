@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -34,27 +33,15 @@ PLAIN = "bisection-mpich-n2.txt"
 CROSSING = "bisection-mpich-n4-switches.txt"
 
 
-def instrument(group: str) -> dict[str, Any]:
+@cache
+def instrument(group: str) -> Any:
     """What the program of a group defines, without MPI."""
     stand_in = ModuleType("mpi4py")
     stand_in.MPI = SimpleNamespace(FLOAT=None)  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
-        return runpy.run_path(str(catalogue.SUITES[group].script.path))
-
-
-@pytest.fixture(scope="module")
-def program() -> Any:
-    return SimpleNamespace(**instrument(GROUP))
-
-
-def paired(program: Any, switches: Sequence[str], ppn: int = 1) -> Any:
-    """Halves of nodes n0, n1, ... on these switches (``.``
-    between two levels; empty: not known).
-    """
-    hosts = [f"n{node}" for node in range(len(switches)) for _ in range(ppn)]
-    paths = [tuple(switch.split(".")) if switch else () for switch in switches for _ in range(ppn)]
-    return program.Halves(hosts, paths, ppn, "Slurm")
+        defined = runpy.run_path(str(catalogue.SUITES[group].script.path))
+    return SimpleNamespace(**defined)
 
 
 def test_pairs_are_held_against_the_ranks_own_records() -> None:
@@ -78,13 +65,14 @@ def launch(nodes: int, ppn: int = 1, level: str = "smoke") -> catalogue.Launch:
     return planned
 
 
-def sample(nodes: int, *values: float | None, quantity: str = derived.QUANTITY) -> Sample:
-    return Sample("growth", "Barrier", GROWTH, 64, 1, f"nodes={nodes}", None, 100, quantity, values)
-
-
 def test_growth_by_rounds_is_one_and_more_is_more() -> None:
+    times = {2: (10.0, 11.0, 12.0), 8: (33.0, 33.0, 500.0), 64: (132.0, None, 132.0)}
+    row = ("growth", "Barrier", GROWTH, 64, 1)
     found = derived.compare_nodes(
-        [sample(2, 10.0, 11.0, 12.0), sample(8, 33.0, 33.0, 500.0), sample(64, 132.0, None, 132.0)],
+        [
+            Sample(*row, f"nodes={nodes}", None, 100, derived.QUANTITY, values)
+            for nodes, values in times.items()
+        ],
         ppn=1,
     )
     assert [(each.first, each.nodes, each.ratio, each.variant) for each in found] == [
@@ -106,11 +94,6 @@ PLACED: dict[str, tuple[str, int, dict[str, str]]] = {
         {"bursts": "10ms_on_40ms_off", "seed": "7"},
     ),
 }
-
-
-@cache
-def loaded_latency() -> dict[str, Any]:
-    return instrument(LOADED)
 
 
 # ---- Everything above as it is planned and read ----
@@ -158,7 +141,7 @@ def test_recorded_growth(name: str) -> None:
     seed=st.integers(0, 10**9 - 1),
 )
 def test_every_node_is_a_victims_or_an_aggressors(nodes: int, aggressors: str, seed: int) -> None:
-    share_out = loaded_latency()["share_out"]
+    share_out = instrument(LOADED).share_out
     victims, others = share_out(nodes, aggressors, seed)
     assert sorted([*victims, *others]) == list(range(nodes)), "each node once"
     assert len(victims) % 2 == len(others) % 2 == 0, "all have a partner"
@@ -173,7 +156,7 @@ def test_every_node_is_a_victims_or_an_aggressors(nodes: int, aggressors: str, s
 
 
 def test_seeds_draw_different_nodes_and_others_ignore_them() -> None:
-    share_out = loaded_latency()["share_out"]
+    share_out = instrument(LOADED).share_out
     drawn = {tuple(share_out(16, "random", seed)[0]) for seed in range(20)}
     assert len(drawn) > 10
     for aggressors in set(AGGRESSORS) - {"random"}:
@@ -186,17 +169,14 @@ def placements(ppn: int, nodes: int, **chosen: str) -> list[catalogue.Launch]:
     return list(launches(LOADED, nodes * ppn, level="smoke", nodes=nodes, chosen=under))
 
 
-@pytest.mark.parametrize(
-    ("ppn", "nodes", "planned"),
-    [(2, 2, AGGRESSORS[:1]), (1, 4, AGGRESSORS[1:]), (2, 6, AGGRESSORS)],
-)
-def test_the_placements_that_nodes_and_ranks_allow(
-    ppn: int, nodes: int, planned: tuple[str, ...]
-) -> None:
-    assert tuple(launch.name for launch in placements(ppn, nodes)) == planned
-
-
-def test_one_rank_a_node_on_two_nodes_has_no_aggressor() -> None:
+def test_the_placements_that_nodes_and_ranks_allow() -> None:
+    """One rank a node on two nodes leaves none for an aggressor."""
+    for ppn, nodes, planned in (
+        (2, 2, AGGRESSORS[:1]),
+        (1, 4, AGGRESSORS[1:]),
+        (2, 6, AGGRESSORS),
+    ):
+        assert tuple(launch.name for launch in placements(ppn, nodes)) == planned
     with pytest.raises(NotMeasured, match="no benchmark of group loaded_latency runs on 2 ranks"):
         placements(1, 2)
 
@@ -251,8 +231,9 @@ def test_a_recorded_latency_under_load() -> None:
 # ---- Halves ----
 
 
-def test_who_knows_the_switches_above_a_node(program: Any) -> None:
+def test_who_knows_the_switches_above_a_node() -> None:
     """Slurm, or the site that describes them; otherwise nobody, or of another node."""
+    program = instrument(GROUP)
     pattern = "switch.switch.node"
     for name, address, switches in (
         ("c1.site.org", "s0.s1.c1", ("s0", "s1")),
@@ -281,8 +262,10 @@ def test_who_knows_the_switches_above_a_node(program: Any) -> None:
     ],
 )
 def test_pairs_are_on_different_switches_where_that_can_be(
-    program: Any, switches: list[str], pairs: list[tuple[int, int]], split: str
+    switches: list[str], pairs: list[tuple[int, int]], split: str
 ) -> None:
-    found = paired(program, switches)
+    """Two levels of switches have a dot between them; none is not known."""
+    paths = [tuple(switch.split(".")) if switch else () for switch in switches]
+    found = instrument(GROUP).Halves(["n0", "n1", "n2", "n3"], paths, 1, "Slurm")
     assert found.pairs == pairs
     assert split in found.split

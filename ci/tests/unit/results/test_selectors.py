@@ -32,10 +32,6 @@ SESSIONS = pl.DataFrame(
 )
 
 
-def numbers(selector: str) -> str:
-    return "".join(one[-1] for one in selectors.select(selector, SESSIONS))
-
-
 @pytest.mark.parametrize(
     ("selector", "part"),
     [
@@ -45,7 +41,6 @@ def numbers(selector: str) -> str:
         ("20261301:now", "not a period"),
         ("now:now-1d", "ends before it begins"),
         ("latest~9", "selects none"),
-        ("?run == ", "not an expression"),
         ("?nonsuch == 1", "'nonsuch'"),
         ("?__import__('os').system('true')", "not an expression"),
         ("?run < 3", "quote strings"),
@@ -55,29 +50,19 @@ def numbers(selector: str) -> str:
 )
 def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
     with pytest.raises(BadInput) as caught:
-        numbers(selector)
+        selectors.select(selector, SESSIONS)
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("selector", "days_ago", "counts"),
-    [
-        ("latest", 0, True),
-        ("latest~1", 0, True),
-        ("latest~1", 5, False),
-        ("latest", 5, False),
-    ],
-)
-def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(
-    selector: str, days_ago: int, counts: bool
-) -> None:
+@pytest.mark.parametrize("selector", ["latest", "latest~1"])
+def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector: str) -> None:
     """Behind it nobody knows which session is meant: one fewer was counted before."""
-    when = NOW - timedelta(days=days_ago, hours=6)
-    unread = [UnreadableSession("eeee5555", when, (), "it is damaged.")]
-    if not counts:
-        found = selectors.select(selector, SESSIONS, unreadable=unread)
-        assert found == selectors.select(selector, SESSIONS)
-        return
+    newest, old = [
+        [UnreadableSession("eeee5555", NOW - timedelta(hours=hours), (), "it is damaged.")]
+        for hours in (6, 126)
+    ]
+    found = selectors.select(selector, SESSIONS, unreadable=old)
+    assert found == selectors.select(selector, SESSIONS)
     with refused_as("file-unreadable", match="session eeee5555, which cannot be read"):
-        selectors.select(selector, SESSIONS, unreadable=unread)
+        selectors.select(selector, SESSIONS, unreadable=newest)

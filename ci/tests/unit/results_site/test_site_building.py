@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mpibench.store.store import Store
 from mpibench_site import site as building
 from mpibench_site.site import SiteWriter
 from page_reader import Reader
+from synthetic_fabric import export_map, pair_map
 from synthetic_session import HOSTILE
 from synthetic_verdicts import (
     FIRST,
@@ -32,21 +34,22 @@ from synthetic_verdicts import (
 NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 
 
+#: Its folder, and what the site said when it was built.
+Year = tuple[Path, building.BuiltSite]
+
+
 @pytest.fixture(scope="module")
-def year(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, str]]:
+def year(tmp_path_factory: pytest.TempPathFactory) -> Year:
     top = tmp_path_factory.mktemp("year")
     ids = write_nights(top / "dataset")
     Store(top / "dataset").withdraw(ids[25], "maintenance of the switches")
-    build(top)
-    return top, ids
+    when = FIRST + timedelta(days=GAPS[0])
+    records.answer(top / "dataset", None, records.NIGHT, "nightly", ["no session"], now=when)
+    return top, build(top)
 
 
 def build(top: Path, now: datetime = NOW) -> building.BuiltSite:
     return building.build(Store(top / "dataset"), top / "site", now=now)
-
-
-def text_of(page: Path) -> str:
-    return " ".join(" ".join(Reader(page.read_text()).text.values()).split())
 
 
 def date(number: int) -> str:
@@ -54,7 +57,7 @@ def date(number: int) -> str:
     return f"{day.day} {day:%b %Y}"
 
 
-def test_every_link_between_pages_leads_somewhere(year: tuple[Path, dict[int, str]]) -> None:
+def test_every_link_between_pages_leads_somewhere(year: Year) -> None:
     read = {page: Reader(page.read_text()) for page in (year[0] / "site").rglob("*.html")}
     assert len(read) > 2 * (NIGHTS - len(GAPS))
     ids = {page: {one[1].get("id") for one in reader.tags} for page, reader in read.items()}
@@ -70,10 +73,9 @@ def test_every_link_between_pages_leads_somewhere(year: tuple[Path, dict[int, st
     assert dead == set()
 
 
-def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(
-    year: tuple[Path, dict[int, str]],
-) -> None:
-    said = text_of(year[0] / "site" / "index.html")
+def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(year: Year) -> None:
+    page = Reader((year[0] / "site" / "index.html").read_text())
+    said = " ".join(" ".join(page.text.values()).split())
     for words in (
         f"{date(RED)}, red: 1 of ",
         "asked for eth1g, 2.1 GB went over lo",
@@ -85,10 +87,8 @@ def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(
         assert words in said
 
 
-def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(
-    year: tuple[Path, dict[int, str]],
-) -> None:
-    [(latency, bandwidth)] = build(year[0]).figures.values()
+def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(year: Year) -> None:
+    [(latency, bandwidth)] = year[1].figures.values()
     assert latency.startswith("eth1g on node: PingPong latency, 8 B: ") and "as usual" in latency
     assert " % of the line rate, 1250 MB/s; reference at least" in bandwidth
     assert " % worse than usual" in bandwidth and "as a week before" in bandwidth
@@ -102,16 +102,16 @@ def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(
     }
 
 
-def test_the_calendar_is_green_for_nothing_that_was_not_measured(
-    year: tuple[Path, dict[int, str]],
-) -> None:
-    """From the change on, which lasts and nobody accepted, no night is green."""
+def test_the_calendar_is_green_for_nothing_that_was_not_measured(year: Year) -> None:
+    """From the change on, which lasts and nobody accepted, no night is green; one without a
+    session is a red day.
+    """
     (page,) = (year[0] / "site").glob("*/index.html")
-    cell = r'<td class="day (\w+)"[^>]*>(?:<a[^>]*aria-label="([^"]*)")?'
-    cells = re.findall(cell, page.read_text())
+    text = page.read_text()
+    cells = re.findall(r'<td class="day (\w+)"[^>]*>(?:<a[^>]*aria-label="([^"]*)")?', text)
     counted = Counter(state for state, _ in cells)
-    assert (counted["none"], counted["withdrawn"]) == (len(GAPS), 1)
-    assert counted["red"] == NIGHTS - SLOWER_FROM
+    assert (counted["none"], counted["withdrawn"]) == (len(GAPS) - 1, 1)
+    assert counted["red"] == NIGHTS - SLOWER_FROM + 1
     assert counted["green"] == SLOWER_FROM - len(GAPS) - 1
     assert any(date(TWICE) in said and "(2 sessions)" in said for _, said in cells)
 
@@ -132,6 +132,14 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
             condition={HOSTILE: HOSTILE, "machine": {HOSTILE: [f"{HOSTILE}{number}"]}},
             where=[{"fabric": HOSTILE, "partition": HOSTILE, "name": HOSTILE}, failed],
         )
+    between = pair_map(4)
+    nodes = (HOSTILE, *between.nodes[1:])
+    names_of = dict(zip(between.nodes, nodes, strict=True))
+    values = tuple(
+        one._replace(source=names_of[one.source], target=names_of[one.target])
+        for one in between.rows()
+    )
+    export_map(tmp_path / "dataset", 0, replace(between, nodes=nodes, values=values))
     session = write_session(tmp_path / "dataset", 8, labels={"run": HOSTILE})
     Store(tmp_path / "dataset").withdraw(session, HOSTILE)
     records.answer(tmp_path / "dataset", None, records.NIGHT, HOSTILE, [HOSTILE], [HOSTILE])
@@ -141,6 +149,8 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
         pages = sorted((tmp_path / "site").rglob("*.html"))
         found.append([re.findall(r"'nonce-(\w+)'", page.read_text())[0] for page in pages])
     assert found[0] == found[1] and len(set(found[0])) == len(pages)
+    [behind] = (tmp_path / "site").glob("*/nodes/index.html")
+    assert HOSTILE in "".join(Reader(behind.read_text()).text.values())
     files = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
     for path in files:
         name = str(path.relative_to(tmp_path / "site"))
@@ -169,18 +179,6 @@ def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
     (old,) = (tmp_path / "site").glob("former-name-*/index.html")
     cells = re.findall(r'<td class="day (\w+)"', old.read_text())
     assert cells.count("none") >= 190 and "green" not in cells
-
-
-def test_a_night_without_a_session_is_a_red_day(tmp_path: Path) -> None:
-    write_nights(tmp_path / "dataset", 3)
-    when = FIRST + timedelta(days=4)
-    said = ["no session: ReFrame selected no case"]
-    records.answer(tmp_path / "dataset", None, records.NIGHT, "nightly", said, now=when)
-    build(tmp_path, when)
-    (page,) = (tmp_path / "site").glob("testbed-*/index.html")
-    assert f"A night stored no session: {said[0]}" in page.read_text()
-    cells = re.findall(r'<td class="day (\w+)"', page.read_text())
-    assert cells.count("red") == 1 and cells.count("none") == 1
 
 
 def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(

@@ -4,7 +4,6 @@ was held against something and reached it.
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,10 +154,3 @@ def test_a_link_at_60_percent_has_lost_40_on_the_site() -> None:
     )
     worse = [site.slower_than_usual(over, row, 10)[0] for row in (0, 1)]
     assert worse == pytest.approx([0.4, 2 / 3])
-
-
-def test_a_bound_that_is_none_is_not_printed() -> None:
-    assert site.bounds_text(900.0, None, "MB/s") == "at least 900 MB/s"
-    assert site.bounds_text(math.nan, 1.5) == "at most 1.5"
-    assert site.bounds_text(1.0, 2.0) == "at least 1 and at most 2"
-    assert site.bounds_text(None, math.inf) == ""

@@ -91,17 +91,24 @@ class Slurm:
         """Folder of the allocation that was submitted as that one, from 0."""
         return Path(self.submitted[number].workdir)
 
+    def run(self, number: int, status: str = "0 0 5", allocation: int = 0) -> None:
+        """The other side runs a case; without a status it has only begun."""
+        folder = self.spool(allocation)
+        (folder / f"{number:06}.ready").rename(folder / f"{number:06}.running")
+        if status:
+            (folder / f"{number:06}.done").write_text(f"{status}\n")
+
+    def end(self, allocation: str, state: str, *jobs: Any) -> None:
+        """An allocation ended so, and so long ago that no file of it is late."""
+        self.states[allocation] = state
+        for _ in range(2):
+            self.scheduler.poll(*jobs)
+            self.clock += slurm_shared.LATE_S
+
 
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Slurm:
     return Slurm(monkeypatch, tmp_path)
-
-
-def run(folder: Path, number: int, status: str = "0 0 5") -> None:
-    """The other side runs a case; without a status it has only begun."""
-    (folder / f"{number:06}.ready").rename(folder / f"{number:06}.running")
-    if status:
-        (folder / f"{number:06}.done").write_text(f"{status}\n")
 
 
 def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm: Slurm) -> None:
@@ -146,7 +153,7 @@ def test_no_allocation_is_longer_than_its_partition_allows(slurm: Slurm) -> None
 def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
     jobs = [slurm.case() for _ in range(4)]
     for number, status in enumerate(("0 0 5", "7 0 5", "124 1 90", ""), 1):
-        run(slurm.spool(), number, status)
+        slurm.run(number, status)
     slurm.scheduler.poll(*jobs)
     assert [(job.state, job.exitcode) for job in jobs] == [
         ("COMPLETED", 0),
@@ -156,28 +163,27 @@ def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("0 0\n", "damaged"), ("", "is empty, as on a full disk")]
-)
-def test_an_end_that_cannot_be_read_is_a_failure(slurm: Slurm, text: str, said: str) -> None:
+def test_an_end_that_cannot_be_read_is_a_failure(slurm: Slurm) -> None:
     """As a full disk leaves it."""
-    job = slurm.case()
-    run(slurm.spool(), 1, "")
-    (slurm.spool() / "000001.done").write_text(text)
-    slurm.scheduler.poll(job)
-    assert job.state == "FAILED" and job.exitcode and said in str(job._exception)
+    jobs = [slurm.case(), slurm.case()]
+    slurm.run(1, "0 0")
+    slurm.run(2, "")
+    (slurm.spool() / "000002.done").write_text("")
+    slurm.scheduler.poll(*jobs)
+    for job, said in zip(jobs, ("damaged", "is empty, as on a full disk"), strict=True):
+        assert job.state == "FAILED" and job.exitcode and said in str(job._exception)
 
 
 def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
     """The allocation ran something, then ended in order; one case was put there while it ended."""
     jobs = [slurm.case(), slurm.case()]
-    run(slurm.spool(), 1)
+    slurm.run(1)
     for name in ("closed", "ended"):
         (slurm.spool() / name).touch()
     slurm.states["101"] = "COMPLETED"
     slurm.scheduler.poll(*jobs)
     assert jobs[0].state == "COMPLETED" and jobs[1].jobid == "102-1" and jobs[1].state == "PENDING"
-    run(slurm.spool(1), 1)
+    slurm.run(1, allocation=1)
     slurm.scheduler.poll(*jobs)
     assert jobs[1].state == "COMPLETED"
     # A closed one takes no further case.
@@ -189,8 +195,8 @@ def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
     slurm: Slurm,
 ) -> None:
     jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
-    run(slurm.spool(), 1)
-    run(slurm.spool(), 2, "")
+    slurm.run(1)
+    slurm.run(2, "")
     slurm.scheduler.poll(*jobs[:2])
     slurm.states["101"] = "TIMEOUT"
     slurm.scheduler.poll(*jobs)
@@ -202,23 +208,17 @@ def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
     assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
     assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
     assert Path(jobs[0].workdir, "starts.txt").exists()
-    run(slurm.spool(1), 1, "")
-    slurm.states["102"] = "TIMEOUT"
-    slurm.scheduler.poll(*jobs)
-    slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(*jobs)
+    slurm.run(1, "", 1)
+    slurm.end("102", "TIMEOUT", *jobs)
     assert jobs[1].state == "TIMEOUT" and jobs[1].exitcode and jobs[2].jobid == "103-1"
 
 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED"])
 def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state: str) -> None:
     jobs = [slurm.case() for _ in range(3)]
-    run(slurm.spool(), 1)
-    run(slurm.spool(), 2, "")
-    slurm.states["101"] = state
-    slurm.scheduler.poll(*jobs)
-    slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(*jobs)
+    slurm.run(1)
+    slurm.run(2, "")
+    slurm.end("101", state, *jobs)
     assert [job.state for job in jobs] == ["COMPLETED", state, state]
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
 
@@ -228,7 +228,7 @@ def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> No
     controller that starts again answers soon.
     """
     jobs = [slurm.case() for _ in range(3)]
-    run(slurm.spool(), 1, "")
+    slurm.run(1, "")
     for state, seconds in (
         ("COMPLETED", slurm_shared.LATE_S - 1),
         ("RUNNING", slurm_shared.LATE_S),
@@ -241,7 +241,7 @@ def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> No
     slurm.scheduler.poll(*jobs)
     (slurm.spool() / "000001.done").write_text("0 0 5\n")
     for number in (2, 3):
-        run(slurm.spool(), number)
+        slurm.run(number)
     slurm.scheduler.poll(*jobs)
     assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
 
@@ -253,17 +253,14 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
     job = slurm.case()
     if state == "COMPLETED":
         (slurm.spool() / "ended").touch()
-    slurm.states["101"] = state
-    slurm.scheduler.poll(job)
-    slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(job)
+    slurm.end("101", state, job)
     assert job.state in ("CANCELLED", "TIMEOUT") and job.exitcode and len(slurm.submitted) == 1
     assert "without starting any of its cases" in str(job._exception)
 
 
 def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:
     jobs = [slurm.case(), slurm.case()]
-    run(slurm.spool(), 1, "")
+    slurm.run(1, "")
     slurm.scheduler.cancel_many([jobs[1]])
     assert (
         jobs[1].state == "CANCELLED"
@@ -332,7 +329,8 @@ def test_a_users_job_is_never_cancelled_nor_asked_for_again(inside: Slurm, ends:
         allocation.runner.ended = -9
     else:
         inside.states["7"] = "TIMEOUT"
-        run(allocation.spool.folder, 1, "")
+        ready = allocation.spool.folder / "000001.ready"
+        ready.rename(ready.with_suffix(".running"))
     for _ in range(3):
         inside.scheduler.poll(job)
         inside.clock += slurm_shared.LATE_S

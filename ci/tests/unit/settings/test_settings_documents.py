@@ -151,13 +151,9 @@ def test_memory_of_gpus_is_no_other_fabric(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
 ) -> None:
     row = {"transport": "tcp", "scope": "cluster", "memory": ["host", "device"]}
-    site_of(monkeypatch, gpus={"kind": "cuda", "of_node": [{}]}, fabrics={"eth10g": row})
+    extras = {"gpus": {"kind": "cuda", "of_node": [{}]}, "fabrics": {"eth10g": row}}
+    described = {"partitions": [{"name": "node", "extras": extras}]}
+    monkeypatch.setattr(systems, "find", lambda name: described)
     measured(tmp_path, 1, pinning="default")
     measured(tmp_path, 2, where={**PLACE, "fabric": "eth10g_device", "pinning": "default", **how})
     assert only(tmp_path).fabric == "eth10g"
-
-
-def site_of(monkeypatch: pytest.MonkeyPatch, **extras: Any) -> None:
-    """A site that describes its one partition so."""
-    found = {"partitions": [{"name": "node", "extras": extras}]}
-    monkeypatch.setattr(systems, "find", lambda name: found)

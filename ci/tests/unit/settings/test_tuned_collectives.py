@@ -33,19 +33,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def install(
-    stack: Stack = INTEL,
-    *,
-    fabric: str = "eth10g",
-    pinning: str = "default",
-    ppn: int = 2,
-    outcome: str = "better",
-) -> TunedPlace:
+def install(stack: Stack = INTEL) -> TunedPlace:
     """Settings as a tuning installs them."""
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
-    place = TunedPlace("testbed", stack.name, fabric, 2, ppn, pinning)
-    rows = (Compared("Alltoall", 1024, "2", 40.0, 20.0, 0.5, 0.4, 0.625, 8, outcome),)
+    place = TunedPlace("testbed", stack.name, "eth10g", 2, 2, "default")
+    rows = (Compared("Alltoall", 1024, "2", 40.0, 20.0, 0.5, 0.4, 0.625, 8, "better"),)
     proof = settings.as_proof(SettingsProof("0123456789ab", rows, {"Alltoall": TIMED}))
     settings.install(
         *settings.make(place, stack, tuning, [AlgorithmRule("Alltoall", 512, 2048, "2")], proof),

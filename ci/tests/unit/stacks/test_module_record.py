@@ -35,17 +35,14 @@ RECORD = {
 }
 
 
-def document(**changes: Any) -> dict[str, Any]:
-    """Valid metadata of a stack of two modules."""
-    return {
+def stack(**changes: Any) -> Stack:
+    """A stack of two modules."""
+    document = {
         **change("build", {"lock_hash": "0123abcd", "modules": RECORD}),
         "modules": ["gcc", {"name": "openmpi/5.0.10", "collection": False, "path": "/modules"}],
         **changes,
     }
-
-
-def stack(**changes: Any) -> Stack:
-    return metadata.parse(document(**changes), "/opt/mpich/stack.json")
+    return metadata.parse(document, "/opt/mpich/stack.json")
 
 
 STATE = ModuleState(
@@ -89,20 +86,6 @@ def test_a_module_whose_file_is_gone_takes_its_stack_along_by_name(tmp_path: Pat
 # ---- what is compared ----
 
 
-def altered(**changes: Any) -> ModuleState:
-    """The state with entries of its three tables replaced; ``None`` removes one."""
-    tables = {
-        name: {**getattr(STATE, name), **changes.get(name, {})}
-        for name in ("loaded", "sha256", "values")
-    }
-    return ModuleState(
-        **{
-            name: {k: v for k, v in table.items() if v is not None}
-            for name, table in tables.items()
-        }
-    )
-
-
 @pytest.mark.parametrize(
     ("now", "said"),
     [
@@ -125,7 +108,12 @@ def altered(**changes: Any) -> ModuleState:
 def test_what_is_not_as_it_was_is_a_sentence_that_names_the_module(
     now: dict[str, Any], said: str
 ) -> None:
-    assert re.search(said, find_changes(LoadedModules.of(RECORD), altered(**now))[0])
+    """Of the three tables some entries are replaced; ``None`` removes one."""
+    tables = {name: {**table, **now.get(name, {})} for name, table in vars(STATE).items()}
+    for table in tables.values():
+        for gone in [name for name, value in table.items() if value is None]:
+            del table[gone]
+    assert re.search(said, find_changes(LoadedModules.of(RECORD), ModuleState(**tables))[0])
 
 
 # ---- what a job says ----
