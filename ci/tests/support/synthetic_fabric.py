@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+import synthetic_session
 from mpibench.store import dataset
-from mpibench.store.sessions import Case, Session
+from mpibench.store.sessions import Session
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
@@ -24,7 +25,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
 )
 from reframe_tests.harness.machine.switch_paths import gpu_of
 from reframe_tests.harness.machine.switches import SLURM, Switch, SwitchTree
-from reframe_tests.harness.samples import read_evidence
+from reframe_tests.harness.samples import Sample
 
 # ---- Fabrics as ``ibnetdiscover`` writes them, of hosts with several adapters, and maps of pairs
 # on them with a fault.
@@ -380,39 +381,39 @@ def session_of(
     links: Sequence[Mapping[str, Any]] = (),
     transport: str = "",
 ) -> Session:
-    cases = []
-    for number, measured in enumerate(maps):
-        entry = {
-            "uuid": f"s:0:{number}",
-            "system": "minicluster",
-            "partition": "eth100m",
-            "environ": "mpich-wheels",
-            "result": result,
-            "name": f"PairMap {number}",
-            "condition": {},
-            "fail_phase": "sanity" if result == "fail" else "",
-        }
-        condition = {
-            "stack": "mpich-wheels",
-            "fabric": "eth100m",
-            "nodes": 8,
-            "ppn": 1,
-            "line_rate_gbit_per_s": 0.1,
-        }
-        condition |= {"transport": transport} if transport else {}
-        proof = read_evidence(
-            {"verdict": status, "ranks": [], "devices": [], "links": list(links)}, "here"
-        )
-        sample = _sample()
-        cases.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
-    return Session(
-        {
-            "uuid": "0123abcd-0000",
-            "time_start_unix": 1.0,
-            "time_elapsed": 60.0,
-            "data_version": "4.2",
-        },
-        tuple(cases),
+    condition = {
+        "stack": "mpich-wheels",
+        "fabric": "eth100m",
+        "nodes": 8,
+        "ppn": 1,
+        "line_rate_gbit_per_s": 0.1,
+        **({"transport": transport} if transport else {}),
+    }
+    entry = {
+        "name": "PairMap",
+        "system": "minicluster",
+        "partition": "eth100m",
+        "result": result,
+        "condition": {},
+        "fail_phase": "sanity" if result == "fail" else "",
+    }
+    best = Sample(
+        "pair_map",
+        "pairs",
+        "pair_map",
+        8,
+        1,
+        "",
+        1 << 20,
+        3,
+        "bandwidth_p50_mb_per_s",
+        (PAIR_MB_PER_S,),
+    )
+    return synthetic_session.stored(
+        entry,
+        condition,
+        {"verdict": status, "links": list(links)},
+        [((best,), measured) for measured in maps],
     )
 
 
@@ -433,20 +434,3 @@ def export_map(folder: Path, number: int, measured: PairMap, status: str = "prov
     )
     dataset.export_session(replace(session, info=info, cases=cases), folder)
     return uuid
-
-
-def _sample() -> Any:
-    from reframe_tests.harness.samples import Sample
-
-    return Sample(
-        "pair_map",
-        "pairs",
-        "pair_map",
-        8,
-        1,
-        "",
-        1 << 20,
-        3,
-        "bandwidth_p50_mb_per_s",
-        (PAIR_MB_PER_S,),
-    )
