@@ -62,45 +62,39 @@ class Fabric:
 
     def text(self, seed: int = 0) -> str:
         """As ``ibnetdiscover`` writes it, blocks in an order drawn by chance."""
-        ports: dict[str, list[tuple[str, str]]] = {}
         switches = sorted(
             {name for pair in self.links for name in pair}
             | {leaf for row in self.leaf_of.values() for leaf in row.values()}
         )
-        guid_of = {
-            name: f"S-{0xE41D000000000000 + number:016x}" for number, name in enumerate(switches)
-        }
-        title_of = {guid: name for name, guid in guid_of.items()}
-        plugs = []
+        id_of = {name: f"S-{0xE41D000000000000 + at:016x}" for at, name in enumerate(switches)}
+        title_of = {each: name for name, each in id_of.items()}
+        ports: dict[str, list[str]] = {}
+
+        def plug(one: str, other: str) -> None:
+            ports.setdefault(one, []).append(other)
+            ports.setdefault(other, []).append(one)
+
         for number, (device, row) in enumerate(self.leaf_of.items(), 1):
             guids = self.guids(device)
             for host, leaf in row.items():
                 title = f"{host} HCA-{number}" if host in self.numbered else f"{host} {device}"
-                title = (
-                    UNSET
-                    if (host, device) in self.unset
-                    else self.titles.get((host, device), title)
-                )
-                plugs.append((guids[host], title, leaf))
-        plugs += [
-            (f"{0x0C42A10000000000 + at:016x}", title, leaf)
-            for at, (title, leaf) in enumerate(self.others.items())
-        ]
-        for guid, title, leaf in plugs:
-            title_of[f"H-{guid}"] = title
-            ports.setdefault(f"H-{guid}", []).append((guid_of[leaf], guid))
-            ports.setdefault(guid_of[leaf], []).append((f"H-{guid}", ""))
+                title = self.titles.get((host, device), title)
+                card = f"H-{guids[host]}"
+                title_of[card] = UNSET if (host, device) in self.unset else title
+                plug(card, id_of[leaf])
+        for at, (title, leaf) in enumerate(self.others.items()):
+            title_of[f"H-{0x0C42A10000000000 + at:016x}"] = title
+            plug(f"H-{0x0C42A10000000000 + at:016x}", id_of[leaf])
         for left, right in self.links:
-            ports.setdefault(guid_of[left], []).append((guid_of[right], ""))
-            ports.setdefault(guid_of[right], []).append((guid_of[left], ""))
+            plug(id_of[left], id_of[right])
         blocks = []
-        for guid, others in ports.items():
-            kind, own = ("Switch", "") if guid[0] == "S" else ("Ca", f"({guid[2:]})")
+        for one, others in ports.items():
+            kind, own = ("Switch", "") if one[0] == "S" else ("Ca", f"({one[2:]})")
             rows = [
                 f'[{at}]{own}\t"{other}"[1]\t\t# "{title_of[other]}" lid 1 4xHDR'
-                for at, (other, _) in enumerate(others, 1)
+                for at, other in enumerate(others, 1)
             ]
-            blocks.append("\n".join([f'{kind}\t41 "{guid}"\t\t# "{title_of[guid]}"', *rows, ""]))
+            blocks.append("\n".join([f'{kind}\t41 "{one}"\t\t# "{title_of[one]}"', *rows, ""]))
         random.Random(seed).shuffle(blocks)
         return "\n".join(blocks)
 

@@ -307,7 +307,12 @@ def externals_of(top: Path, spack: Spack, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def stand_ins(versions: Mapping[str, str]) -> dict[str, Any]:
+def stand_ins(name: str) -> dict[str, Any]:
+    """Packages of a table of ``data/spack_stand_ins.yaml``."""
+    return externals(yaml.safe_load((DATA / "spack_stand_ins.yaml").read_text())[name])
+
+
+def externals(versions: Mapping[str, str]) -> dict[str, Any]:
     """Packages that a site has, for solutions of which nothing is built."""
     return {
         name: {

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import synthetic_session
+from folders import write
 from live_cluster import STAMP, Box, LiveCluster, end_of
 from mpibench.store import sessions
 from mpibench_cluster.plan import HEAD
@@ -65,9 +67,7 @@ def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_retur
     box: Box, require_stack
 ) -> None:
     document = json.loads(Path(require_stack(STACK).source).read_text())
-    mute = box.top / "mute"
-    mute.write_text("#!/bin/sh\nexit 0\n")
-    mute.chmod(0o755)
+    mute = write(box.top / "mute", "#!/bin/sh\nexit 0\n", executable=True)
     binaries = dict.fromkeys(document["binaries"], str(mute))
     box.add_stack({**document, "name": "mute", "binaries": binaries})
     box.amend("by_name['eth10g']['extras']['srun_mpi'] = {'mpich': 'none'}")
@@ -150,13 +150,10 @@ def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
 
 
 def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box: Box) -> None:
-    go, options = lingering(box)
-    go.touch()
-    status, output = box.run(
-        *options, "--session-extras", "run=before", names=CASES, system="minicluster:eth40g"
+    synthetic_session.run_session(
+        [synthetic_session.case(STACK)], box.database.parent, ["run=before"]
     )
-    assert status == 0, output
-    go.unlink()
+    go, options = lingering(box)
     started = time.time()
     session = box.begin(*options, names=CASES, system="minicluster:eth1g")
     assert wait_for(lambda: measured(box, "eth1g"))

@@ -24,7 +24,7 @@ STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 #: Seconds a launch is given where one will hang; a healthy one needs 2 s on
 #: a quiet machine, a whole curve on eth40g 4 s.
-LIMIT_S = 30
+LIMIT_S = 20
 #: Repeats of a case that is struck: enough to be still at it when the fault comes.
 REPEATS = 6
 
