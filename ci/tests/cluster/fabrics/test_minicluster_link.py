@@ -7,9 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-import pytest
 
 from live_cluster import Box, LiveCluster
 
@@ -32,12 +29,6 @@ else:
         print("sending", flush=True) if sent == len(block) else None
         time.sleep(max(0.0, sent / 37.5e6 - (time.monotonic() - began)))
 """
-
-
-@pytest.fixture
-def box(cluster: LiveCluster, visible: Path, require_stack) -> Box:
-    """A checkout of its own on a healthy cluster."""
-    return Box(cluster, visible, [require_stack(STACK)])
 
 
 @contextmanager
