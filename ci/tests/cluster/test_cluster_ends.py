@@ -187,16 +187,20 @@ def test_an_interrupted_up_leaves_nothing_running(lone: LiveCluster) -> None:
 
 @pytest.mark.parametrize("victim", ["init", "c1"])
 def test_down_after_a_killed_process_leaves_nothing(lone: LiveCluster, victim: str) -> None:
-    """Even where nothing says any more which processes were the cluster's."""
     lone.good("up")
     everything = inside(lone)
     found = lone.state()
     os.kill((found.init if victim == "init" else found.nodes[victim]).pid, signal.SIGKILL)
     assert lone("status").returncode == (3 if victim == "init" else 1)
-    if victim != "init":
-        (lone.runtime / "state.json").unlink()
-    assert victim == "init" or "the cluster is down" in lone.good("down")
     lone.good("down")
+    assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
+
+
+def test_a_lost_state_file_does_not_hide_a_cluster(lone: LiveCluster) -> None:
+    lone.good("up")
+    everything = inside(lone)
+    (lone.runtime / "state.json").unlink()
+    assert "the cluster is down" in lone.good("down")
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
 
 
