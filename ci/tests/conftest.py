@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +18,11 @@ import typer.main
 from hypothesis import settings
 
 import servers
-from folders import LEFT_OUT, UNFINISHED
+from folders import LEFT_OUT
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from synthetic_project import copy_checkout
 
 #: Tests are marked with their lane; its time and what was not tested are reported at the end.
 pytest_plugins = ["lanes", "untested"]
@@ -152,16 +152,7 @@ def sandbox(tmp_path: Path, root: Path) -> Path:
     """A settings file of our own: the bundled systems, results and
     references in a folder that is thrown away.
     """
-    for name in ("site_configs", "reframe_tests"):
-        shutil.copytree(root / name, tmp_path / name, ignore=UNFINISHED)
-    folder = tmp_path / "environments"
-    for stack in metadata.discover(root, environ={})[0]:
-        target = folder / stack.name / "stack.json"
-        target.parent.mkdir(parents=True)
-        shutil.copy(stack.source, target)
-    shutil.copy(root / "environments" / "stack.schema.json", folder)
-    shutil.copytree(root / "results" / "recorder", tmp_path / "results" / "recorder")
-    return tmp_path
+    return copy_checkout(tmp_path, metadata.discover(root, environ={})[0])
 
 
 @pytest.fixture

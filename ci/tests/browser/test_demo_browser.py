@@ -132,6 +132,5 @@ def test_names_of_curves_and_axes_do_not_overlap(
     for path in pages:
         show(browser, path, width)
         if path.name == Path(demo.REPORT).name:
-            browser.evaluate("document.getElementById('curves').scrollIntoView()")
-            browser.wait("document.querySelector('#charts figure').dataset.drawn")
+            browser.show_curves()
         assert browser.evaluate(OVERLAPS) == [], path

@@ -7,29 +7,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import chromium
 from mpibench.pages import session as report
-from mpibench.store import sessions
 from synthetic_session import session_of
 from synthetic_tuning import SOURCE, chosen, eth1g_case, published_session
 
 
-@pytest.fixture
-def session() -> sessions.Session:
-    return published_session()
-
-
 def test_measured_and_published_curves_share_a_chart(
-    session: sessions.Session, tmp_path: Path, browser: chromium.Page
+    tmp_path: Path, browser: chromium.Page
 ) -> None:
+    session = published_session()
     url = report.write_report(
         report.View(session, tmp_path, (), chosen(session)), "report.html"
     ).as_uri()
     browser.open(url)
-    browser.evaluate("document.getElementById('curves').scrollIntoView()")
-    browser.wait("document.querySelector('#charts figure').dataset.drawn")
+    browser.show_curves()
     first = "document.querySelector('#charts figure')"
     assert browser.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
     plot = "document.querySelector('#charts .js-plotly-plot')"
@@ -46,13 +38,7 @@ def test_measured_and_published_curves_share_a_chart(
         "[...row.children].map((cell) => cell.textContent))"
     )
     assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
-    browser.evaluate(
-        """(() => {
-            const node = document.querySelector('#curve-controls select[aria-label="Show"]');
-            node.value = [...node.options].find((option) => option.textContent === "ratio to published figures").value;
-            node.dispatchEvent(new Event("change"));
-        })()"""
-    )
+    browser.choose("curve-controls", "Show", "ratio to published figures")
     browser.wait("document.querySelector('#charts figure').dataset.drawn")
     ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
     flat = browser.evaluate(
@@ -84,16 +70,9 @@ def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(
     )
     url = report.write_report(report.View(session, tmp_path, ()), "report.html").as_uri()
     browser.open(url)
-    browser.evaluate("document.getElementById('curves').scrollIntoView()")
-    browser.evaluate(
-        """(() => {
-            for (const [label, text] of [["One chart per", "fabric"], ["Quantity", "bandwidth"]]) {
-                const node = document.querySelector(`#curve-controls select[aria-label="${label}"]`);
-                node.value = [...node.options].find((option) => option.textContent === text).value;
-                node.dispatchEvent(new Event("change"));
-            }
-        })()"""
-    )
+    browser.show_curves()
+    browser.choose("curve-controls", "One chart per", "fabric")
+    browser.choose("curve-controls", "Quantity", "bandwidth")
     browser.wait(
         "[...document.querySelectorAll('#charts figure')].every((figure) => figure.dataset.drawn)"
     )

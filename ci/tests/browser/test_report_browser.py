@@ -58,22 +58,6 @@ def page(browser: chromium.Page, folder: Path, url: str) -> Iterator[chromium.Pa
     assert set(browser.requests) <= {url, *beside}
 
 
-def choose(page: chromium.Page, form: str, label: str, text: str) -> None:
-    """Choose an option of a select by its text, as a reader does."""
-    page.evaluate(
-        f"""(() => {{
-            const node = document.querySelector('#{form} select[aria-label="{label}"]');
-            node.value = [...node.options].find((option) => option.textContent === {json.dumps(text)}).value;
-            node.dispatchEvent(new Event("change"));
-        }})()"""
-    )
-
-
-def show_curves(page: chromium.Page) -> None:
-    page.evaluate("document.getElementById('curves').scrollIntoView()")
-    page.wait("document.querySelector('#charts figure').dataset.drawn")
-
-
 def each(page: chromium.Page, what: str, selector: str = "#charts figure") -> list[object]:
     """A property of each element of that kind."""
     nodes = f"[...document.querySelectorAll({json.dumps(selector)})]"
@@ -85,7 +69,7 @@ def text(page: chromium.Page, selector: str) -> str:
 
 
 def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: sessions.Session) -> None:
-    show_curves(page)
+    page.show_curves()
     place = page.evaluate(
         """(() => {
             const point = document.querySelectorAll('#charts figure .points path')[10].getBoundingClientRect();
@@ -112,9 +96,9 @@ def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: session
 
 
 def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> None:
-    choose(page, "curve-controls", "Pinning", "bunch")
-    choose(page, "curve-controls", "Fabric", "lo")
-    show_curves(page)
+    page.choose("curve-controls", "Pinning", "bunch")
+    page.choose("curve-controls", "Fabric", "lo")
+    page.show_curves()
     assert "No proven measurement" in text(page, "#charts figure")
     absent = text(page, "#charts figure .absent")
     assert "✕ failed" in absent and "\N{EN DASH} skipped" in absent
@@ -127,7 +111,7 @@ def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> N
 @pytest.mark.parametrize("width", [390, 1600])
 def test_page_fits_its_window(browser: chromium.Page, url: str, width: int) -> None:
     browser.open(url, width=width, touch=width < 800)
-    show_curves(browser)
+    browser.show_curves()
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     browser.evaluate("location.hash = '#case-0'")
     browser.wait("!document.getElementById('panel').hidden")

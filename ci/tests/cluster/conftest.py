@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from live_cluster import LiveCluster, SharedCluster
+from live_cluster import Box, LiveCluster, SharedCluster
 from reframe_tests.harness.stacks.stack import Stack
 
 
@@ -44,3 +44,9 @@ def visible(
     folder = shared_cluster.folder / request.node.name
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def box(cluster: LiveCluster, visible: Path, mpich: Stack) -> Box:
+    """A checkout of its own with MPICH, on a healthy cluster."""
+    return Box(cluster, visible, [mpich])

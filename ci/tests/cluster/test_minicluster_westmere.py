@@ -8,41 +8,28 @@ a cluster (unit/launchers); real masks are compared on real cores (test_binding_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
 from reframe_tests.harness.stacks.stack import Stack
 
 
-class Shared(NamedTuple):
-    cluster: LiveCluster
-    folder: Path
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    folder = tmp_path_factory.mktemp("westmere")
-    with live_cluster.running(
-        tmp_path_factory.mktemp("cluster"), "--layout", "westmere", "--share", str(folder)
-    ) as cluster:
-        yield Shared(cluster, folder)
-
-
+@pytest.mark.whole
 def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
-    shared: Shared, require_stack: Callable[[str], Stack]
+    tmp_path: Path, require_stack: Callable[[str], Stack]
 ) -> None:
     """Socket 0 has the even numbers, as on a dual Xeon X5650 (Cambridge white paper, 2011)."""
     require_stack("mpich-wheels")
+    (tmp_path / "seen").mkdir()
     case_name = "Placement%fabric=shm%nodes=1%ppn=full%pinning=bunch"
     words = f"--system=minicluster:shm -n {case_name} -p mpich-wheels -S limit_s=400"
-    done = live_cluster.run(
-        shared.cluster, shared.folder / "live", *words.split(), files=["startup.py"]
-    )
+    layout = ("--layout", "westmere", "--share", str(tmp_path / "seen"))
+    with live_cluster.running(tmp_path, *layout) as cluster:
+        folder = tmp_path / "seen" / "live"
+        done = live_cluster.run(cluster, folder, *words.split(), files=["startup.py"])
     (case,) = done.measured
     assert (done.status, case.result) == (1, "fail")
     assert case.proof and case.proof.status == "contradicted"

@@ -7,16 +7,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from live_cluster import LiveCluster, end_of
 from module_systems import set_up
-from mpibench_cluster.plan import HEAD
-from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_project import NightProject
+from synthetic_project import NightProject, copy, last_session
 
 MPIS = ("intelmpi", "mpich")
 CENTRE = """
@@ -65,9 +62,8 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
     for folder in ("site_configs/tiny", "environments/wheels"):
         shutil.rmtree(project.top / folder)
     (project.top / "reframe_tests" / "replay_plan.py").unlink()
-    shutil.copy(ROOT / "reframe_tests" / "point_to_point.py", project.top / "reframe_tests")
-    shutil.copytree(ROOT / "results" / "recorder", project.top / "results" / "recorder")
-    node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
+    copy(project.top, "reframe_tests/point_to_point.py", "results/recorder")
+    node = cluster.shown()
     text = CENTRE.replace("@CORES@", str(node["cores"])).replace(
         "@PROCESSOR@", json.dumps(node["processor"])
     )
@@ -101,11 +97,7 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
     assert status == 0, said[-6000:]
     assert re.search(r"lagoon, run=smoke: \d+ of \d+ cases", said), said[-6000:]
     assert re.search(r"plan: .*node-hours, took", said), said[-3000:]
-    with sqlite3.connect(f"{(project.results / 'results.db').as_uri()}?mode=ro", uri=True) as db:
-        [(blob,)] = db.execute(
-            "select json_blob from sessions order by session_start_unix desc limit 1"
-        ).fetchall()
-    session = json.loads(blob)
+    session = last_session(project.results / "results.db")
     assert re.fullmatch(r"[0-9a-f]{16}", session["session_info"]["plan"])
     cases = [
         case for run in session["runs"] for case in run["testcases"] if case["result"] != "skip"

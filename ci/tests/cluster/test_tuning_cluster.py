@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import live_cluster
 import synthetic_site
 from live_cluster import LiveCluster, end_of
 from mpibench.store import sessions
@@ -50,12 +51,13 @@ def reframe(
     cluster: LiveCluster, project: TuningProject, place: TunedPlace, file: str, *words: str
 ) -> tuple[int, str, Case]:
     """Exit status and output of ReFrame on the head, and the one case that was measured."""
-    environ = (f"{variable}={value}" for variable, value in project.own.items())
     where = f"-p {place.stack} -P nodes={place.nodes} -P ppn={place.ppn} -P pinning={place.pinning}"
-    where = f"{where} --system=minicluster:eth1g -S level=smoke -S repeats=1 -r"
-    program = [project.reframe[0], "-c", str(project.top / "reframe_tests" / file)]
-    ran = on_head(cluster, "env", *environ, *program, *where.split(), *words)
-    found = sessions.read_session(project.top / "results" / "results.db").cases
+    where = f"{where} --system=minicluster:eth1g -S level=smoke -S repeats=1"
+    results = project.top / "results"
+    options = [*where.split(), *words]
+    command = live_cluster.reframe(project.top, results, [file], *options, environ=project.own)
+    ran = end_of(cluster.begin(*command), 500)
+    found = sessions.read_session(results / "results.db").cases
     [case] = [each for each in found if each.result != "skip"]
     return *ran, case
 
@@ -64,26 +66,14 @@ def test_from_tuning_to_proof(cluster: LiveCluster, visible: Path, mpich: Stack)
     """The files of the two other MPIs are read between nodes below, and their race is one of the
     lane mpi.
     """
-    stack = mpich
     name = mpich.name
     word = "nb"
-    tuning = registry.find(stack.mpi).tuning
+    tuning = registry.find(mpich.mpi).tuning
     assert tuning is not None
     project = TuningProject(visible / "project")
     place = TunedPlace("minicluster", name, "eth1g", 2, 1, "none")
-    condition = [
-        "--fabric",
-        "eth1g",
-        "--nodes",
-        "2",
-        "--ppn",
-        "1",
-        "--pinning",
-        "none",
-        "--level",
-        "smoke",
-    ]
-    tune = project.words("tune", "--system=minicluster:eth1g", "--stack", name, *condition)
+    words = f"tune --system=minicluster:eth1g --stack {name} --fabric eth1g --nodes 2 --ppn 1"
+    tune = project.words(*words.split(), "--pinning", "none", "--level", "smoke")
 
     status, said = on_head(cluster, *tune, "--collective", f"Bcast={word}", "--budget", "2m")
     assert status in (0, NOTHING_BETTER), said
@@ -101,13 +91,13 @@ def test_from_tuning_to_proof(cluster: LiveCluster, visible: Path, mpich: Stack)
     rows = (Compared("Bcast", 512, word, 100.0, 50.0, 0.5, 0.4, 0.6, 8, BETTER),)
     proof = settings.as_proof(SettingsProof("proposed", rows, {"Bcast": TIMED}))
     rules = [AlgorithmRule("Bcast", 257, 1024, word)]
-    made, texts = settings.make(place, stack, tuning, rules, proof)
+    made, texts = settings.make(place, mpich, tuning, rules, proof)
     settings.install(made, texts, home, rows)
     words = ("-n", "^Guidelines%fabric=eth1g%", "-S", "tuned=yes")
     _, said, tuned = reframe(cluster, project, place, "consistency.py", *words)
     assert (tuned.evidence, tuned.condition["tuned"]) == (PROVEN, made.id), said[-4000:]
 
-    status, said = on_head(cluster, *tune, "--check", "--budget", "3m")
+    status, said = on_head(cluster, *tune, "--check", "--budget", "2m")
     assert status in (0, LOST), said
     [held] = re.findall(r"eth1g, 2 x 1, none: ([01]) of 1 choices hold$", said, re.M)
     assert status != 0 or held == "1"

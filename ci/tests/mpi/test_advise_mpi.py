@@ -30,14 +30,8 @@ def test_a_profile_has_every_call(
 ) -> None:
     stack = require_stack(name)
     out = tmp_path / "profile.csv"
-    words = [
-        *oversubscribed(stack),
-        *stack.python_with("mpi4py.bench"),
-        str(PROGRAM),
-        pattern,
-        str(ITERATIONS),
-        str(out),
-    ]
+    program = f"{PROGRAM} {pattern} {ITERATIONS} {out}"
+    words = [*oversubscribed(stack), *stack.python_with("mpi4py.bench"), *program.split()]
     status, output = run_on(stack, *words, ranks=2, limit_s=120)
     assert status == 0, output
     found = profiles.read(out)

@@ -94,8 +94,8 @@ def this_machine() -> Topology:
 
 @pytest.mark.parametrize(
     "order",
-    [((0,), (1,)), ((1,), (0,)), ((1,),), ((0, 1),)],
-    ids=["in order", "swapped", "one rank on the second", "one rank on both"],
+    [((1,), (0,)), ((1,),), ((0, 1),)],
+    ids=["swapped", "one rank on the second", "one rank on both"],
 )
 @pytest.mark.parametrize("name", STACKS)
 def test_ranks_are_where_the_list_says(

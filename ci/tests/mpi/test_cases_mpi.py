@@ -5,7 +5,6 @@ proof, gated, and refused when falsified.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +14,21 @@ from typing import Any
 import pytest
 
 import test_measurement as real
+from folders import write
 from mpibench import cli
 from mpibench.store import sessions
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_project import NAME, ONE_CASE, recommend
+from synthetic_project import NAME, ONE_CASE, last_cases, recommend
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]
-#: Where it is not the repeats that matter.
-ONCE = ("-S", "repeats=1")
 
 
 def cases(sandbox: Path) -> list[dict]:
     """Test cases of the last session in the sandbox's database."""
-    with sqlite3.connect(sandbox / "results" / "results.db") as db:
-        [(text,)] = db.execute(
-            "select json_blob from sessions order by session_start_unix desc limit 1"
-        ).fetchall()
-    return [case for run in json.loads(text)["runs"] for case in run["testcases"]]
+    return last_cases(sandbox / "results" / "results.db")
 
 
 def test_a_case_is_stored_with_every_repeat_and_its_proof(
@@ -56,19 +50,6 @@ def test_a_case_is_stored_with_every_repeat_and_its_proof(
     assert {"pair.1.out", "pair.3.out", "evidence", "launches.txt", "rfm_job.sh"} <= kept
 
 
-def test_a_falsified_condition_fails_the_case(run_here: Run, sandbox: Path, require_stack) -> None:
-    require_stack("intelmpi-wheels")
-    words = f"-r -S level=smoke -n {NAME} -p intelmpi-wheels -S env_vars=I_MPI_FABRICS:shm"
-    result = run_here(*ONCE, words=words)
-    assert result.returncode == 1 and "asked for lo" in result.stdout
-    [case] = cases(sandbox)
-    assert case["proof"]["verdict"] == "contradicted" and case["gates"] == []
-    assert case["samples"], "the numbers are kept, and marked"
-    assert {row[0] for row in case["perfvalues"].values()} == {None}, (
-        "but they are no performance values"
-    )
-
-
 def test_output_without_end_ends_the_case_with_a_sentence(
     run_here: Run, sandbox: Path, require_stack
 ) -> None:
@@ -77,9 +58,7 @@ def test_output_without_end_ends_the_case_with_a_sentence(
     """
     require_stack("mpich-wheels")
     metadata = sandbox / "environments" / "mpich-wheels" / "stack.json"
-    endless = sandbox / "endless"
-    endless.write_text("#!/bin/sh\nexec yes it goes on\n")
-    endless.chmod(0o755)
+    endless = write(sandbox / "endless", "#!/bin/sh\nexec yes it goes on\n", executable=True)
     described = json.loads(metadata.read_text())
     described["binaries"]["IMB-MPI1"] = str(endless)
     metadata.write_text(json.dumps(sealed(described)))
@@ -161,9 +140,6 @@ def test_two_stacks_in_one_real_job(
     words = f"--db {tmp_path}/results.db --dataset {tmp_path}/set --out {tmp_path}/page.html"
     assert cli.main(["compare", "intelmpi-wheels", "mpich-wheels", *words.split()]) == 0
     assert "interleaved in the same jobs" in capsys.readouterr().out
-
-
-# ---- A session knows what it was measured with ----
 
 
 # ---- A variable that is lost on the way contradicts, on real ranks ----

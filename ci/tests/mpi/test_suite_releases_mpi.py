@@ -22,10 +22,11 @@ from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Limits
-from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
+from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import Release
+from test_catalogue_mpi import expect_metrics
 
 FULL = os.environ.get("MPIBENCH_RELEASES") == "full"
 #: Releases that every program is run in on more ranks than two, and
@@ -239,16 +240,6 @@ def test_every_launch_is_complete_on_more_ranks_and_with_options(
                         stack, *apart, ranks=launch.expected[0].ranks, limit_s=300
                     )
                     assert status == 0, f"{where}: {output}{errors.read_text()}"
-                    records = reader.complete(
-                        reader.parse(output, source=where), launch.expected, source=where
-                    )
-                    given = {
-                        catalogue.metric_name(
-                            r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant
-                        )
-                        for r in records
-                        for quantity in r.values
-                    }
-                    assert given == {metric.name for metric in catalogue.metrics([launch])}, where
+                    expect_metrics(launch, output, where)
                     ran.append(where)
     assert ran

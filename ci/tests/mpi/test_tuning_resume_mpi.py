@@ -7,37 +7,17 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from mpibench_tune.tuning import NOTHING_BETTER
+from programs import wait_for
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_tuning import TuningProject
 
 STACK = "mpich-wheels"
-WORDS = (
-    "tune",
-    "--system=generic",
-    "--stack",
-    STACK,
-    "--fabric",
-    "shm",
-    "--ppn",
-    "2",
-    "--level",
-    "smoke",
-    "--budget",
-    "2m",
-)
+WORDS = f"tune --system=generic --stack {STACK} --fabric shm --ppn 2 --level smoke --budget 2m"
 LIMIT_S = 400
-
-
-def wait_for(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def is_free(lock: Path) -> bool:
@@ -55,16 +35,15 @@ def test_a_killed_tuning_goes_on_after_its_last_whole_round(
 ) -> None:
     require_stack(STACK)
     project = TuningProject(tmp_path / "project")
-    words = (*WORDS, "--collective", "Alltoall=pairwise,brucks")
+    words = (*WORDS.split(), "--collective", "Alltoall=pairwise,brucks")
     folder = project.folder("generic", STACK) / "shm_nn_1_np_2_ppn_2_bunch"
     first = project.begin(*words)
-    assert wait_for(lambda: (folder / "state.json").exists() or first.poll() is not None)
+    assert wait_for(lambda: (folder / "state.json").exists() or first.poll() is not None, LIMIT_S)
     first.kill()
     said, _ = first.communicate(timeout=60)
     assert (folder / "state.json").exists(), said
-    assert wait_for(lambda: is_free(folder.parent / f".{folder.name}.lock")), (
-        "something of it is still at work"
-    )
+    lock = folder.parent / f".{folder.name}.lock"
+    assert wait_for(lambda: is_free(lock), LIMIT_S), "something of it is still at work"
     kept = json.loads((folder / "state.json").read_text())["rounds"]
     reports = {each["report"]: (folder / each["report"]).read_bytes() for each in kept}
 

@@ -7,67 +7,19 @@ is whether recipes and settings fit each other.
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from folders import SUPPORT
+from folders import write
 from mpibench.stacks.spack.project import COMMON, list_shared, split
-from synthetic_spack import REPO, find_spack, left_out, overriding
+from synthetic_spack import find_spack, overriding, solve, stand_ins
 
 #: Thirty solutions.
 pytestmark = pytest.mark.whole
-#: What stands in, as a site would have it. A version is the one that
-#: environments/common requires, where it does.
-STAND_INS = {
-    "rdma-core": "44.0",
-    "opa-psm2": "11.2.230",
-    "libcxi": "13.1.0",
-    "cassini-headers": "13.1.0",
-    "cxi-driver": "13.1.0",
-    "json-c": "0.18",
-    "curl": "8.15.0",
-    "util-linux-uuid": "2.41",
-    "numactl": "2.0.18",
-    # Their recipes want the kernel's compiler, also of an external.
-    "xpmem": "2.6.5-36 %gcc",
-    "knem": "1.1.4 %gcc",
-    "cuda": "12.9.1",
-    "gdrcopy": "2.5.1 +cuda",
-    **dict.fromkeys(("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"),
-    "zlib": "1.3.1",
-    "libpciaccess": "0.17",
-    "libxml2": "2.13.5",
-    "intel-oneapi-compilers": "2025.2.0",
-    "intel-oneapi-mpi": "2021.18.1",
-    "hpcx-mpi": "2.24",
-    "cray-mpich": "9.0.1",
-    "cray-pmi": "6.1.15",
-    "mvapich-plus": "5.0.0 +cuda",
-    "parastationmpi": "5.13.1",
-    **dict.fromkeys(
-        (
-            "bison",
-            "flex",
-            "m4",
-            "autoconf",
-            "automake",
-            "libtool",
-            "pkgconf",
-            "gmake",
-            "cmake",
-            "findutils",
-            "perl",
-        ),
-        "9",
-    ),
-    "python": "3.11.2",
-}
 #: Built by Spack in these solutions.
 BUILT = (
     "openmpi",
@@ -156,59 +108,31 @@ BY_SITES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def outcomes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    found = find_spack()
     made = tmp_path_factory.mktemp("fabrics")
-    packages: dict[str, Any] = {
-        name: {
-            "externals:": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
-            "buildable": False,
-        }
-        for name, version in STAND_INS.items()
-    }
+    packages = stand_ins("fabrics")
     compilers = {language: shutil.which(program) for language, program in ONEAPI.items()}
     for package in ("intel-oneapi-compilers", "llvm-amdgpu"):
         packages[package]["externals:"][0]["extra_attributes"] = {"compilers": compilers}
     packages |= {name: {"externals:": [], "buildable": True} for name in BUILT}
-    (made / "common").mkdir()
-    shutil.copy(root / "environments" / COMMON / "packages.yaml", made / "common")
-    (made / "site").mkdir()
-    written = {
-        "repos": {"mpibench": str(REPO)},
-        "concretizer": {
-            "reuse": False,
-            "static_analysis": True,
-            "concretization_cache": {"enable": False},
-        },
-        "packages": packages,
-    }
-    for section, content in written.items():
-        (made / "site" / f"{section}.yaml").write_text(overriding({section: content}))
-    words = ["-C", str(made / "common"), "-C", str(made / "site")]
-    packages |= left_out(found, words, [f"mpibench-suite ^{name}" for name in MPIS], BUILT)
-    (made / "site" / "packages.yaml").write_text(overriding({"packages": packages}))
+    common = root / "environments" / COMMON / "packages.yaml"
+    write(made / "common" / "packages.yaml", common.read_text())
     rows = {}
     for name in WANTED:
         environment = yaml.safe_load(
             (root / "environments" / split(root, name)[0] / "spack.yaml").read_text()
         )
-        folders = [
+        shared = [
             str(root / "environments" / each) for each in list_shared(root, name) if each != COMMON
         ]
-        rows[name] = [*environment["spack"]["specs"], *reversed(folders)]
+        rows[name] = [*environment["spack"]["specs"], *reversed(shared)]
     suite = rows["openmpi"][0]
     for name, section in BY_SITES.items():
-        (made / name).mkdir()
         for file, content in section.items():
             text = overriding({file: content}).replace("ENVIRONMENTS", str(root / "environments"))
-            (made / name / f"{file}.yaml").write_text(text)
+            write(made / name / f"{file}.yaml", text)
         rows[name] = [suite, str(made / name)]
-    (made / "asked.json").write_text(json.dumps(rows))
-    command = [found.program, "--color=never", *words, "python", str(SUPPORT / "spack_solver.py")]
-    command += [str(made / "asked.json"), str(made / "answer.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    answer = json.loads((made / "answer.json").read_text())
-    print({name: row.get("seconds") for name, row in answer.items() if name in rows})
+    answer = solve(find_spack(), made / "site", packages, rows, BUILT, [made / "common"])
+    print({name: answer[name].get("seconds") for name in rows})
     return answer
 
 

@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from folders import SUPPORT
+from folders import write
 from reframe_tests.harness.stacks import metadata
-from synthetic_spack import RECIPES, REPO, find_spack, left_out
-
-#: Stand-ins for what a GPU or a Slurm needs: solving asks only
-#: whether there is something to depend on.
-STAND_INS = {
-    "cuda": "12.4.0",
-    "hip": "6.2.0",
-    "hsa-rocr-dev": "6.2.0",
-    "llvm-amdgpu": "6.2.0",
-    "nccl": "2.22.3",
-    "rccl": "6.2.0",
-    "slurm": "23-11-1-1",
-    "papi": "7.1.0",
-    "gnuplot": "6.0.0",
-    "imagemagick": "7.1.1",
-    "pciutils": "3.10.0",
-    "rdma-core": "44.0",
-    "opa-psm2": "11.2.230",
-    "oneapi-level-zero": "1.17.6",
-    "libfabric": "1.17.0",
-    "ucx": "1.13.1",
-    "libxml2": "2.9.14",
-    "libpciaccess": "0.17",
-    "mpich": "5.0.1",
-    "openmpi": "4.1.4",
-    "bison": "3.8.2",
-    "autoconf": "2.71",
-    "automake": "1.16.5",
-    "libtool": "2.4.7",
-    "m4": "1.4.19",
-    "pkgconf": "1.8.1",
-    "gmake": "4.3",
-    "zlib": "1.2.13",
-    "findutils": "4.9.0",
-}
-
+from synthetic_spack import RECIPES, REPO, ask, find_spack, solve, stand_ins
 
 #: Specs that must have a solution -> (package, version) that must be in it, from our repository.
 CONCRETIZED = {
@@ -104,73 +67,24 @@ SCOPES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Command line of a Spack that has our repository, stand-ins for what
-    its packages depend on, and builds nothing else.
-    """
-    found = find_spack()
-    scope = tmp_path_factory.mktemp("scope")
-    packages: dict[str, Any] = {
-        name: {
-            "externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
-            "buildable": False,
-        }
-        for name, version in STAND_INS.items()
-    }
-    written = {
-        "repos": {"mpibench": str(REPO)},
-        "config": {"deprecated": True},
-        "concretizer": {
-            "reuse": False,
-            "static_analysis": True,
-            "concretization_cache": {"enable": False},
-        },
-        "packages": packages,
-    }
-    for section, content in written.items():
-        (scope / f"{section}.yaml").write_text(yaml.safe_dump({section: content}))
-    packages |= left_out(found, ("-C", str(scope)), [*CONCRETIZED, *REFUSED])
-    (scope / "packages.yaml").write_text(yaml.safe_dump({"packages": packages}))
-    return [found.program, "--color=never", "-C", str(scope)]
-
-
-def test_audit_has_no_objection(spack: list[str]) -> None:
-    done = subprocess.run(
-        [*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=1800
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("scope", SCOPES)
 def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scope: str) -> None:
     """Each by itself: a machine's own entries of the same packages are no part of it."""
     text = (root / scope).read_text()
-    (tmp_path / "packages.yaml").write_text(
-        re.sub("^packages:", "packages::", text, flags=re.MULTILINE)
-    )
-    command = [find_spack().program, "--color=never", "-C", str(tmp_path), "audit", "configs"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0 and "CFG-PACKAGES: passed" in done.stdout, done.stdout + done.stderr
+    write(tmp_path / "packages.yaml", re.sub("(?m)^packages:", "packages::", text))
+    assert "CFG-PACKAGES: passed" in ask(find_spack(), "-C", tmp_path, "audit", "configs")
 
 
 @pytest.fixture(scope="module")
-def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("solved")
-    (folder / "specs.json").write_text(
-        json.dumps({spec: [spec] for spec in (*CONCRETIZED, *REFUSED)})
-    )
-    script = SUPPORT / "spack_solver.py"
-    command = [
-        *spack,
-        "python",
-        str(script),
-        str(folder / "specs.json"),
-        str(folder / "answer.json"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads((folder / "answer.json").read_text())
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Stand-ins for what our packages depend on, and nothing else is built."""
+    rows = {spec: [spec] for spec in (*CONCRETIZED, *REFUSED)}
+    return solve(find_spack(), tmp_path_factory.mktemp("scope"), stand_ins("recipes"), rows)
+
+
+def test_audit_has_no_objection(tmp_path: Path) -> None:
+    write(tmp_path / "repos.yaml", yaml.safe_dump({"repos": {"mpibench": str(REPO)}}))
+    ask(find_spack(), "-C", tmp_path, "audit", "packages", *RECIPES)
 
 
 @pytest.mark.parametrize(("spec", "wanted"), CONCRETIZED.items(), ids=CONCRETIZED)

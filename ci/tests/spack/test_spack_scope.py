@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import yaml
 from mpibench.stacks.spack import build, scope
 from mpibench.stacks.spack.project import Spack, locate_spack
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_spack import copy_environments, find_spack
+from synthetic_spack import ask, copy_environments, find_spack
 
 
 @dataclass
@@ -45,16 +44,8 @@ def spack() -> Spack:
     return find_spack()
 
 
-def ask(spack: Spack, *words: str) -> str:
-    done = subprocess.run(
-        [spack.program, *words],
-        env=dict(spack.environ),
-        text=True,
-        capture_output=True,
-        timeout=1200,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
+def last_line(spack: Spack, *words: str) -> str:
+    return ask(spack, *words).strip().splitlines()[-1]
 
 
 @pytest.fixture
@@ -62,7 +53,7 @@ def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
     """The machine's Spack under another root: same program, recipes and
     solver, but no packages.yaml of its own.
     """
-    real = Path(ask(spack, "location", "-r"))
+    real = Path(last_line(spack, "location", "-r"))
     own = tmp_path / "spack"
     (own / "bin").mkdir(parents=True)
     shutil.copy(real / "bin" / "spack", own / "bin" / "spack")
@@ -82,14 +73,14 @@ def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
         ignore=shutil.ignore_patterns("spack"),
     )
     # With the index of the recipes, which are the same: it takes a minute of processor time.
-    index = ask(
+    index = last_line(
         spack, "python", "-c", "import spack.caches; print(spack.caches.misc_cache_location())"
     )
     shutil.copytree(index, tmp_path / "cache" / "cache", ignore=shutil.ignore_patterns("*.lock"))
     environ = {key: value for key, value in os.environ.items() if key != scope.SCOPE}
     environ |= {
         "SPACK_ROOT": str(own),
-        "SPACK_PYTHON": ask(spack, "python", "-c", "import sys; print(sys.executable)"),
+        "SPACK_PYTHON": last_line(spack, "python", "-c", "import sys; print(sys.executable)"),
         "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"),
         "HOME": str(tmp_path),
     }
@@ -202,15 +193,5 @@ def test_an_example_is_one_that_spack_takes(newcomer: Newcomer, root: Path, name
         "externals"
     ]
     spack = locate_spack(newcomer.environ)
-    for words, said in (
-        (("config", "get", "packages"), external["spec"]),
-        (("audit", "configs"), "CFG-PACKAGES: passed"),
-    ):
-        done = subprocess.run(
-            [spack.program, "-C", str(folder), *words],
-            env=dict(spack.environ),
-            text=True,
-            capture_output=True,
-            timeout=1200,
-        )
-        assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+    assert external["spec"] in ask(spack, "-C", folder, "config", "get", "packages")
+    assert "CFG-PACKAGES: passed" in ask(spack, "-C", folder, "audit", "configs")

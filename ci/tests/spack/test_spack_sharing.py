@@ -8,7 +8,6 @@ that is pushed is that of ``test_spack_stacks.py`` where the machine's store has
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from mpibench.stacks.spack import build, lock, modulefiles
 from mpibench.stacks.spack.project import Spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from synthetic_spack import copy_lean_project, find_scope, find_spack
+from synthetic_spack import ask, build_in, copy_lean_project, externals_of, find_scope, find_spack
 
 NAME = "openmpi"
 #: Variable that names the keyring Spack uses.
@@ -53,33 +52,16 @@ def make(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def run(place: Path, environ: dict[str, str] | None = None, **options: object) -> list[str]:
     """``mpibench stacks build openmpi``; the sentences with which it failed."""
-    inside = {key: value for key, value in os.environ.items() if key != build.SCOPE} | (
-        environ or {}
-    )
-    words = build.BuildOptions(skip_tests=True, **options)  # type: ignore[arg-type]
-    return build.build([NAME], words, system="generic", root=place, environ=inside, echo=print)
+    return build_in(place, NAME, environ=environ, skip_tests=True, **options)
 
 
 @pytest.fixture(scope="module")
 def built(spack: Spack, make: Callable[..., Path]) -> Path:
     """A project with its stack of the site's own Open MPI."""
-    words = [
-        spack.program,
-        "python",
-        "-c",
-        "import spack.config; print(spack.config.get('config:install_tree:padded_length'))",
-    ]
-    padded = subprocess.run(
-        words, env=dict(spack.environ), capture_output=True, text=True, timeout=600
-    ).stdout.split()
+    code = "import spack.config; print(spack.config.get('config:install_tree:padded_length'))"
+    padded = ask(spack, "python", "-c", code).split()
     place = make("built", own=padded[-1:] != [str(PADDED)])
-    project = build.Project(place, spack, None, lambda line: None)
-    text = project.run(NAME, "reading its configuration", "config", "get", "packages")
-    if (
-        not yaml.safe_load(text[text.index("packages:") :])["packages"]
-        .get(NAME, {})
-        .get("externals")
-    ):
+    if not externals_of(place, spack, NAME):
         pytest.skip(f"[spack] {NAME} is none of the site's own, and this test builds no MPI")
     sentences = run(place)
     if any("no network" in sentence for sentence in sentences):
@@ -102,19 +84,10 @@ def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
     for name in ("site", "other"):
         ring = tmp_path_factory.mktemp(name)
         ring.chmod(0o700)
-        environ = {**spack.environ, KEYRING: str(ring)}
-        for words in (
-            ["create", name, f"{name}@example.org"],
-            ["export", str(ring / "key.pub"), f"{name}@example.org"],
-        ):
-            done = subprocess.run(
-                [spack.program, "gpg", *words],
-                env=environ,
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
+        environ = {KEYRING: str(ring)}
+        address = f"{name}@example.org"
+        ask(spack, "gpg", "create", name, address, environ=environ)
+        ask(spack, "gpg", "export", ring / "key.pub", address, environ=environ)
         found[name] = ring
     yield found
     for ring in found.values():
@@ -125,16 +98,9 @@ def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
 
 def spack_in(place: Path, spack: Spack, *words: str | Path, ring: Path | None = None) -> str:
     """What Spack prints of a command of the docs in the solved environment of a project."""
-    inside = {
-        **spack.environ,
-        **os.environ,  # with what the test has set since
-        build.SCOPE: str(find_scope(place)),
-        **({KEYRING: str(ring)} if ring else {}),
-    }
-    command = [spack.program, "-e", place / "results" / "spack" / "environments" / NAME, *words]
-    done = subprocess.run(command, env=inside, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    inside = {build.SCOPE: str(find_scope(place)), **({KEYRING: str(ring)} if ring else {})}
+    solved = place / "results" / "spack" / "environments" / NAME
+    return ask(spack, "-e", solved, *words, environ=inside)
 
 
 def take_from(place: Path, url: str, **further: object) -> None:
@@ -159,15 +125,7 @@ def trusting(keys: dict[str, Path], spack: Spack, tmp_path: Path) -> Callable[[s
 
     def call(name: str) -> Path:
         (ring := tmp_path / "ring").mkdir(mode=0o700)
-        words = [spack.program, "gpg", "trust", str(keys[name] / "key.pub")]
-        done = subprocess.run(
-            words,
-            env={**spack.environ, KEYRING: str(ring)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        ask(spack, "gpg", "trust", keys[name] / "key.pub", environ={KEYRING: str(ring)})
         return ring
 
     return call
@@ -201,19 +159,8 @@ def test_a_signed_stack_is_taken_into_another_store_and_runs(
     assert Path(program).is_relative_to(place / "store"), (
         "relocated, and not the one it was made from"
     )
-    command = [
-        *taken.mpirun,
-        "-np",
-        "2",
-        *probe.oversubscribe(taken),
-        program,
-        "-m",
-        "8:8",
-        "-i",
-        "10",
-        "-x",
-        "1",
-    ]
+    words = f"-np 2 {' '.join(probe.oversubscribe(taken))} {program} -m 8:8 -i 10 -x 1"
+    command = [*taken.mpirun, *words.split()]
     status, output = probe.run_inside(taken, command, limit_s=120)
     assert status == 0 and "# OSU MPI Latency Test" in output, output[-2000:]
     log = (place / "results" / "spack" / f"{NAME}.log").read_text()

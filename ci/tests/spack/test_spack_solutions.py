@@ -4,16 +4,15 @@ stand-ins: an MPI on a Cray, stacks for device memory.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from mpibench.stacks.spack import build, lock
+from mpibench.stacks.spack import lock
 from mpibench.stacks.spack.project import Spack
-from synthetic_spack import copy_project, find_spack
+from synthetic_spack import build_in, copy_project, externals, find_spack, overriding
 
 #: Each of these solutions considers all of Spack's packages.
 pytestmark = pytest.mark.whole
@@ -31,20 +30,10 @@ def spack() -> Spack:
     return find_spack()
 
 
-def dry_run(top: Path, *names: str) -> list[str]:
-    environ = {key: value for key, value in os.environ.items() if key != build.SCOPE}
-    options = build.BuildOptions(concretize_only=True)
-    return build.build(names, options, system="generic", root=top, environ=environ, echo=print)
-
-
-def stand_ins(rows: dict[str, str]) -> dict[str, Any]:
-    return {
-        name: {
-            "externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
-            "buildable": False,
-        }
-        for name, version in rows.items()
-    }
+def dry_run(root: Path, top: Path, packages: dict[str, Any], *names: str) -> list[str]:
+    """Solutions on a site with these packages; the sentences with which some have none."""
+    copy_project(root, top, {"packages.yaml": overriding({"packages": packages})})
+    return build_in(top, *names, concretize_only=True)
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -52,17 +41,15 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
     spack: Spack, root: Path, tmp_path: Path, name: str
 ) -> None:
     # The MPI is Spack's own: one of the site's has device memory or has it not.
-    packages = {"openmpi": {"externals:": [], "buildable": True}, **stand_ins(DEVICES[name])}
+    packages = {"openmpi": {"externals:": [], "buildable": True}, **externals(DEVICES[name])}
     # As a site describes it, and as 'mpibench stacks build --find' does.
     packages["rdma-core"] = {
         "externals:": [{"spec": "rdma-core@44.0", "prefix": "/stand-in/rdma-core"}]
     }
     # An ssh is the machine's own, described or not.
     packages["openssh"] = {"externals:": []}
-    text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
-    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
-    assert dry_run(top, name) == []
-    found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
+    assert dry_run(root, tmp_path / "site", packages, name) == []
+    found = lock.read(tmp_path / "site/results/spack/environments" / name / lock.LOCK)
     device = name.split("-")[1]
     assert found.device == device and found.mpi.name == "openmpi" and not found.mpi.external
     assert bool(found.find("nccl-tests")) == (device == "cuda")
@@ -91,9 +78,7 @@ def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(
     spack: Spack, root: Path, tmp_path: Path
 ) -> None:
     packages = {"openmpi": {"externals:": [], "buildable": True}}
-    text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
-    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
-    [sentence] = dry_run(top, "openmpi-cuda")
+    [sentence] = dry_run(root, tmp_path / "site", packages, "openmpi-cuda")
     assert "openmpi-cuda is built on cuda of the site" in sentence and "\n" not in sentence, (
         sentence
     )
@@ -110,12 +95,8 @@ def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
     del document["packages"]["perl"]
     document["packages"].setdefault(name, {})["externals:"] = []
     document["packages"][name]["buildable"] = True
-    text = yaml.safe_dump(document)
-    for key in ("require", "externals"):
-        text = text.replace(f"'{key}:':", f"{key}::")
-    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
-    assert dry_run(top, name) == []
-    found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
+    assert dry_run(root, tmp_path / "site", document["packages"], name) == []
+    found = lock.read(tmp_path / "site/results/spack/environments" / name / lock.LOCK)
     libfabric = found.find("libfabric")
     assert (
         libfabric

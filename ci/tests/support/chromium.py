@@ -159,8 +159,7 @@ class Page:
             deviceScaleFactor=1,
             mobile=touch,
         )
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[theme])
+        self._look("", dark)
         self._call("Page.navigate", url=url)
         loaded = f"document.readyState === 'complete' && location.href === {json.dumps(url)}"
         self.wait("document.documentElement?.dataset.ready === 'yes'" if ready else loaded)
@@ -211,12 +210,30 @@ class Page:
     @contextmanager
     def on_paper(self, dark: bool = False) -> Iterator[None]:
         """The page as it is printed from a screen in that theme."""
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", media="print", features=[theme])
+        self._look("print", dark)
         try:
             yield
         finally:
-            self._call("Emulation.setEmulatedMedia", media="", features=[theme])
+            self._look("", dark)
+
+    def _look(self, media: str, dark: bool) -> None:
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", media=media, features=[theme])
+
+    def choose(self, form: str, label: str, text: str) -> None:
+        """Choose an option of a select by its text, as a reader does."""
+        self.evaluate(
+            f"""(() => {{
+                const node = document.querySelector('#{form} select[aria-label="{label}"]');
+                node.value = [...node.options].find((option) => option.textContent === {json.dumps(text)}).value;
+                node.dispatchEvent(new Event("change"));
+            }})()"""
+        )
+
+    def show_curves(self) -> None:
+        """Go to the curves of a report, which are drawn when they are looked at."""
+        self.evaluate("document.getElementById('curves').scrollIntoView()")
+        self.wait("document.querySelector('#charts figure').dataset.drawn")
 
     def click(self, x: float, y: float) -> None:
         """Move the pointer to a place of the window and click there."""

@@ -44,3 +44,11 @@ LEFT_OUT = [
 #: files that some Python writes at this moment. With the others the first program in a copy need
 #: not compile the project again.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
+
+
+def write(path: Path, text: str, *, executable: bool = False) -> Path:
+    """A file with the folders above it; ``executable``: a program that anybody may start."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755 if executable else 0o644)
+    return path

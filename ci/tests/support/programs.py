@@ -9,14 +9,14 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
-from folders import DATA
-from reframe_tests.harness.evidence import recorder
+import synthetic_stack
+from folders import DATA, write
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import sealed
 
@@ -25,20 +25,8 @@ from synthetic_stack import sealed
 
 
 def compile_c(target: Path, text: str, *options: str) -> Path:
-    """Compile C with the first compiler of this machine."""
-    source = target.with_suffix(target.suffix + ".c")
-    source.write_text(text)
-    command = [
-        *recorder.compilers()[0],
-        "-o",
-        str(target),
-        str(source),
-        *options,
-        "-ldl",
-        "-lpthread",
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return target
+    """Compile C that loads libraries and has threads."""
+    return synthetic_stack.compile_c(text, target, *options, "-ldl", "-lpthread")
 
 
 def inside_namespace(folder: Path, *lines: str) -> None:
@@ -46,8 +34,7 @@ def inside_namespace(folder: Path, *lines: str) -> None:
     the machine; skip where a user may not.
     """
     _need_namespaces()
-    script = folder / "script"
-    script.write_text("\n".join(("set -e", *lines)))
+    script = write(folder / "script", "\n".join(("set -e", *lines)))
     subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)
 
 
@@ -56,17 +43,14 @@ def with_small_caches(folder: Path, program: Path) -> Path:
     MiB, so that what must be larger is small.
     """
     _need_namespaces()
-    size = folder / "size"
-    script = folder / "with-small-caches"
-    size.write_text("4096K\n")
+    size = write(folder / "size", "4096K\n")
     mounts = (
         "for each in /sys/devices/system/cpu/cpu*/cache/index*/size; do mount --bind {} $each "
         "|| exit; done; exec {} {}"
     )
     inside = mounts.format(shlex.quote(str(size)), shlex.quote(str(program)), '"$@"')
-    script.write_text(f'#!/bin/sh\nexec unshare -Urm sh -c {shlex.quote(inside)} sh "$@"\n')
-    script.chmod(0o755)
-    return script
+    text = f'#!/bin/sh\nexec unshare -Urm sh -c {shlex.quote(inside)} sh "$@"\n'
+    return write(folder / "with-small-caches", text, executable=True)
 
 
 def _need_namespaces() -> None:
@@ -99,25 +83,18 @@ MPI.Finalize()
 """
 
 
-def add_to(
-    stack: Stack, folder: Path, init: tuple[str, ...] = INIT, hello: tuple[str, ...] = HELLO
-) -> str:
+def add_to(stack: Stack, folder: Path) -> str:
     """A stack ``NAME-startup`` in a folder of its own: a stack with
     mpi4py, and these two programs. Returns its name.
-
-    :param init: lines that osu_init prints; ``hello``: those of osu_hello.
     """
     document = json.loads(Path(stack.source).read_text())
     python = document["commands"]["mpi4py.bench"][0]
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in (("osu_init", init), ("osu_hello", hello)):
-        program = folder / name
-        program.write_text(_PROGRAM.format(python=python, lines=lines))
-        program.chmod(0o755)
-        document["binaries"][name] = str(program)
+    for name, lines in (("osu_init", INIT), ("osu_hello", HELLO)):
+        text = _PROGRAM.format(python=python, lines=lines)
+        document["binaries"][name] = str(write(folder / name, text, executable=True))
     document["suites"]["osu"] = {"version": "7.5", "built_with": "these tests"}
     document["name"] = f"{stack.mpi}-startup"
-    (folder / "stack.json").write_text(json.dumps(sealed(document)))
+    write(folder / "stack.json", json.dumps(sealed(document)))
     return str(document["name"])
 
 
@@ -265,7 +242,32 @@ int main(int count, char **words)
 """
 
 
-# ---- Waiting for what comes by itself.
+# ---- Programs of a user: started in a folder, waited for, and what comes by itself.
+
+
+def begin(
+    words: Sequence[str], cwd: Path | str, environ: Mapping[str, str | None] | None = None
+) -> subprocess.Popen[str]:
+    """Start a program whose output is both of its streams; a variable that is ``None`` is not set."""
+    wanted = {**os.environ, **(environ or {})}
+    return subprocess.Popen(
+        words,
+        cwd=cwd,
+        env={name: value for name, value in wanted.items() if value is not None},
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def end_of(process: subprocess.Popen[str], timeout_s: float = 400) -> tuple[int, str]:
+    """Exit status and output of a program that was begun."""
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    finally:
+        process.kill()
+    return process.returncode, output
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
@@ -312,29 +314,29 @@ def compare(system: str, written: dict[str, str]) -> None:
     assert written == kept(system)
 
 
+#: What a job script has that depends on neither system, stack nor condition, and what stands for
+#: hashes, times and paths of this machine: patterns (``.`` is any character where it says ``(?s)``).
+UNLIKE = (
+    (r"(?s)^\. \S*measure\.sh.*?^set_debug\(\) \{.*?^\}\n", ""),
+    (r"(?s)^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1"),
+    (r"\A#!/bin/bash\n", ""),
+    (r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", ""),
+    (r"^ *sh \S*record\.sh.*\n", ""),
+    (r"^cd /.*", "cd WORKDIR"),
+    (r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH"),
+    (r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/"),
+    (r"(IMB-MPI1) .*", r"\1 ..."),
+    (r"^ +", "    "),
+)
+
+
 def normalised(script: str) -> str:
     """The parts of a job script that depend on system, stack and condition,
     without hashes, times and paths of this machine.
     """
-    text = re.sub(
-        r"^\. \S*measure\.sh.*?^set_debug\(\) \{.*?^\}\n",
-        "",
-        script,
-        flags=re.MULTILINE | re.DOTALL,
-    )
-    text = re.sub(
-        r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL
-    )
-    text = re.sub(r"\A#!/bin/bash\n", "", text)
-    text = re.sub(
-        r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE
-    )
-    text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
-    text = re.sub(r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
-    text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)
-    text = re.sub(r"(IMB-MPI1) .*", r"\1 ...", text)
-    return re.sub(r"^ +", "    ", text, flags=re.MULTILINE)
+    for pattern, text in UNLIKE:
+        script = re.sub(pattern, text, script, flags=re.MULTILINE)
+    return script
 
 
 def fabric_of(script: Path, listing: str) -> str:

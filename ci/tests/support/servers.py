@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from programs import wait_for
 from reframe_tests.harness.stacks import metadata
 
 # ---- A Pushgateway as its README has it, on this machine, and what it shows of ours.
@@ -75,27 +75,24 @@ def serving() -> Iterator[tuple[str, Gateway]]:
     class Keep(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            kept.authorizations += filter(None, [self.headers["Authorization"]])
             if kept.status == 200:
                 kept.take(self.command, self.path, self.headers["Content-type"], body)
-            self.send_response(kept.status)
-            if kept.location:
-                self.send_header("Location", kept.location)
-            self.end_headers()
-            self.wfile.write(kept.answer)
+            self.answer(kept.answer)
 
-        def do_PUT(self) -> None:
-            self.do_POST()
+        do_PUT = do_POST  # noqa: N815
 
         def do_GET(self) -> None:
             """What a client makes of a POST that is redirected."""
-            kept.authorizations += filter(None, [self.headers["Authorization"]])
             kept.posts.append((self.path, "GET", ""))
+            self.answer(b"[]")
+
+        def answer(self, body: bytes) -> None:
+            kept.authorizations += filter(None, [self.headers["Authorization"]])
             self.send_response(kept.status)
             if kept.location:
                 self.send_header("Location", kept.location)
             self.end_headers()
-            self.wfile.write(b"[]")
+            self.wfile.write(body)
 
         def log_message(self, *words: Any) -> None:
             pass
@@ -196,10 +193,7 @@ def _is_ready(process: subprocess.Popen[bytes], url: str, answers: Callable[[str
 
 def wait(holds: Callable[[], bool], why: str, seconds: float = 240) -> None:
     """Until something holds; a loaded machine takes its time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.2)
+    assert wait_for(holds, seconds), why
 
 
 @contextmanager

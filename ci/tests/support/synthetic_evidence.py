@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from folders import DATA
 from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence
@@ -21,58 +22,9 @@ from synthetic_stack import made_stack
 # ---- Rank records made by hand: one rank's file as the recorder writes it, and what can be
 # changed in it.
 
-SNAPSHOT: dict[str, Any] = {
-    "cpus": "0",
-    "siblings": "0",
-    "cpu": 0,
-    "numa_node": 0,
-    "threads": [],
-    "tcp": {"pairs": [], "uncounted": 0, "complete": True},
-    "interfaces": {"lo": {"rx_bytes": 0, "tx_bytes": 0}, "eth1": {"rx_bytes": 0, "tx_bytes": 0}},
-    "ports": {},
-    "gpus": [],
-    "gpu_library": None,
-    "realtime_ns": 1_795_000_000_000_000_000,
-    "monotonic_ns": 1_000_000_000,
-    "uptime": "1.00 3.50",
-    "usage": {"involuntary_switches": 1, "schedstat": "1000 0 1"},
-}
-INTERFACE: dict[str, Any] = {"dev_port": 0, "slot": None, "lower": [], "addresses": []}
 #: One rank's file as the recorder writes it.
-DOCUMENT: dict[str, Any] = {
-    "format": 5,
-    "finalized": True,
-    "load": {"parent_cpus": "0-3", "cpuset": "0-3", "online": "0-3"},
-    "host": "c1",
-    "pid": 100,
-    "loaded_ns": 900_000_000,
-    "executable": "/opt/imb/IMB-MPI1",
-    "executable_bytes": 1000,
-    "nonce": "k.1",
-    "rank": {"value": "0", "source": "PMI_RANK"},
-    "size": {"value": "2", "source": "PMI_SIZE"},
-    "job": {"value": "7", "source": "SLURM_JOB_ID"},
-    "library": {
-        "version": "Open MPI v5.0.11",
-        "path": "/opt/ompi/lib/libmpi.so.40",
-        "size_bytes": 2000,
-        "mapped": ["/opt/ompi/lib/libmpi.so.40"],
-    },
-    "world": {"rank": 0, "size": 2},
-    "environment": {"I_MPI_FABRICS": "shm:ofi"},
-    "node": {
-        "release": "6.1",
-        "interfaces": {
-            "lo": {**INTERFACE, "addresses": ["127.0.0.1"]},
-            "eth1": {**INTERFACE, "addresses": ["10.0.0.1"]},
-        },
-        "ports": {},
-        "gpus": None,
-        "adapters": None,
-    },
-    "init": SNAPSHOT,
-    "finalize": {**SNAPSHOT, "monotonic_ns": 3_000_000_000, "uptime": "3.00 3.50"},
-}
+DOCUMENT: dict[str, Any] = json.loads((DATA / "rank_record.json").read_text())
+INTERFACE: dict[str, Any] = {"dev_port": 0, "slot": None, "lower": [], "addresses": []}
 STACK = made_stack(
     "openmpi",
     "5.0.11",
@@ -112,10 +64,14 @@ def exchange(
     :param own: what the first rank's sockets sent, as (address, peer's
         address, bytes); ``None``: that is not known.
     """
-    counted = {
-        name: {"rx_bytes": int(count), "tx_bytes": int(count)} for name, count in sent.items()
-    }
-    zero = {name: {"rx_bytes": 0, "tx_bytes": 0} for name in sent}
+
+    def counted(times: int, slash: bool) -> dict[str, dict[str, int]]:
+        return {
+            name: dict.fromkeys(("rx_bytes", "tx_bytes"), times * int(count))
+            for name, count in sent.items()
+            if ("/" in name) is slash
+        }
+
     pairs = [
         {
             "local": local,
@@ -129,12 +85,10 @@ def exchange(
     return [
         make_rank(
             number,
-            init__interfaces={name: count for name, count in zero.items() if "/" not in name},
-            init__ports={name: count for name, count in zero.items() if "/" in name},
-            finalize__interfaces={
-                name: count for name, count in counted.items() if "/" not in name
-            },
-            finalize__ports={name: count for name, count in counted.items() if "/" in name},
+            init__interfaces=counted(0, slash=False),
+            init__ports=counted(0, slash=True),
+            finalize__interfaces=counted(1, slash=False),
+            finalize__ports=counted(1, slash=True),
             finalize__tcp={
                 "pairs": [] if number else pairs,
                 "uncounted": int(own is None),
@@ -233,12 +187,17 @@ def end(
     :param others: bytes that other interfaces received meanwhile.
     """
     filled_words = filled(words, which)
-    start = {"link": LINK, "counters": {"rx_bytes": 1000, "tx_bytes": 1000}}
-    after = {"link": LINK, "counters": {"rx_bytes": 1000 + rx, "tx_bytes": 1000 + tx}}
-    start["others"] = {name: {"rx_bytes": 7, "tx_bytes": 7} for name in others}
-    after["others"] = {
-        name: {"rx_bytes": 7 + count, "tx_bytes": 7} for name, count in others.items()
-    }
+
+    def counters(times: int) -> dict[str, Any]:
+        return {
+            "link": LINK,
+            "counters": {"rx_bytes": 1000 + times * rx, "tx_bytes": 1000 + times * tx},
+            "others": {
+                name: {"rx_bytes": 7 + times * count, "tx_bytes": 7}
+                for name, count in others.items()
+            },
+        }
+
     row = {
         "end": which,
         "host": HOSTS[which],
@@ -255,8 +214,8 @@ def end(
         "seconds": 1.0,
         "output": output,
         "errors": "",
-        "before": start,
-        "after": after,
+        "before": counters(0),
+        "after": counters(1),
         **changes,
     }
     content = f"# {which} of {filled_words[0]}, format 1\n{json.dumps(row, sort_keys=True)}\n"
@@ -309,12 +268,10 @@ def on_grid(rows: int, columns: int) -> str:
     ranks = rows * columns
     counts = {
         "CommWorldProcs": ranks,
-        "HPL_nprow": rows,
-        "HPL_npcol": columns,
-        "PTRANS_nprow": rows,
-        "PTRANS_npcol": columns,
+        **dict.fromkeys(("HPL_nprow", "PTRANS_nprow"), rows),
+        **dict.fromkeys(("HPL_npcol", "PTRANS_npcol"), columns),
+        "MPIFFT_Procs": 1 << (ranks.bit_length() - 1),
     }
-    counts["MPIFFT_Procs"] = 1 << (ranks.bit_length() - 1)
     text = TEXT.replace("Number of nodes: 2\n", f"Number of nodes: {counts['MPIFFT_Procs']}\n")
     text = text.replace("Running on 2 processors", f"Running on {ranks} processors")
     text = re.sub(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from folders import write
 from reframe_tests.harness.machine.topology import describe
 from synthetic_stack import write_stack
 
@@ -114,8 +115,7 @@ TORUS_SYSTEM = {
 
 def write_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a site's own files with the MPI in it, named to whatever is started."""
-    (tmp_path / "own" / "mpis").mkdir(parents=True)
-    (tmp_path / "own" / "mpis" / "torusmpi.py").write_text(TORUS_MPI)
+    write(tmp_path / "own/mpis/torusmpi.py", TORUS_MPI)
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path / "own"))
     return tmp_path / "own"
 
@@ -235,9 +235,8 @@ GALLEY_SYSTEM: dict[str, Any] = {
 
 def write_launchers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a site's own files with both launchers, named to whatever is started."""
-    (folder / "launchers").mkdir(parents=True)
-    (folder / "launchers" / "galley.py").write_text(GALLEY)
-    (folder / "launchers" / "trireme.py").write_text(TRIREME)
+    write(folder / "launchers/galley.py", GALLEY)
+    write(folder / "launchers/trireme.py", TRIREME)
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(folder))
     return folder
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+import synthetic_session
 from mpibench.store import dataset
-from mpibench.store.sessions import Case, Session
+from mpibench.store.sessions import Session
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
@@ -24,7 +25,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
 )
 from reframe_tests.harness.machine.switch_paths import gpu_of
 from reframe_tests.harness.machine.switches import SLURM, Switch, SwitchTree
-from reframe_tests.harness.samples import read_evidence
+from reframe_tests.harness.samples import Sample
 
 # ---- Fabrics as ``ibnetdiscover`` writes them, of hosts with several adapters, and maps of pairs
 # on them with a fault.
@@ -61,45 +62,39 @@ class Fabric:
 
     def text(self, seed: int = 0) -> str:
         """As ``ibnetdiscover`` writes it, blocks in an order drawn by chance."""
-        ports: dict[str, list[tuple[str, str]]] = {}
         switches = sorted(
             {name for pair in self.links for name in pair}
             | {leaf for row in self.leaf_of.values() for leaf in row.values()}
         )
-        guid_of = {
-            name: f"S-{0xE41D000000000000 + number:016x}" for number, name in enumerate(switches)
-        }
-        title_of = {guid: name for name, guid in guid_of.items()}
-        plugs = []
+        id_of = {name: f"S-{0xE41D000000000000 + at:016x}" for at, name in enumerate(switches)}
+        title_of = {each: name for name, each in id_of.items()}
+        ports: dict[str, list[str]] = {}
+
+        def plug(one: str, other: str) -> None:
+            ports.setdefault(one, []).append(other)
+            ports.setdefault(other, []).append(one)
+
         for number, (device, row) in enumerate(self.leaf_of.items(), 1):
             guids = self.guids(device)
             for host, leaf in row.items():
                 title = f"{host} HCA-{number}" if host in self.numbered else f"{host} {device}"
-                title = (
-                    UNSET
-                    if (host, device) in self.unset
-                    else self.titles.get((host, device), title)
-                )
-                plugs.append((guids[host], title, leaf))
-        plugs += [
-            (f"{0x0C42A10000000000 + at:016x}", title, leaf)
-            for at, (title, leaf) in enumerate(self.others.items())
-        ]
-        for guid, title, leaf in plugs:
-            title_of[f"H-{guid}"] = title
-            ports.setdefault(f"H-{guid}", []).append((guid_of[leaf], guid))
-            ports.setdefault(guid_of[leaf], []).append((f"H-{guid}", ""))
+                title = self.titles.get((host, device), title)
+                card = f"H-{guids[host]}"
+                title_of[card] = UNSET if (host, device) in self.unset else title
+                plug(card, id_of[leaf])
+        for at, (title, leaf) in enumerate(self.others.items()):
+            title_of[f"H-{0x0C42A10000000000 + at:016x}"] = title
+            plug(f"H-{0x0C42A10000000000 + at:016x}", id_of[leaf])
         for left, right in self.links:
-            ports.setdefault(guid_of[left], []).append((guid_of[right], ""))
-            ports.setdefault(guid_of[right], []).append((guid_of[left], ""))
+            plug(id_of[left], id_of[right])
         blocks = []
-        for guid, others in ports.items():
-            kind, own = ("Switch", "") if guid[0] == "S" else ("Ca", f"({guid[2:]})")
+        for one, others in ports.items():
+            kind, own = ("Switch", "") if one[0] == "S" else ("Ca", f"({one[2:]})")
             rows = [
                 f'[{at}]{own}\t"{other}"[1]\t\t# "{title_of[other]}" lid 1 4xHDR'
-                for at, (other, _) in enumerate(others, 1)
+                for at, other in enumerate(others, 1)
             ]
-            blocks.append("\n".join([f'{kind}\t41 "{guid}"\t\t# "{title_of[guid]}"', *rows, ""]))
+            blocks.append("\n".join([f'{kind}\t41 "{one}"\t\t# "{title_of[one]}"', *rows, ""]))
         random.Random(seed).shuffle(blocks)
         return "\n".join(blocks)
 
@@ -380,39 +375,39 @@ def session_of(
     links: Sequence[Mapping[str, Any]] = (),
     transport: str = "",
 ) -> Session:
-    cases = []
-    for number, measured in enumerate(maps):
-        entry = {
-            "uuid": f"s:0:{number}",
-            "system": "minicluster",
-            "partition": "eth100m",
-            "environ": "mpich-wheels",
-            "result": result,
-            "name": f"PairMap {number}",
-            "condition": {},
-            "fail_phase": "sanity" if result == "fail" else "",
-        }
-        condition = {
-            "stack": "mpich-wheels",
-            "fabric": "eth100m",
-            "nodes": 8,
-            "ppn": 1,
-            "line_rate_gbit_per_s": 0.1,
-        }
-        condition |= {"transport": transport} if transport else {}
-        proof = read_evidence(
-            {"verdict": status, "ranks": [], "devices": [], "links": list(links)}, "here"
-        )
-        sample = _sample()
-        cases.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
-    return Session(
-        {
-            "uuid": "0123abcd-0000",
-            "time_start_unix": 1.0,
-            "time_elapsed": 60.0,
-            "data_version": "4.2",
-        },
-        tuple(cases),
+    condition = {
+        "stack": "mpich-wheels",
+        "fabric": "eth100m",
+        "nodes": 8,
+        "ppn": 1,
+        "line_rate_gbit_per_s": 0.1,
+        **({"transport": transport} if transport else {}),
+    }
+    entry = {
+        "name": "PairMap",
+        "system": "minicluster",
+        "partition": "eth100m",
+        "result": result,
+        "condition": {},
+        "fail_phase": "sanity" if result == "fail" else "",
+    }
+    best = Sample(
+        "pair_map",
+        "pairs",
+        "pair_map",
+        8,
+        1,
+        "",
+        1 << 20,
+        3,
+        "bandwidth_p50_mb_per_s",
+        (PAIR_MB_PER_S,),
+    )
+    return synthetic_session.stored(
+        entry,
+        condition,
+        {"verdict": status, "links": list(links)},
+        [((best,), measured) for measured in maps],
     )
 
 
@@ -433,20 +428,3 @@ def export_map(folder: Path, number: int, measured: PairMap, status: str = "prov
     )
     dataset.export_session(replace(session, info=info, cases=cases), folder)
     return uuid
-
-
-def _sample() -> Any:
-    from reframe_tests.harness.samples import Sample
-
-    return Sample(
-        "pair_map",
-        "pairs",
-        "pair_map",
-        8,
-        1,
-        "",
-        1 << 20,
-        3,
-        "bandwidth_p50_mb_per_s",
-        (PAIR_MB_PER_S,),
-    )

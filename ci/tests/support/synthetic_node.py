@@ -6,73 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
+from folders import DATA, write
 from reframe_tests.harness.machine.placement import RankPlacement
 from reframe_tests.harness.machine.topology import Topology
 
 # ---- A node's ``/proc`` and ``/sys`` in a folder, with the cards that are asked for, in the
 # kernel's own formats.
 
-#: A quiet node of two sockets (formats: proc(5),
-#: Documentation/ABI/stable/sysfs-devices-system-cpu).
-QUIET: Mapping[str, str] = {
-    "proc/sys/kernel/osrelease": "5.14.0-427.el9.x86_64",
-    "proc/cmdline": "BOOT_IMAGE=(hd0,gpt2)/vmlinuz root=UUID=0f2c ro nosmt mitigations=off",
-    "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654\nmicrocode\t: 0xa101144\n\n"
-    "processor\t: 1\nmodel name\t: AMD EPYC 9654\nmicrocode\t: 0xa101144\n",
-    "proc/meminfo": "MemTotal:       1056000000 kB\nMemAvailable:   1030000000 kB\nSwapTotal: 0 "
-    "kB\nSwapFree: 0 kB\n",
-    "proc/stat": "cpu  100 0 100 100000 0 0 0 0 0 0\ncpu0 50 0 50 50000 0 0 0 0 0 0\nbtime "
-    "1795311410\n",
-    "proc/1/status": "Name:\tsystemd\nUid:\t0\t0\t0\t0\n",
-    "proc/sys/vm/zone_reclaim_mode": "0",
-    "proc/sys/kernel/numa_balancing": "0",
-    "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
-    "sys/kernel/mm/transparent_hugepage/defrag": "always defer defer+madvise [madvise] never",
-    "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "0",
-    "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
-    "sys/devices/system/cpu/online": "0-191",
-    "sys/devices/system/cpu/smt/active": "0",
-    "sys/devices/system/cpu/cpufreq/boost": "1",
-    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance",
-    "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance",
-    "sys/devices/system/node/online": "0-1",
-}
-#: An InfiniBand port (drivers/infiniband/core/sysfs.c; mlx5).
-MLX5: Mapping[str, str] = {
-    "sys/class/infiniband/mlx5_0/fw_ver": "28.39.3004",
-    "sys/class/infiniband/mlx5_0/board_id": "MT_0000000838",
-    "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
-    "sys/class/infiniband/mlx5_0/ports/1/phys_state": "5: LinkUp",
-    "sys/class/infiniband/mlx5_0/ports/1/rate": "400 Gb/sec (4X NDR)",
-    "sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
-    "sys/class/infiniband/mlx5_0/device/numa_node": "1",
-    "sys/class/infiniband/mlx5_0/device/current_link_speed": "32.0 GT/s PCIe",
-    "sys/class/infiniband/mlx5_0/device/max_link_speed": "32.0 GT/s PCIe",
-    "sys/class/infiniband/mlx5_0/device/current_link_width": "16",
-    "sys/class/infiniband/mlx5_0/device/max_link_width": "16",
-}
-#: An Omni-Path port (hfi1).
-HFI1: Mapping[str, str] = {
-    "sys/class/infiniband/hfi1_0/fw_ver": "1.27.0",
-    "sys/class/infiniband/hfi1_0/ports/1/state": "4: ACTIVE",
-    "sys/class/infiniband/hfi1_0/ports/1/phys_state": "5: LinkUp",
-    "sys/class/infiniband/hfi1_0/ports/1/rate": "100 Gb/sec (4X EDR)",
-    "sys/class/infiniband/hfi1_0/ports/1/link_layer": "InfiniBand",
-}
-#: A Slingshot device (the cxi driver's sysfs, as ``cxi_stat`` reads it).
-CXI: Mapping[str, str] = {
-    "sys/class/cxi/cxi0/device/port/link": "on",
-    "sys/class/cxi/cxi0/device/port/speed": "BS_200G",
-    "sys/class/cxi/cxi0/device/uc/qspi_blob_version": "1.5.41",
-}
-#: What is loaded for GPUs of NVIDIA; the version as the open
-#: modules of 590.48.01 have it in ``/proc``.
-NVIDIA: Mapping[str, str] = {
-    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
-    "590.48.01  Release Build  (a@b)\n"
-    "GCC version:  gcc version 13.2.0",
-    "sys/module/nvidia_peermem/refcnt": "0",
-}
+TREES: dict[str, dict[str, str]] = yaml.safe_load((DATA / "nodes.yaml").read_text())
+QUIET, MLX5, HFI1, CXI, NVIDIA, ETHERNET = TREES.values()
 
 
 def gpu(
@@ -96,28 +40,14 @@ def gpu(
     }
 
 
-#: An Ethernet interface with a card below it, and one without.
-ETHERNET: Mapping[str, str] = {
-    "sys/class/net/eth0/operstate": "up",
-    "sys/class/net/eth0/mtu": "9000",
-    "sys/class/net/eth0/speed": "25000",
-    "sys/class/net/eth0/duplex": "full",
-    "sys/class/net/eth0/device/vendor": "0x15b3",
-    "sys/class/net/br0/operstate": "up",
-    "sys/class/net/br0/mtu": "1500",
-    "sys/class/net/br0/speed": "10000",
-}
-
-
 def make_node(folder: Path, *trees: Mapping[str, str]) -> Path:
     """Write the files; later parts replace those of earlier ones. Returns the folder."""
     for name, text in {key: value for part in trees for key, value in part.items()}.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "link_to_driver":
             path.with_name("driver").symlink_to(f"../../drivers/{text}")
-            continue
-        path.write_text(text + "\n")
+        else:
+            write(path, text + "\n")
     return folder
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pip
 
+import folders
 from folders import SUPPORT, UNFINISHED
+from programs import begin, end_of
 from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.stack import Stack
 from synthetic_session import STACKS, case
 from synthetic_site import SYSTEM
 from synthetic_stack import write_stack
@@ -129,17 +133,11 @@ class Project:
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the project."""
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
+        return folders.write(self.root / name, text)
 
     def add_tool(self, name: str, script: str) -> Path:
         """Put a shell script on the PATH."""
-        path = self.tools / name
-        path.write_text(script)
-        path.chmod(0o755)
-        return path
+        return folders.write(self.tools / name, script, executable=True)
 
     def stand_in(self, name: str, python: str, cases: dict[str, str]) -> str:
         """An interpreter that runs a shell script instead where its
@@ -177,6 +175,34 @@ class Project:
 # ---- A project in which a whole ``ci/nightly`` takes seconds: the real scripts, ReFrame and
 # commands, tests that replay a plan.
 
+
+def copy(top: Path, *patterns: str) -> Path:
+    """What the patterns name in the project, files and whole folders, in another place."""
+    for path in (path for pattern in patterns for path in ROOT.glob(pattern)):
+        target = top / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, target, ignore=UNFINISHED)
+        else:
+            shutil.copy(path, target)
+    return top
+
+
+def copy_checkout(top: Path, stacks: Iterable[Stack]) -> Path:
+    """The bundled systems and the tests, with these stacks; results stay in the copy."""
+    copy(
+        top,
+        "site_configs",
+        "reframe_tests",
+        "results/recorder",
+        "environments/stack.schema.json",
+    )
+    for stack in stacks:
+        text = Path(stack.source).read_text()
+        folders.write(top / "environments" / stack.name / "stack.json", text)
+    return top
+
+
 #: What happens in each job before the "benchmark".
 DURING = "eval $NIGHT_DURING; echo"
 
@@ -187,24 +213,16 @@ class NightProject:
     def __init__(self, top: Path, stacks: Sequence[str] = tuple(STACKS)[:2]) -> None:
         self.top = top
         self.results = top / "results"
-        for package in ROOT.glob("ci/mpibench*"):
-            shutil.copytree(package, top / "ci" / package.name, ignore=UNFINISHED)
-        shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
-        shutil.copytree(
-            ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=UNFINISHED
-        )
-        for pattern in (
+        copy(
+            top,
+            "ci/mpibench*",
+            "ci/pipelines",
+            "reframe_tests/harness",
             "ci/nightly",
-            "site_configs/*.py",
-            "site_configs/*.json",
-            "site_configs/*.yaml",
+            "site_configs/*.*",
             "environments/*.json",
             "reframe_tests/__init__.py",
-        ):
-            for path in ROOT.glob(pattern):
-                target = top / path.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, target)
+        )
         check = (SUPPORT / "synthetic_check.py").read_text()
         changed = check.replace('executable = "echo"', f'executable = "{DURING}"')
         assert changed != check
@@ -219,11 +237,7 @@ class NightProject:
 
     def write(self, name: str, text: str, executable: bool = False) -> Path:
         """Write a file of the project."""
-        path = self.top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755 if executable else 0o644)
-        return path
+        return folders.write(self.top / name, text, executable=executable)
 
     def register(self, *names: str) -> None:
         """Stacks that are there."""
@@ -242,32 +256,18 @@ class NightProject:
             "SYNTHETIC_PLAN": str(self.top / "plan.json"),
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
             "TMPDIR": str(self.top / "tmp"),
+            # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
+            "PREFLIGHT": "no",
         }
-        # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
-        settings.setdefault("PREFLIGHT", "no")
-        inherited = {
-            key: value
-            for key, value in os.environ.items()
-            if key not in ("LABEL", "MODE", "MAILTO")
-        }
-        wanted = {**inherited, **settings, **environ}
-        return subprocess.Popen(
-            [str(self.top / script), *options],
-            cwd=self.top / folder,
-            env={name: value for name, value in wanted.items() if value is not None},
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        not_set = dict.fromkeys(("LABEL", "MODE", "MAILTO"))
+        words = [str(self.top / script), *options]
+        return begin(words, self.top / folder, {**not_set, **settings, **environ})
 
     def run(
         self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None
     ) -> tuple[int, str]:
         """Exit status and output of a night."""
-        night = self.begin(*options, script=script, folder=folder, **environ)
-        output, _ = night.communicate(timeout=300)
-        return night.returncode, output
+        return end_of(self.begin(*options, script=script, folder=folder, **environ))
 
     @property
     def session(self) -> str:
@@ -310,7 +310,9 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> 
     content[f"{info}/WHEEL"] = (
         "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    rows = []
+    # Checksums and sizes may be left out (packaging.python.org, "Recording installed projects").
+    record = f"{info}/RECORD"
+    content[record] = "".join(f"{path},,\n" for path in (*content, record))
     wheel = folder / f"{name}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -318,13 +320,6 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> 
             entry = zipfile.ZipInfo(path)
             entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
             archive.writestr(entry, text)
-            digest = (
-                base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
-                .rstrip(b"=")
-                .decode()
-            )
-            rows.append(f"{path},sha256={digest},{len(text.encode())}\n")
-        archive.writestr(f"{info}/RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
     return wheel
 
 
@@ -332,11 +327,6 @@ def make_mpi_wheel(folder: Path, name: str, version: str, imb: bool = False) -> 
     """A wheel with an MPI that reports ``<name> <version>``, with ``IMB-MPI1`` on request."""
     files = {"bin/mpirun": MPIRUN, "lib/libmpi.so.12": name, "lib/version": f"{name} {version}\0"}
     return make_wheel(folder, name, version, files | ({"bin/IMB-MPI1": IMB} if imb else {}))
-
-
-def make_mpi4py_wheel(folder: Path) -> Path:
-    """A wheel that stands in for mpi4py 4.1.2."""
-    return make_wheel(folder, "mpi4py", "4.1.2", {"mpi4py/__init__.py": MPI4PY})
 
 
 def pin(wheel: Path) -> str:
@@ -368,7 +358,6 @@ def write_table(wheels: Path, index: Path, schema: Path) -> None:
     """Two stacks in ``wheels``: ``donor``, which ships IMB, and
     ``guest``, which runs it; their wheels in ``index``.
     """
-    wheels.mkdir(parents=True)
     imb = {"version": "2021.11", "from": "donor", "binaries": ["IMB-MPI1"]}
     table = {
         "stacks": {
@@ -376,11 +365,14 @@ def write_table(wheels: Path, index: Path, schema: Path) -> None:
             "guest": row("guest", "guestmpi", programs=imb),
         }
     }
-    (wheels / "stacks.yaml").write_text(json.dumps(table))  # JSON is YAML
-    (wheels / "stacks.schema.json").write_text(schema.read_text())
-    (wheels / "donor.txt").write_text(pin(make_mpi_wheel(index, "donormpi", "1.2", imb=True)))
-    (wheels / "guest.txt").write_text(pin(make_mpi_wheel(index, "guestmpi", "3.4")))
-    (wheels / "mpi4py.txt").write_text(pin(make_mpi4py_wheel(index)))
+    for name, text in {
+        "stacks.yaml": json.dumps(table),  # JSON is YAML
+        "stacks.schema.json": schema.read_text(),
+        "donor.txt": pin(make_mpi_wheel(index, "donormpi", "1.2", imb=True)),
+        "guest.txt": pin(make_mpi_wheel(index, "guestmpi", "3.4")),
+        "mpi4py.txt": pin(make_wheel(index, "mpi4py", "4.1.2", {"mpi4py/__init__.py": MPI4PY})),
+    }.items():
+        folders.write(wheels / name, text)
 
 
 # ---- One case of the project's tests as ReFrame is asked for it, and what tests change in a copy
@@ -401,7 +393,22 @@ def recommend(top: Path, variables: dict[str, str]) -> None:
     )
 
 
-# ---- What ReFrame says at the end of a run.
+# ---- What ReFrame says at the end of a run, and what it stores.
+
+
+def last_session(database: Path) -> dict[str, Any]:
+    """The last session of a database, as ReFrame wrote it."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as db:
+        [(text,)] = db.execute(
+            "select json_blob from sessions order by session_start_unix desc limit 1"
+        ).fetchall()
+    session: dict[str, Any] = json.loads(text)
+    return session
+
+
+def last_cases(database: Path) -> list[dict[str, Any]]:
+    """Test cases of the last session."""
+    return [case for run in last_session(database)["runs"] for case in run["testcases"]]
 
 
 def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import dataclasses
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from folders import SUPPORT
+from folders import DATA, SUPPORT, write
 from mpibench.store import sessions
+from reframe_tests.harness.instruments.pairs.pair_values import PairMap
+from reframe_tests.harness.samples import Sample, read_evidence
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 # ---- Sessions with known contents, run and stored by the real ReFrame (see synthetic_check.py).
@@ -299,22 +302,13 @@ def configuration(directory: Path) -> Path:
             }
         ],
         "environments": [{"name": name} for name in STACKS],
-        "storage": [
-            {"enable": True, "backend": "sqlite", "sqlite_db_file": str(directory / "results.db")}
-        ],
-        "general": [
-            {
-                "report_file": str(directory / "report-{sessionid}.json"),
-                "generate_file_reports": True,
-            }
-        ],
+        "storage": [{"enable": True, "sqlite_db_file": str(directory / "results.db")}],
+        "general": [{"report_file": str(directory / "report-{sessionid}.json")}],
         "logging": [
             {"level": "error", "handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}
         ],
     }
-    path = directory / "settings.py"
-    path.write_text(f"site_configuration = {settings!r}\n", encoding="utf-8")
-    return path
+    return write(directory / "settings.py", f"site_configuration = {settings!r}\n")
 
 
 def run_session(
@@ -324,8 +318,7 @@ def run_session(
     options: Sequence[str] = (),
 ) -> Path:
     """Run a plan with ReFrame and return the database it stored the session in."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "plan.json").write_text(json.dumps(list(plan)), encoding="utf-8")
+    planned = write(directory / "plan.json", json.dumps(list(plan)))
     command = [
         str(Path(sys.executable).with_name("reframe")),
         "-C",
@@ -338,11 +331,7 @@ def run_session(
         *(word for label in labels for word in ("--session-extras", label)),
         *options,
     ]
-    environment = {
-        **os.environ,
-        "SYNTHETIC_PLAN": str(directory / "plan.json"),
-        "RFM_CONFIG_FILES": "",
-    }
+    environment = {**os.environ, "SYNTHETIC_PLAN": str(planned), "RFM_CONFIG_FILES": ""}
     done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True)
     if not (directory / "results.db").exists() or "Traceback" in done.stderr:
         raise RuntimeError(
@@ -361,47 +350,7 @@ HOSTILE = (
 )
 
 #: A report as ReFrame writes it, cut down to one case with one sample, for mutation.
-SMALL_REPORT: dict[str, Any] = {
-    "session_info": {
-        "data_version": "4.2",
-        "uuid": "s",
-        "time_start_unix": 1.0,
-        "time_elapsed": 1.0,
-        "run": "x",
-        "hostname": "h",
-        "workdir": "/",
-    },
-    "runs": [
-        {
-            "run_index": 0,
-            "testcases": [
-                {
-                    "uuid": "s:0:0",
-                    "name": "T",
-                    "system": "a",
-                    "partition": "p",
-                    "environ": "e",
-                    "result": "pass",
-                    "jobid": "1",
-                    "job_nodelist": ["n1"],
-                    "outputdir": "/o",
-                    "stagedir": "/s",
-                    "fixture": False,
-                    "fabric": "shm",
-                    "ppn": "2",
-                    "nodes": 1,
-                    "pinning": "bunch",
-                    "group": "p2p",
-                    "condition": {"stack": "e", "mpi": "mpich", "ppn": 2, "nodes": 1},
-                    "samples": [case()["samples"][0]],
-                    "proof": case()["proof"],
-                    "gates": [gate("m", 1.0, 1.0)],
-                }
-            ],
-        }
-    ],
-    "restored_cases": [],
-}
+SMALL_REPORT: dict[str, Any] = json.loads((DATA / "small_report.json").read_text())
 
 
 def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
@@ -409,22 +358,9 @@ def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
     document = copy.deepcopy(SMALL_REPORT)
     entry = document["runs"][0]["testcases"].pop()
     for number, plan in enumerate(plans):
-        own = {
-            key: plan[key]
-            for key in (
-                "condition",
-                "samples",
-                "proof",
-                "gates",
-                "group",
-                "fabric",
-                "nodes",
-                "pinning",
-            )
-        }
+        own = {key: value for key, value in plan.items() if key in entry}
         changes = {
             "uuid": f"s:0:{number}",
-            "name": plan["name"],
             "environ": plan["stack"],
             "ppn": plan["ppn_symbol"],
         }
@@ -433,16 +369,41 @@ def session_of(*plans: dict[str, Any], **info: Any) -> sessions.Session:
     return sessions.decode(json.dumps(document), "here")
 
 
+def stored(
+    entry: Mapping[str, Any],
+    condition: Mapping[str, Any],
+    proof: Mapping[str, Any],
+    measured: Iterable[tuple[tuple[Sample, ...], PairMap | None]],
+) -> sessions.Session:
+    """A session of one test, a case of it for the samples and the map of each job.
+
+    :param entry: what ReFrame has of the test, with its name.
+    """
+    evidence = read_evidence({"ranks": [], "devices": [], **proof}, "here")
+    cases = []
+    for number, (samples, pair_map) in enumerate(measured):
+        uuid = f"s:0:{number}"
+        own = {
+            **entry,
+            "uuid": uuid,
+            "name": f"{entry['name']} {number}",
+            "environ": condition["stack"],
+        }
+        cases.append(sessions.Case(uuid, 0, own, condition, samples, evidence, (), pair_map))
+    info = {
+        "uuid": "0123abcd-0000",
+        "time_start_unix": 1.0,
+        "time_elapsed": 60.0,
+        "data_version": "4.2",
+    }
+    return sessions.Session(info, tuple(cases))
+
+
 def changed(case: sessions.Case, **changes: Any) -> sessions.Case:
     """The case with other entries in ReFrame's record."""
-    values = {
-        name: getattr(case, name)
-        for name in ("uuid", "run", "condition", "samples", "proof", "gates")
-    }
-    for name in tuple(changes):
-        if name in values:
-            values[name] = changes.pop(name)
-    return sessions.Case(entry={**case.entry, **changes}, **values)
+    names = {field.name for field in dataclasses.fields(case)} & changes.keys()
+    own = {name: changes.pop(name) for name in names}
+    return dataclasses.replace(case, entry={**case.entry, **changes}, **own)
 
 
 def only(session: sessions.Session, *outcomes: str) -> sessions.Session:
@@ -451,39 +412,27 @@ def only(session: sessions.Session, *outcomes: str) -> sessions.Session:
     return sessions.Session(session.info, kept)
 
 
-def hostile_session() -> sessions.Session:
-    """A session whose every text tries to leave its place."""
-    stack = "intelmpi-wheels"
-    plan = case(stack, end="pass")
-    plan["gates"] = [gate(HOSTILE, 1.0, 9.0, "us")]
-    plan["proof"].update(
-        verdict="contradicted",
-        sentences=[HOSTILE],
-        library=HOSTILE,
-        library_version=HOSTILE,
-        transport=HOSTILE,
-        notes=[HOSTILE],
-    )
-    plan["proof"]["ranks"][0].update(host=HOSTILE, cpus_allowed=HOSTILE)
-    plan["proof"]["devices"] = [
-        {
-            "launch": HOSTILE,
-            "repeat": 1,
-            "node": HOSTILE,
-            "device": HOSTILE,
-            "tx_bytes": 1,
-            "rx_bytes": 1,
+def hostile(document: Any, *kept: str) -> Any:
+    """The document with every text hostile but those of these keys, which say what kind it is."""
+    if isinstance(document, dict):
+        return {
+            key: value if key in kept else hostile(value, *kept) for key, value in document.items()
         }
-    ]
-    plan["condition"].update(
-        launcher=HOSTILE, mpi_version=HOSTILE, lock_hash=HOSTILE, job_env={HOSTILE: HOSTILE}
-    )
-    for row in plan["samples"]:
-        row["benchmark"] += HOSTILE
-    second = {**case("mpich-wheels"), "name": HOSTILE}
-    return session_of(
-        plan, second, cmdline=HOSTILE, hostname=HOSTILE, why=HOSTILE, user=HOSTILE, version=HOSTILE
-    )
+    if isinstance(document, list):
+        return [hostile(value, *kept) for value in document]
+    return HOSTILE if isinstance(document, str) else document
+
+
+def hostile_session(verdict: str = "contradicted") -> sessions.Session:
+    """A session of three cases whose every text tries to leave its place."""
+    plan = case(gates=[gate(HOSTILE, 1.0, 9.0, HOSTILE)])
+    kept = ("benchmark", "cpus_allowed", "direction", "group", "outcome", "quantity", "unit")
+    kept += ("suite", "variant", "layer", "ppn_symbol", "end")
+    plan = hostile(plan, *kept)
+    plan["condition"].update(job_env={HOSTILE: HOSTILE}, stack_device=HOSTILE)
+    plan["proof"].update(verdict=verdict, sentences=[HOSTILE], notes=[HOSTILE])
+    info = dict.fromkeys(("cmdline", "hostname", "why", "run", "user", "version"), HOSTILE)
+    return session_of({**plan, "gates": []}, plan, plan, **info)
 
 
 ANY_JSON = st.recursive(

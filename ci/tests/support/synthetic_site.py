@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-import os
 import pprint
 import shlex
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import folders
+import programs
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -56,9 +57,7 @@ GOOD = {
 def write_system(folder: Path, system: object) -> Path:
     """Write the site's ``system.py`` below ``folder`` and return it."""
     path = folder / "site_configs" / "mysystem" / "system.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"system = {pprint.pformat(system)}\n")
-    return path
+    return folders.write(path, f"system = {pprint.pformat(system)}\n")
 
 
 def edit(path: tuple, value: object) -> dict:
@@ -128,10 +127,8 @@ def write_site(top: Path, system: Mapping[str, Any]) -> Path:
     configuration code; its settings file, for ReFrame.
     """
     folder = top / "site_configs"
-    (folder / system["name"]).mkdir(parents=True)
-    (folder / system["name"] / "system.py").write_text(f"system = {system!r}\n")
-    (folder / "settings.py").write_text(SETTINGS)
-    return folder / "settings.py"
+    folders.write(folder / system["name"] / "system.py", f"system = {system!r}\n")
+    return folders.write(folder / "settings.py", SETTINGS)
 
 
 class TinySite:
@@ -143,13 +140,9 @@ class TinySite:
         self.top = top
         self.results = top / "results"
         self.temporary = top / "tmp"
-        for name, text in (
-            ("site_configs/tiny/system.py", SYSTEM),
-            ("site_configs/settings.py", SETTINGS),
-            ("reframe_tests/writer.py", TEST),
-        ):
-            (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_text(text)
+        folders.write(top / "site_configs/tiny/system.py", SYSTEM)
+        folders.write(top / "site_configs/settings.py", SETTINGS)
+        folders.write(top / "reframe_tests/writer.py", TEST)
         self.temporary.mkdir()
 
     def begin(self, *options: str, **environ: str) -> subprocess.Popen[str]:
@@ -158,26 +151,14 @@ class TinySite:
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
             "RFM_COLORIZE": "no",
             "TMPDIR": str(self.temporary),
+            **environ,
         }
-        return subprocess.Popen(
-            [
-                str(Path(sys.executable).parent / "reframe"),
-                "-c",
-                str(self.top / "reframe_tests"),
-                *options,
-            ],
-            cwd=self.top,
-            env={**os.environ, **settings, **environ},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        reframe = str(Path(sys.executable).with_name("reframe"))
+        return programs.begin([reframe, "-c", "reframe_tests", *options], self.top, settings)
 
     def reframe(self, *options: str, **environ: str) -> tuple[int, str]:
         """Exit status and output of one ReFrame."""
-        process = self.begin(*options, **environ)
-        output, _ = process.communicate(timeout=300)
-        return process.returncode, output
+        return programs.end_of(self.begin(*options, **environ))
 
     def evidence(self) -> dict[str, str]:
         """What the test of each session left in its output folder, by the name of that folder."""
@@ -244,17 +225,17 @@ def three_partitions() -> dict[str, Any]:
     """
     system = newcomer()
     [partition] = system["partitions"]
-    counts = {"cpu": ("srun", [2, 16]), "gpu": ("srun", [2]), "gpu-mpirun": ("mpirun", [2])}
+    counts = {"cpu": [2, 16], "gpu": [2], "gpu-mpirun": [2]}
     system["partitions"] = [
-        {
-            **partition,
-            "name": name,
-            "launcher": launcher,
-            "extras": {**partition["extras"], "node_counts": numbers},
-        }
-        for name, (launcher, numbers) in counts.items()
+        _named(partition, name, node_counts=numbers) for name, numbers in counts.items()
     ]
+    system["partitions"][-1]["launcher"] = "mpirun"
     return system
+
+
+def _named(partition: dict[str, Any], name: str, **extras: Any) -> dict[str, Any]:
+    """The partition once more, with other extras."""
+    return {**partition, "name": name, "extras": {**partition["extras"], **extras}}
 
 
 def centre() -> dict[str, Any]:
@@ -270,11 +251,7 @@ def centre() -> dict[str, Any]:
         "old": ([2], {name: fabrics[name] for name in ("eth25g", "shm")}),
     }
     system["partitions"] = [
-        {
-            **partition,
-            "name": name,
-            "extras": {**partition["extras"], "node_counts": counts, "fabrics": there},
-        }
+        _named(partition, name, node_counts=counts, fabrics=there)
         for name, (counts, there) in places.items()
     ]
     return system
@@ -289,10 +266,8 @@ def write(
     programs = {row.binary: row.suite for row in catalogue.ROWS if row.suite in ("imb", "osu")}
     for name, (mpi, version, device, abi, launcher, pattern) in stacks.items():
         folder = top / "environments" / name
-        (folder / "bin").mkdir(parents=True)
         for program in programs:
-            (folder / "bin" / program).write_text("#!/bin/sh\n")
-            (folder / "bin" / program).chmod(0o755)
+            folders.write(folder / "bin" / program, "#!/bin/sh\n", executable=True)
         suites = {
             "imb": {"version": "2021.11", "built_with": "gcc"},
             "osu": {"version": "7.5.2", "built_with": "gcc"},
@@ -506,12 +481,30 @@ CENTRE_FABRICS = """, "node_counts": [2], "fabrics": {
     "shm": {"transport": "shm", "scope": "node"}}"""
 
 
+#: Style to its files, of which ReFrame is given the first, its system, the partition that is
+#: measured on, and those on which nothing is measured.
+STYLES: dict[str, tuple[Any, ...]] = {
+    "modules": ({"settings.py": MODULES}, "lagoon", "compute", "skiffs"),
+    "images": (
+        {
+            "centre.py": IMAGES,
+            "systems/common.py": IMAGES_COMMON,
+            "systems/reef.py": IMAGES_SYSTEMS,
+        },
+        "reef",
+        "normal",
+        "login",
+    ),
+    "features": ({"site.py": FEATURES}, "atoll", "rome"),
+    "yaml": ({"site.yaml": IN_YAML}, "cove", "batch"),
+}
+
+
 class CentreSite:
     """A folder with a centre's configuration, and beside it a project
     with the site's folder for one of its systems.
 
-    :param style: what writes the configuration: its file, system, partition,
-        and the partitions on which nothing is measured.
+    :param style: of :data:`STYLES`.
     :param fabrics: added to the extras of the partition.
     """
 
@@ -520,15 +513,14 @@ class CentreSite:
         self.root = top / "project"
         self.logs = top / "logs"
         self.logs.mkdir(parents=True)
-        self.file, self.system, self.partition, *self.others = STYLES[style](
-            top / "centre", self.logs
-        )
+        files, self.system, self.partition, *self.others = STYLES[style]
+        for name, text in files.items():
+            text = text.replace("@LOGS@", str(self.logs)).replace("@CENTRE_FABRICS@", fabrics)
+            folders.write(top / "centre" / name, text)
+        self.file = top / "centre" / next(iter(files))
         self.folder = self.root / "site_configs" / self.system
         self.folder.mkdir(parents=True)
-        self.settings = self.folder.parent / "settings.py"
-        self.settings.write_text(SETTINGS)
-        for path in self.file.parent.rglob("*.*"):
-            path.write_text(path.read_text().replace("@CENTRE_FABRICS@", fabrics))
+        self.settings = folders.write(self.folder.parent / "settings.py", SETTINGS)
 
     def change(self, old: str, new: str) -> None:
         """Change the configuration before it is read for the first time:
@@ -547,39 +539,6 @@ class CentreSite:
     def options(self) -> list[str]:
         """The same as options of ReFrame."""
         return shlex.split(f"-C {self.file} -C {self.settings}")
-
-
-def _written(folder: Path, name: str, text: str, logs: Path) -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.replace("@LOGS@", str(logs)))
-    return path
-
-
-def _modules(folder: Path, logs: Path) -> tuple[Path, str, str, str]:
-    return _written(folder, "settings.py", MODULES, logs), "lagoon", "compute", "skiffs"
-
-
-def _images(folder: Path, logs: Path) -> tuple[Path, str, str, str]:
-    _written(folder, "systems/common.py", IMAGES_COMMON, logs)
-    _written(folder, "systems/reef.py", IMAGES_SYSTEMS, logs)
-    return _written(folder, "centre.py", IMAGES, logs), "reef", "normal", "login"
-
-
-def _features(folder: Path, logs: Path) -> tuple[Path, str, str]:
-    return _written(folder, "site.py", FEATURES, logs), "atoll", "rome"
-
-
-def _in_yaml(folder: Path, logs: Path) -> tuple[Path, str, str]:
-    return _written(folder, "site.yaml", IN_YAML, logs), "cove", "batch"
-
-
-STYLES: dict[str, Callable[[Path, Path], tuple]] = {
-    "modules": _modules,
-    "images": _images,
-    "features": _features,
-    "yaml": _in_yaml,
-}
 
 
 # ---- What README and docs show, for tests that try it.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,12 +20,13 @@ from typing import Any
 import pytest
 import yaml
 
-from folders import DATA, SUPPORT
+from folders import DATA, SUPPORT, write
 from mpibench.stacks.spack import build, description
 from mpibench.stacks.spack.lock import described
 from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_project import copy_checkout
 
 # ---- A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it,
 # registers and says.
@@ -57,10 +58,8 @@ class Site:
     def __init__(self, top: Path, root: Path) -> None:
         self.top = top
         self.plan_file = top / "fake" / "plan.json"
-        (top / "repo").mkdir()
-        (top / "repo" / "recipe.py").write_text("version = 1\n")
+        write(top / "repo" / "recipe.py", "version = 1\n")
         shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic")
-        (top / "fake").mkdir()
         self.plan: dict[str, Any] = {"packages": packages(**COMPILERS), "locks": {}, "prefixes": {}}
         for name in ("openmpi", "mpich", "common"):
             self.add(name, root)
@@ -83,7 +82,7 @@ class Site:
         self.plan["locks"][name] = str(DATA / "golden" / "spack" / f"{name}.lock.json")
 
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
-        self.plan_file.write_text(json.dumps(self.plan))
+        write(self.plan_file, json.dumps(self.plan))
         return build.build(
             names,
             build.BuildOptions(**options),
@@ -249,19 +248,7 @@ def left_out(
         asked = Path(made, "asked.json")
         answer = Path(made, "answer.json")
         asked.write_text(json.dumps({"specs": [*specs], "kept": [*kept]}))
-        command = [
-            spack.program,
-            "--color=never",
-            *words,
-            "python",
-            str(SUPPORT / "spack_reach.py"),
-            str(asked),
-            str(answer),
-        ]
-        done = subprocess.run(
-            command, env=dict(spack.environ), capture_output=True, text=True, timeout=1800
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        ask(spack, *words, "python", SUPPORT / "spack_reach.py", asked, answer)
         return {name: {"buildable": False} for name in json.loads(answer.read_text())}
 
 
@@ -275,6 +262,102 @@ def find_spack() -> Spack:
             "how to get it)"
         )
     return locate_spack()
+
+
+def ask(
+    spack: Spack,
+    *words: str | Path,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> str:
+    """What Spack prints of a command that must succeed."""
+    done = subprocess.run(
+        [spack.program, "--color=never", *words],
+        env={**spack.environ, **(environ or {})},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=3600,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def build_in(
+    top: Path, *names: str, environ: Mapping[str, str] | None = None, **options: Any
+) -> list[str]:
+    """``mpibench stacks build`` in a copy of the project; the sentences with which stacks failed."""
+    inside = {key: value for key, value in os.environ.items() if key != build.SCOPE}
+    return build.build(
+        names,
+        build.BuildOptions(**options),
+        system="generic",
+        root=top,
+        environ={**inside, **(environ or {})},
+        echo=print,
+    )
+
+
+def externals_of(top: Path, spack: Spack, name: str) -> list[dict[str, Any]]:
+    """What the site of a copy has of a package."""
+    project = build.Project(top, spack, None, lambda line: None)
+    text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
+    known = yaml.safe_load(text[text.index("packages:") :])["packages"]
+    found: list[dict[str, Any]] = known.get(name, {}).get("externals") or []
+    return found
+
+
+def stand_ins(name: str) -> dict[str, Any]:
+    """Packages of a table of ``data/spack_stand_ins.yaml``."""
+    return externals(yaml.safe_load((DATA / "spack_stand_ins.yaml").read_text())[name])
+
+
+def externals(versions: Mapping[str, str]) -> dict[str, Any]:
+    """Packages that a site has, for solutions of which nothing is built."""
+    return {
+        name: {
+            "externals:": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}],
+            "buildable": False,
+        }
+        for name, version in versions.items()
+    }
+
+
+def solve(
+    spack: Spack,
+    folder: Path,
+    packages: dict[str, Any],
+    rows: Mapping[str, Sequence[str]],
+    kept: Iterable[str] = (),
+    scopes: Sequence[Path] = (),
+) -> dict[str, Any]:
+    """What comes of specs, by label, in one start of Spack (:mod:`spack_solver`), with our own
+    repository and with nothing built that the specs do not need.
+
+    :param packages: what the site has, which ``folder`` takes.
+    :param rows: a spec and folders of configuration of its own.
+    :param kept: as in :func:`left_out`; ``scopes``: folders below that of the site.
+    """
+    written = {
+        "repos": {"mpibench": str(REPO)},
+        "config": {"deprecated": True},
+        "concretizer": {
+            "reuse": False,
+            "static_analysis": True,
+            "concretization_cache": {"enable": False},
+        },
+        "packages": packages,
+    }
+    for section, content in written.items():
+        write(folder / f"{section}.yaml", overriding({section: content}))
+    words = [word for scope in (*scopes, folder) for word in ("-C", str(scope))]
+    reached = left_out(spack, words, [row[0] for row in rows.values()], kept)
+    write(folder / "packages.yaml", overriding({"packages": {**packages, **reached}}))
+    asked = write(folder / "asked.json", json.dumps(rows))
+    answer = folder / "answer.json"
+    ask(spack, *words, "python", SUPPORT / "spack_solver.py", asked, answer)
+    outcomes: dict[str, Any] = json.loads(answer.read_text())
+    return outcomes
 
 
 def overriding(scope: dict[str, Any]) -> str:
@@ -297,19 +380,13 @@ def copy_environments(root: Path, top: Path) -> None:
 def copy_project(root: Path, top: Path, scope: dict[str, str]) -> Path:
     """What building and measuring needs, with files of the site's configuration scope, by name."""
     copy_environments(root, top)
-    shutil.copy(root / "environments" / "stack.schema.json", top / "environments")
-    for name in ("site_configs", "reframe_tests"):
-        shutil.copytree(root / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
-        shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
+    copy_checkout(top, ())
     (top / "repo").symlink_to(root / "repo")
     # As in a checkout: what checks data and pinning is mpi4py, which
     # stacks of other origins have from the wheels.
     (top / "environments" / "wheels").symlink_to(root / "environments" / "wheels")
-    folder = find_scope(top)
-    folder.mkdir(exist_ok=True)
     for name, text in scope.items():
-        (folder / name).write_text(text)
+        write(find_scope(top) / name, text)
     return top
 
 
@@ -433,24 +510,16 @@ def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]
 
     class Finder:
         def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-            if name == "spack.package":
-                return importlib.util.spec_from_loader(name, Loader(_spack_package(recorded)))
             if name.startswith("spack_repo.mpibench."):
                 return importlib.util.spec_from_file_location(
                     name, repo / f"{name.rsplit('.', 1)[1]}.py"
                 )
-            if name == "spack" or name.split(".")[0] == "spack_repo":
-                return importlib.util.spec_from_loader(
-                    name, Loader(_builtin(name)), is_package=True
-                )
+            if name.partition(".")[0] in ("spack", "spack_repo"):
+                return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
             return None
 
-    class Loader:
-        def __init__(self, module: types.ModuleType) -> None:
-            self.module = module
-
         def create_module(self, spec: Any) -> types.ModuleType:
-            return self.module
+            return _spack_package(recorded) if spec.name == "spack.package" else _builtin(spec.name)
 
         def exec_module(self, module: types.ModuleType) -> None:
             return None

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from folders import DATA
+from folders import DATA, write
 from mpibench.stacks import probe, suite_builds, system
-from mpibench.store.sessions import Case, read_session
+from mpibench.store.sessions import Case
 from reframe_tests.harness.cases.job.transports import (
     Setting,
     check_proofs,
@@ -46,27 +46,20 @@ from reframe_tests.harness.vocabulary import NotMeasured
 
 def made_stack(mpi: str, version: str, **changes: Any) -> Stack:
     """A stack as metadata describe it, of which no file is there."""
-    place = {
-        "prefix": "/opt/mpi",
-        "library": "/opt/mpi/lib/libmpi.so",
-        "library_version_pattern": "",
-    }
-    nothing: dict[str, Any] = {
-        "binaries": {},
-        "commands": {},
-        "suites": {},
-        "env_vars": {},
-        "prepend_path": {},
-    }
+    nothing = ("binaries", "commands", "suites", "env_vars", "prepend_path")
     known = {
         "name": f"{mpi}-spack",
         "origin": "spack",
         "mpi": mpi,
         "mpi_version": version,
         "device": "",
+        "abi": "openmpi" if mpi == "openmpi" else "mpich",
+        "launcher_family": "hydra",
+        "prefix": "/opt/mpi",
+        "library": "/opt/mpi/lib/libmpi.so",
+        "library_version_pattern": "",
     }
-    known |= {"abi": "openmpi" if mpi == "openmpi" else "mpich", "launcher_family": "hydra"}
-    return Stack(**{**known, **place, **nothing, **changes})
+    return Stack(**{**known, **{name: {} for name in nothing}, **changes})
 
 
 def sealed(document: dict[str, Any]) -> Any:
@@ -81,39 +74,18 @@ def write_stack(folder: Path, **changes: Any) -> Path:
     """Make a complete stack in ``folder`` and return its metadata
     file; ``changes`` replace top-level keys.
     """
-    for name in ("bin", "lib", "python"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "lib" / "libmpi.so.12").write_bytes(b"")
-    program = folder / "bin" / "IMB-MPI1"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    path = folder / "stack.json"
-    path.write_text(json.dumps(sealed({**describe(folder), **changes})))
-    return path
+    (folder / "python").mkdir(parents=True, exist_ok=True)
+    write(folder / "lib" / "libmpi.so.12", "")
+    write(folder / "bin" / "IMB-MPI1", "#!/bin/sh\n", executable=True)
+    return write(folder / "stack.json", json.dumps(sealed({**describe(folder), **changes})))
 
 
 def describe(folder: Path) -> dict[str, Any]:
     """Valid metadata of a stack in ``folder``."""
-    return {
-        "schema_version": 1,
-        "name": "mpich-system",
-        "origin": "system",
-        "mpi": {"name": "mpich", "version": "5.0.2", "device": "ch4:ucx"},
-        "abi": "mpich",
-        "launcher_family": "hydra",
-        "prefix": str(folder),
-        "library": f"{folder}/lib/libmpi.so.12",
-        "library_version_pattern": r"MPICH Version:\s+5\.0\.2\s",
-        "binaries": {"IMB-MPI1": f"{folder}/bin/IMB-MPI1"},
-        "commands": {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
-        "suites": {"imb": {"version": "2021.11", "built_with": "gcc 12.2"}},
-        "env_vars": {"ROOT": str(folder)},
-        "prepend_path": {
-            "PATH": [f"{folder}/bin"],
-            "LD_LIBRARY_PATH": [f"{folder}/lib", f"{folder}/python"],
-        },
-        "build": {"lock_hash": "0123abcd"},
-    }
+    escaped = json.dumps(str(folder))[1:-1]
+    text = (DATA / "stack.json").read_text().replace("/opt/mpich", escaped)
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 DOCUMENT = describe(Path("/opt/mpich"))
@@ -187,36 +159,10 @@ def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
 # ---- The MPI stacks of the papers and of other machines, as metadata: nobody can build them
 # here, but their job scripts can be written and read.
 
-#: Name: (mpi, version, device, ABI, launcher family, library, version of IMB). Versions are the
-#: papers'; where a paper says only "latest" (oneAPI, November 2021) or takes the distribution's
-#: (CentOS 8.3) it is that of its date.
-STACKS: dict[str, tuple[str, str, str, str, str, str, str]] = {
-    "intelmpi-401": ("intelmpi", "4.0.1", "", "mpich", "hydra-intel", "libmpi.so.4", "3.2"),
-    "openmpi-142": ("openmpi", "1.4.2", "", "openmpi", "orterun", "libmpi.so.0", "3.2"),
-    "mvapich2-15": ("mvapich2", "1.5", "ch3:mrail", "mpich", "mpirun_rsh", "libmpich.so.1", "3.2"),
-    "openmpi-ohpc": ("openmpi", "4.0.5", "", "openmpi", "orterun", "libmpi.so.40", "2021.3"),
-    "intelmpi-oneapi": ("intelmpi", "2021.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2021.3"),
-    "intelmpi-2017": ("intelmpi", "2017.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
-    "intelmpi-2018": ("intelmpi", "2018.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
-    "intelmpi-2019": ("intelmpi", "2019.5", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
-    "pempi-43": ("pempi", "4.3", "", "pempi", "poe", "libmpi_r.a", "2018.1"),
-}
-#: Likewise, of the machines that site_configs/template has.
-TODAY: dict[str, tuple[str, str, str, str, str, str, str]] = {
-    "craympich-81": (
-        "craympich",
-        "8.1.28.2",
-        "ch4:ofi",
-        "mpich",
-        "pals",
-        "libmpi_gnu_91.so.12",
-        "2021.7",
-    ),
-    "hpcx-224": ("openmpi", "4.1.7rc1", "", "openmpi", "orterun", "libmpi.so.40", "2021.7"),
-    "mpich-43": ("mpich", "4.3.0", "ch4:ofi,ucx", "mpich", "hydra", "libmpi.so.12", "2021.7"),
-    "openmpi-508": ("openmpi", "5.0.8", "", "openmpi", "prrte", "libmpi.so.40", "2021.7"),
-    "parastation-510": ("parastation", "5.10.0", "", "mpich", "psmgmt", "libmpi.so.12", "2021.7"),
-}
+_PUBLISHED = yaml.safe_load((DATA / "published_stacks.yaml").read_text())
+#: Those of the papers, and those of the machines that site_configs/template has, by name.
+STACKS: dict[str, list[str]] = _PUBLISHED["papers"]
+TODAY: dict[str, list[str]] = _PUBLISHED["today"]
 #: Launchers that are not called mpirun.
 PUBLISHED_LAUNCHERS = {
     "poe": "poe",
@@ -227,7 +173,7 @@ PUBLISHED_LAUNCHERS = {
 
 
 def write_all(
-    folder: Path, *, mpi4py: bool = False, rows: Mapping[str, tuple[str, ...]] = STACKS
+    folder: Path, *, mpi4py: bool = False, rows: Mapping[str, Sequence[str]] = STACKS
 ) -> str:
     """Write every stack below ``folder`` and return the value of
     ``MPIBENCH_STACKS`` that registers them.
@@ -240,8 +186,14 @@ def write_all(
     )
 
 
-def _write(folder: Path, name: str, row: tuple[str, ...], *, mpi4py: bool) -> Path:
+def _write(folder: Path, name: str, row: Sequence[str], *, mpi4py: bool) -> Path:
     mpi, version, device, abi, family, library, imb = row
+    built = {"built_with": f"{mpi} {version}"}
+    commands = {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]} if mpi4py else {}
+    if family in PUBLISHED_LAUNCHERS:
+        launcher = folder / "bin" / PUBLISHED_LAUNCHERS[family]
+        commands["mpirun"] = [str(write(launcher, "#!/bin/sh\n", executable=True))]
+        write(folder / "lib" / library, "")
     changes: dict[str, Any] = {
         "name": name,
         "mpi": {"name": mpi, "version": version, "device": device},
@@ -249,24 +201,17 @@ def _write(folder: Path, name: str, row: tuple[str, ...], *, mpi4py: bool) -> Pa
         "launcher_family": family,
         "library": f"{folder}/lib/{library}",
         "library_version_pattern": version.replace(".", "[.]"),
-        "commands": {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]} if mpi4py else {},
+        "commands": commands,
         "suites": {
-            "imb": {"version": imb, "built_with": f"{mpi} {version}"},
-            **(
-                {"mpi4py": {"version": "4.1.2", "built_with": f"{mpi} {version}"}} if mpi4py else {}
-            ),
+            "imb": {"version": imb, **built},
+            **({"mpi4py": {"version": "4.1.2", **built}} if mpi4py else {}),
         },
         "env_vars": {},
         "prepend_path": {"LD_LIBRARY_PATH": [f"{folder}/lib"]},
     }
     path = write_stack(folder, **changes)
-    (folder / "lib" / library).write_bytes(b"")
-    if family in PUBLISHED_LAUNCHERS:
-        launcher = folder / "bin" / PUBLISHED_LAUNCHERS[family]
-        launcher.write_text("#!/bin/sh\n")
-        launcher.chmod(0o755)
-        commands = {**changes["commands"], "mpirun": [str(launcher)]}
-        path.write_text(json.dumps(sealed({**json.loads(path.read_text()), "commands": commands})))
+    # Afterwards: golden job scripts have no checksum of it where the launcher is mpirun.
+    write(folder / "lib" / library, "")
     return path
 
 
@@ -364,9 +309,7 @@ def compile_c(source: str, made: Path, *options: str) -> Path:
     compilers = recorder.compilers()
     if not compilers:
         pytest.skip("[compiler] no C compiler here")
-    made.parent.mkdir(parents=True, exist_ok=True)
-    text = made.with_name(f".{made.name}.c")
-    text.write_text(source)
+    text = write(made.with_name(f".{made.name}.c"), source)
     subprocess.run(
         [*compilers[0], "-o", str(made), str(text), *options],
         check=True,
@@ -399,11 +342,11 @@ def make_mpich(prefix: Path) -> Path:
 
 def make_launcher(prefix: Path, version: str, size: str = "$ranks") -> Path:
     """The launcher alone."""
-    launcher = prefix / "bin/mpirun"
-    launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(MPIRUN.format(version=version, size=size))
-    launcher.chmod(0o755)
-    return launcher
+    return write(
+        prefix / "bin/mpirun",
+        MPIRUN.format(version=version, size=size),
+        executable=True,
+    )
 
 
 def make_program(
@@ -577,12 +520,9 @@ def make(folder: Path, kind: str) -> Path:
     """A toolkit in a folder; the folder."""
     prefix, headers, libraries = KINDS[kind]
     for name in headers:
-        (folder / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "include" / name).write_text(HEADER.replace("cuda", prefix))
+        write(folder / "include" / name, HEADER.replace("cuda", prefix))
     if kind == "cuda":
-        (folder / "bin").mkdir()
-        (folder / "bin/nvcc").write_text(NVCC)
-        (folder / "bin/nvcc").chmod(0o755)
+        write(folder / "bin/nvcc", NVCC, executable=True)
     for soname in libraries:
         made = folder / "lib64" / soname
         code = DRIVER if soname.startswith("libcuda.") else HEADER + SOURCE
@@ -639,6 +579,7 @@ EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0"),))
 
 
 def make_stack(mpi: str, version: str, device: str = "") -> Stack:
+    """As :func:`made_stack`, of one communication device."""
     return made_stack(mpi, version, device=device)
 
 
@@ -814,14 +755,17 @@ def register_release(
         suite_builds.sources_folder().parent / "builds" / f"{release.suite}-{release.version}-{key}"
     )
     folder = into / release.name
-    if kept.is_dir():
-        return system.add(
-            mpi.mpirun[0], name=release.name, binaries=[kept], into=folder, say=_nothing, **more
-        )
-    word = f"{release.suite}={release.tarball}"
+    built = kept.is_dir()
+    more |= {"binaries": [kept]} if built else {"builds": [f"{release.suite}={release.tarball}"]}
     stack = system.add(
-        mpi.mpirun[0], name=release.name, builds=[word], into=folder, say=_nothing, **more
+        mpi.mpirun[0],
+        name=release.name,
+        into=folder,
+        say=lambda text: None,
+        **more,
     )
+    if built:
+        return stack
     kept.parent.mkdir(parents=True, exist_ok=True)
     partial = kept.with_name(f".{kept.name}.{os.getpid()}")
     shutil.copytree(folder / release.suite, partial)
@@ -830,10 +774,6 @@ def register_release(
     except OSError:  # somebody else was faster
         shutil.rmtree(partial)
     return stack
-
-
-def _nothing(text: str) -> None:
-    """What is said while a stack is registered."""
 
 
 def offered(release: Release) -> set[str]:
@@ -864,9 +804,7 @@ def write_site(top: Path, system: dict[str, Any] = SYSTEM) -> Path:
     """A system in a copy of the project, by default the one
     above; its settings file, for ReFrame.
     """
-    folder = top / "site_configs" / str(system["name"])
-    folder.mkdir()
-    (folder / "system.py").write_text(f"system = {system!r}\n")
+    write(top / "site_configs" / str(system["name"]) / "system.py", f"system = {system!r}\n")
     return top / "site_configs" / "settings.py"
 
 
@@ -877,7 +815,3 @@ def table(cases: Iterable[Case]) -> str:
         for case in cases
     )
     return "\n".join(rows)
-
-
-if __name__ == "__main__":
-    print(table(case for name in sys.argv[1:] for case in read_session(Path(name)).cases))

@@ -4,7 +4,6 @@ known answers, and a project of its own to tune in.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,21 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import synthetic_session as synthetic
-from folders import DATA, TESTS, UNFINISHED
+from folders import DATA
 from mpibench.judge.policy import Policy
 from mpibench.store import sessions
-from mpibench.store.sessions import Case, Session
+from mpibench.store.sessions import Session
 from mpibench.store.store import Store
 from mpibench_tune import advice, documents, guidelines, profiles, published
 from mpibench_tune.advice import Advice, Terms
 from mpibench_tune.choice import Recommendation
 from mpibench_tune.profiles import Profile, ProfiledCalls
-from reframe_tests.harness.samples import Sample, read_evidence
-from reframe_tests.harness.sites.site import ROOT
+from programs import begin, end_of
+from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import reader
 from synthetic_evidence import STACK
+from synthetic_project import copy, copy_checkout
 from synthetic_verdicts import write_session
 
 # ---- Datasets from which settings are recommended: fabrics and pinnings of one stack with known
@@ -142,28 +142,19 @@ def session_of(
     result: str = "pass",
     ppn: int = 4,
 ) -> Session:
-    measured_cases = []
-    for number, measured in enumerate(cases):
-        entry = {
-            "system": "testbed",
-            "partition": "node",
-            "environ": stack,
-            "result": result,
-            "name": f"Guidelines {number}",
-        }
-        condition = {
-            "stack": stack,
-            "fabric": "shm",
-            "nodes": 1,
-            "ppn": ppn,
-            "pinning": "bunch",
-            "group": "guidelines",
-        }
-        proof = read_evidence({"verdict": status, "ranks": [], "devices": []}, "here")
-        measured_cases.append(Case(f"s:0:{number}", 0, entry, condition, measured, proof, ()))
-    return Session(
-        {"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0},
-        tuple(measured_cases),
+    condition = {
+        "stack": stack,
+        "fabric": "shm",
+        "nodes": 1,
+        "ppn": ppn,
+        "pinning": "bunch",
+        "group": "guidelines",
+    }
+    return synthetic.stored(
+        {"name": "Guidelines", "system": "testbed", "partition": "node", "result": result},
+        condition,
+        {"verdict": status},
+        [(measured, None) for measured in cases],
     )
 
 
@@ -195,7 +186,7 @@ def recorded_session(kind: str) -> Session:
 
 # ---- Profiles composed by hand (``data/composed_profiles``), read as files.
 
-FOLDER = TESTS / "data" / "composed_profiles"
+FOLDER = DATA / "composed_profiles"
 #: Ranks that each file needs to be told.
 PROFILE_FILES = {
     "mpip.txt": None,
@@ -330,21 +321,6 @@ def chosen(session: sessions.Session) -> list[published.Curve]:
 
 #: What the command ``mpibench`` does.
 ENTRY = "import sys; from mpibench.cli import main; sys.exit(main())"
-#: The code and the sites; of the tests that of algorithms, and those
-#: that compare calls, which need no suite.
-PARTS = (
-    "ci/mpibench",
-    "ci/mpibench_tune",
-    "reframe_tests/harness",
-    "site_configs",
-    "results/recorder",
-)
-PROJECT_FILES = (
-    "reframe_tests/__init__.py",
-    "reframe_tests/collectives.py",
-    "reframe_tests/consistency.py",
-    "environments/stack.schema.json",
-)
 
 
 class TuningProject:
@@ -352,14 +328,10 @@ class TuningProject:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        for part in PARTS:
-            shutil.copytree(ROOT / part, top / part, ignore=UNFINISHED)
-        shutil.rmtree(top / "site_configs" / "minicluster" / "tuning", ignore_errors=True)
-        shutil.rmtree(top / "site_configs" / "generic" / "tuning", ignore_errors=True)
-        for stack in metadata.discover(environ={})[0]:
-            self._copy(stack.source, top / "environments" / stack.name / "stack.json")
-        for name in PROJECT_FILES:
-            self._copy(ROOT / name, top / name)
+        copy(top, "ci/mpibench", "ci/mpibench_tune")
+        copy_checkout(top, metadata.discover(environ={})[0])
+        for folder in top.glob("site_configs/*/tuning"):
+            shutil.rmtree(folder)
         self.own = {
             "PYTHONPATH": f"{top / 'ci'}:{top}",
             "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py"),
@@ -374,11 +346,6 @@ class TuningProject:
             "-c",
             str(top / "reframe_tests" / "consistency.py"),
         ]
-
-    @staticmethod
-    def _copy(source: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
 
     def folder(self, system: str, stack: str) -> Path:
         """Where rounds, reports and logs of a stack are, below it a folder for each condition."""
@@ -397,18 +364,8 @@ class TuningProject:
 
     def begin(self, *words: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command on this machine."""
-        return subprocess.Popen(
-            self.words(*words),
-            cwd=self.top,
-            env={**os.environ, **(environ or {})},
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        return begin(self.words(*words), self.top, environ)
 
     def run(self, *words: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Exit status and output of a command on this machine."""
-        started = self.begin(*words, environ=environ)
-        output, _ = started.communicate(timeout=900)
-        return started.returncode, output
+        return end_of(self.begin(*words, environ=environ), 900)

@@ -75,6 +75,7 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
         )
 
 
+@pytest.mark.whole
 def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visible: Path) -> None:
     cluster.good("fault", "slow-link", "eth1g", "--fraction", "0.25")
     try:

@@ -28,11 +28,6 @@ def broken(cluster: LiveCluster) -> str:
     return done.stdout
 
 
-def both_run(cluster: LiveCluster) -> bool:
-    """Whether Slurm runs a job on both nodes."""
-    return sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
-
-
 def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
     """An unshaped fabric gets a rate, and it is taken away again."""
     cluster.good("fault", "slow-link", "eth1g")
@@ -43,22 +38,6 @@ def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
     cluster.good("fault", "clear")
     assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
     assert "htb" not in cluster.on("c1", "tc", "qdisc", "show", "dev", "eth40g")
-
-
-def test_kill_node_takes_its_processes_and_cables_and_heal_makes_a_new_one(
-    cluster: LiveCluster,
-) -> None:
-    before = cluster.state()
-    observed = map(state.Process.observe, namespaces.processes_of(before.nodes["c2"]))
-    inside = [made for made in observed if made]
-    cluster.good("fault", "kill-node", "c2")
-    assert wait_for(lambda: not any(process.alive for process in inside))
-    cables = lambda: [name for name in namespaces.interfaces(before.init) if "c2." in name]  # noqa: E731
-    assert wait_for(lambda: not cables())
-    assert "c2       dead" in broken(cluster)
-    assert "node c2 is dead" in cluster("exec", "--node", "c2", "--", "true").stderr
-    cluster.good("fault", "clear")
-    assert both_run(cluster) and cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(
@@ -80,7 +59,7 @@ def seconds_off(cluster: LiveCluster, node: str) -> float:
 
 
 def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None:
-    for seconds in (100, -50, 0):
+    for seconds in (100, 0):
         words = ("clock-jump", "c1", "--seconds", str(seconds)) if seconds else ("clear",)
         cluster.good("fault", *words)
         assert seconds_off(cluster, "c1") == pytest.approx(seconds, abs=10)
@@ -89,10 +68,8 @@ def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None
         assert float(clock) - time.time() == pytest.approx(seconds, abs=10)
 
 
-@pytest.mark.parametrize("names", [("slurmctld", "mariadbd"), ("slurmdbd", "munged")])
-def test_heal_brings_daemons_back_that_died_on_their_own(
-    cluster: LiveCluster, names: tuple[str, str]
-) -> None:
+def test_heal_brings_daemons_back_that_died_on_their_own(cluster: LiveCluster) -> None:
+    names = ("slurmctld", "mariadbd", "slurmdbd", "munged")
     job = cluster.on(plan.HEAD, "sbatch", "--parsable", "-o/dev/null", "--wrap", "true").strip()
     words = ("sacct", "-n", "-X", "-j", job, "-o", "state")
     assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
@@ -106,16 +83,26 @@ def test_heal_brings_daemons_back_that_died_on_their_own(
 
 
 def test_faults_add_up_and_heal_together(cluster: LiveCluster) -> None:
+    """A killed node takes its processes and cables along, and heal makes a new one."""
+    before = cluster.state()
+    observed = map(state.Process.observe, namespaces.processes_of(before.nodes["c2"]))
+    inside = [made for made in observed if made]
     cluster.good("fault", "link-down", "c1", "eth10g")
     cluster.good("fault", "slow-link", "eth1g")
-    cluster.good("fault", "kill-node", "c1")
-    assert broken(cluster).count("fault in force") == 3
+    cluster.good("fault", "kill-node", "c2")
+    assert wait_for(lambda: not any(process.alive for process in inside))
+    assert wait_for(lambda: not any("c2." in name for name in namespaces.interfaces(before.init)))
+    shown = broken(cluster)
+    assert "c2       dead" in shown and shown.count("fault in force") == 3
+    assert "node c2 is dead" in cluster("exec", "--node", "c2", "--", "true").stderr
     said = cluster.good("fault", "clear").splitlines()
     cleared = [line.split()[1] for line in said if line.startswith("cleared")]
     assert cleared == ["kill-node", "slow-link", "link-down"]
     assert "no fault in force" in cluster.good("status")
     assert "cleared" not in cluster.good("fault", "clear"), "a second time changes nothing"
-    assert both_run(cluster)
+    on_both = cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()
+    assert sorted(on_both) == ["c1", "c2"]
+    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 #: Two ranks that agree every 50 ms to go on, until a file is there.

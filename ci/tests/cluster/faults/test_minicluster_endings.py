@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from live_cluster import STAMP, Box, LiveCluster, end_of
+import synthetic_session
+from folders import write
+from live_cluster import STAMP, Box, end_of
 from mpibench.store import sessions
 from mpibench_cluster.plan import HEAD
 from programs import wait_for
@@ -22,12 +23,9 @@ REPEATS = 2
 
 
 @pytest.fixture
-def box(cluster: LiveCluster, visible: Path, require_stack) -> Iterator[Box]:
-    made = Box(cluster, visible, [require_stack(STACK)])
-    made.keep_partitions("eth1g", "eth10g", "eth40g")
-    yield made
-    cluster("exec", "--", "scancel", "--user", "root")
-    assert wait_for(lambda: not cluster.ask("squeue", "--noheader"))
+def box(box: Box) -> Box:
+    box.keep_partitions("eth1g", "eth10g", "eth40g")
+    return box
 
 
 def job_on(box: Box, partition: str, states: str = "R") -> str:
@@ -65,9 +63,7 @@ def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_retur
     box: Box, require_stack
 ) -> None:
     document = json.loads(Path(require_stack(STACK).source).read_text())
-    mute = box.top / "mute"
-    mute.write_text("#!/bin/sh\nexit 0\n")
-    mute.chmod(0o755)
+    mute = write(box.top / "mute", "#!/bin/sh\nexit 0\n", executable=True)
     binaries = dict.fromkeys(document["binaries"], str(mute))
     box.add_stack({**document, "name": "mute", "binaries": binaries})
     box.amend("by_name['eth10g']['extras']['srun_mpi'] = {'mpich': 'none'}")
@@ -150,13 +146,10 @@ def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
 
 
 def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box: Box) -> None:
-    go, options = lingering(box)
-    go.touch()
-    status, output = box.run(
-        *options, "--session-extras", "run=before", names=CASES, system="minicluster:eth40g"
+    synthetic_session.run_session(
+        [synthetic_session.case(STACK)], box.database.parent, ["run=before"]
     )
-    assert status == 0, output
-    go.unlink()
+    go, options = lingering(box)
     started = time.time()
     session = box.begin(*options, names=CASES, system="minicluster:eth1g")
     assert wait_for(lambda: measured(box, "eth1g"))
@@ -164,15 +157,6 @@ def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box:
     session.communicate()
     job = job_on(box, "eth1g")
     assert job, "Slurm knows nothing of its end"
-
-    # The sessions before are there, whole.
-    assert box.sessions() == 1
-    assert sessions.read_session(box.database).labels == {"run": "before"}
-    exported = box.mpibench("export", "--db", str(box.database), "--out", str(box.top / "dataset"))
-    assert exported.returncode == 0, exported.stderr
-    page = box.mpibench("report", "--db", str(box.database), "--out", str(box.top / "report.html"))
-    assert page.returncode == 0, page.stderr
-    assert "mpich-wheels" in (box.top / "report.html").read_text()
 
     # The orphan is named, with its files, and can be cancelled; one that somebody waits for is left
     # alone. On the fabric without a line rate: how fast it is where others use the cores too is not
@@ -189,7 +173,9 @@ def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box:
         "exec", "--", *box.command("sessions", "prune", "--remove")
     )
 
-    # The session that waited gets the nodes and is stored.
+    # The sessions before are there, whole, and the one that waited gets the nodes and is stored.
+    assert box.sessions() == 1
+    assert sessions.read_session(box.database).labels == {"run": "before"}
     go.touch()
     status, output = end_of(other)
     assert status == 0, output
@@ -199,3 +185,8 @@ def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box:
     assert "no orphaned jobs in the queue" in box.cluster.good(
         "exec", "--", *box.command("sessions", "prune")
     )
+    exported = box.mpibench("export", "--db", str(box.database), "--out", str(box.top / "dataset"))
+    assert exported.returncode == 0, exported.stderr
+    page = box.mpibench("report", "--db", str(box.database), "--out", str(box.top / "report.html"))
+    assert page.returncode == 0, page.stderr
+    assert "mpich-wheels" in (box.top / "report.html").read_text()

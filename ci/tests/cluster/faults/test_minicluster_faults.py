@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from live_cluster import Box, LiveCluster, end_of
+from live_cluster import Box, end_of
 from mpibench_cluster import faults, state
 from programs import wait_for
 
@@ -30,16 +29,13 @@ REPEATS = 6
 
 
 @pytest.fixture
-def box(cluster: LiveCluster, visible: Path, require_stack, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """A checkout of its own on a healthy cluster; the cluster sees
-    to it that whatever a test breaks heals.
-    """
-    made = Box(cluster, visible, [require_stack(STACK)])
-    made.keep_partitions("eth1g", "eth10g", "eth40g")
+def box(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """The cluster sees to it that whatever a test breaks heals."""
+    box.keep_partitions("eth1g", "eth10g", "eth40g")
     # Faults that must strike at a moment are made from here,
     # without the start of a command in between.
-    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(cluster.runtime))
-    return made
+    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(box.cluster.runtime))
+    return box
 
 
 def said(case: dict[str, Any]) -> str:
