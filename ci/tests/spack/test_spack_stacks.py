@@ -263,21 +263,15 @@ def test_programs_of_the_forums_abi_run_on_two_mpis(
     there = partial(ask, spack, *(word for scope in scopes for word in ("-C", scope)))
     names = ("osu-micro-benchmarks", "intel-mpi-benchmarks~ext~io~nbc~rma~mt~p2p")
     suites = [f"{name} ^[virtuals=mpi] mpi-abi" for name in names]
-<<<<<<< HEAD
-    ask("install", *suites)
-    # One that an older recipe installed is tested, too.
-    assert re.search(r"= \d+ passed of \d+ spec", ask("test", "run", "mpi-abi"))
-    folders = [Path(ask("location", "-i", suite).strip()) for suite in suites]
-=======
     try:
         there("install", *suites)
     except AssertionError as error:
         if "All fetchers failed" in str(error):
             pytest.skip("[spack] the sources cannot be had")
         raise
-    assert re.search(r"= 1 passed.* of 1 spec", there("test", "run", "mpi-abi"))
+    # One that an older recipe installed is tested, too.
+    assert re.search(r"= \d+ passed of \d+ spec", there("test", "run", "mpi-abi"))
     folders = [Path(there("location", "-i", suite).strip()) for suite in suites]
->>>>>>> 9a3108f41f4e2015c52480f93986196652ba9f6a
     wanted = {"osu_latency", "osu_put_latency", "osu_allreduce", "IMB-MPI1"}
     for path in probe.search(folders).values():
         if path.name in wanted:
