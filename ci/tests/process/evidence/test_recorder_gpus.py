@@ -142,31 +142,15 @@ def test_a_driver_that_names_none_is_no_gpu(
     assert (rank.last.gpu_library or "").endswith(driver)
 
 
-def recorded(made: Path, folder: Path, *lines: str, **environment: str) -> RankEvidence:
-    """Rank 0 of a program that is started after some lines of
-    shell, in a mount namespace of its own.
-    """
-    known = recorder.variables(STACK, registry.known()["srun"])
-    words = " ".join(
-        f"{name}={value}" for name, value in {**known, "SLURM_LOCALID": "0", **environment}.items()
-    )
-    program = (
-        f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={folder} {words} "
-        f"{made / 'program'}"
-    )
-    inside_namespace(folder, *lines, program)
-    (rank,) = rank_records.read(folder)
-    return rank
-
-
-@pytest.fixture
-def node(made: Path, tmp_path: Path) -> RankEvidence:
+def test_the_nodes_gpus_and_what_is_near_them(made: Path, tmp_path: Path) -> None:
     """Rank 0 on a node whose /sys is the tree of GPUs."""
     plant("gpus", tmp_path / "sys")
-    return recorded(made, tmp_path, f"mount --rbind {tmp_path}/sys /sys")
-
-
-def test_the_nodes_gpus_and_what_is_near_them(node: RankEvidence) -> None:
+    known = {**recorder.variables(STACK, registry.known()["srun"]), "SLURM_LOCALID": "0"}
+    words = " ".join(f"{name}={value}" for name, value in known.items())
+    start = f"env LD_PRELOAD={recorder.build(made)} MPIBENCH_EVIDENCE={tmp_path} {words}"
+    mount = f"mount --rbind {tmp_path}/sys /sys"
+    inside_namespace(tmp_path, mount, f"{start} {made / 'program'}")
+    (node,) = rank_records.read(tmp_path)
     gpus = node.node_gpus or {}
     adapters = node.adapters or {}
     assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], (

@@ -81,113 +81,83 @@ def later(rank: RankEvidence, link: str, **values: Any) -> RankEvidence:
     return dataclasses.replace(rank, finalize=dataclasses.replace(rank.finalize, links=links))
 
 
-def fabric(*devices: str, rate: float, transport: str = "ucx", **more: Any) -> Fabric:
-    return Fabric(
-        "net", transport, "cluster", tuple(Rail(device, rate) for device in devices), **more
-    )
+def fabric(device: str, rate: float, transport: str = "ucx") -> Fabric:
+    return Fabric("net", transport, "cluster", (Rail(device, rate),))
 
 
-def test_infiniband(seen_on: Callable[..., RankEvidence]) -> None:
-    rank = seen_on("mlx5")
-    assert (
-        rank.init.links is not None
-        and rank.finalize is not None
-        and rank.init.links == rank.finalize.links
-    )
-    port = rank.init.links["mlx5_0/1"]
-    assert (port["symbol_error"], port["port_xmit_wait"], port["out_of_buffer"]) == (3, 977, 7)
-    assert port["link_downed"] == port["local_link_integrity_errors"] == 0
-    assert not {"lifespan", "duplicate_request", "port_xmit_data"} & set(port)
-    assert set(rank.init.tcp_node) == {"InErrs", "OutSegs", "RetransSegs"}
-    hdr = fabric("mlx5_0", rate=200)
-    healthy = link_state.check_links([rank], hdr)
-    assert (healthy.sentences, healthy.notes, healthy.errors) == ([], [], [])
-    assert link_state.settings_of(healthy.states) == [
+#: Tree to its rail, what its port shows, other values of it at the end, and which of the counters
+#: that grew are reported: congestion and what was corrected are kept, and are no errors.
+ADAPTERS: dict[str, tuple[Fabric, dict[str, Any], dict[str, int], dict[str, bool]]] = {
+    "mlx5": (
+        fabric("mlx5_0", 200),
         {
-            "node": rank.host,
-            "link": "mlx5_0/1",
             "state": "4: ACTIVE",
             "phys_state": "5: LinkUp",
             "rate": "200 Gb/sec (4X HDR)",
             "pcie_speed": "16.0 GT/s PCIe",
             "pcie_width": 16,
             "port_guid": "98039b0000000001",
-        }
-    ]
-    (sentence,) = link_state.check_links([rank], fabric("mlx5_0", rate=400)).sentences
-    assert "came up at 200 Gbit/s, but the site says 400" in sentence
+            "link_downed": 0,
+        },
+        {"symbol_error": 5, "port_xmit_wait": 9977, "out_of_buffer": 0},  # that one was reset
+        {"symbol_error": True, "port_xmit_wait": False, "out_of_buffer": True},
+    ),
+    "roce": (
+        fabric("mlx5_1", 100),
+        {},
+        {"np_cnp_sent": 1041, "rx_icrc_encapsulated": 1},
+        {"rx_icrc_encapsulated": True, "np_cnp_sent": False},
+    ),
+    "hfi1": (
+        fabric("hfi1_1", 100, "psm2"),
+        {},
+        {"DcTotCrc": 14, "DcRxReplay": 6},
+        {"DcTotCrc": True, "DcRxReplay": True},
+    ),
+    "cxi": (
+        fabric("cxi0", 200, "cxi"),
+        {"state": "up", "rate": "BS_200G", "pcie_width": 16, "hni_pcs_corrected_cw": 90049},
+        {"hni_pcs_corrected_cw": 90060, "hni_pcs_uncorrected_cw": 2},
+        {"hni_pcs_corrected_cw": False, "hni_pcs_uncorrected_cw": True},
+    ),
+}
 
 
-def test_new_errors_of_infiniband_are_notes_and_a_lost_link_is_none(
-    seen_on: Callable[..., RankEvidence],
+@pytest.mark.parametrize("tree", ADAPTERS)
+def test_ports_are_read_and_their_counters_told_apart(
+    seen_on: Callable[..., RankEvidence], tree: str
 ) -> None:
-    rank = seen_on("mlx5")
-    worse = later(rank, "mlx5_0/1", symbol_error=5, port_xmit_wait=9977, rnr_nak_retry_err=3)
-    finding = link_state.check_links([worse], fabric("mlx5_0", rate=200))
+    net, shown, values, reported = ADAPTERS[tree]
+    [rail] = net.rails
+    link = f"{rail.device}/1"
+    rank = seen_on(tree)
+    assert rank.init.links and rank.finalize and rank.init.links == rank.finalize.links
+    assert set(rank.init.tcp_node) == {"InErrs", "OutSegs", "RetransSegs"}
+    port = rank.init.links[link]
+    assert not {"lifespan", "duplicate_request", "port_xmit_data"} & set(port)
+    healthy = link_state.check_links([rank], net)
+    assert (healthy.sentences, healthy.notes, healthy.errors) == ([], [], [])
+    [stored, *_] = link_state.settings_of(healthy.states)
+    assert shown.items() <= {**port, **stored}.items()
+    finding = link_state.check_links([later(rank, link, **values)], net)
     assert finding.sentences == []
-    assert {(row["counter"], row["new"], row["reported"]) for row in finding.errors} == {
-        ("symbol_error", 2, True),
-        ("rnr_nak_retry_err", 1, True),
-        ("port_xmit_wait", 9000, False),  # congestion, not an error: kept, not noted
-    }
-    lost = later(rank, "mlx5_0/1", link_downed=1, state="1: DOWN")
-    gone, changed = link_state.check_links([lost], fabric("mlx5_0", rate=200)).sentences
-    assert "it failed to recover from errors (link_downed +1)" in gone
-    assert "changed during the run: state 4: ACTIVE to 1: DOWN" in changed
-    reset = later(rank, "mlx5_0/1", symbol_error=0)
-    assert [
-        row["new"]
-        for row in link_state.check_links([reset], fabric("mlx5_0", rate=200)).errors
-        if row["reported"]
-    ] == [-3]
+    grown = {row["counter"]: (row["new"], row["reported"]) for row in finding.errors}
+    assert grown == {name: (values[name] - port[name], said) for name, said in reported.items()}
+    double = fabric(rail.device, 2 * (rail.line_rate_gbit_per_s or 0), net.transport)
+    (slow,) = link_state.check_links([rank], double).sentences
+    assert f"came up at {rail.line_rate_gbit_per_s} Gbit/s, but the site says" in slow
 
 
 def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvidence]) -> None:
     rank = seen_on("roce")
-    finding = link_state.check_links([rank], fabric("mlx5_1", rate=100))
-    assert (finding.sentences, [state.link for state in finding.states]) == ([], ["mlx5_1/1", "lo"])
-    assert finding.states[1].settings["mtu_bytes"] == 9000
-    congested = later(rank, "mlx5_1/1", np_cnp_sent=1041, rx_icrc_encapsulated=1)
-    reported = [
-        row["counter"]
-        for row in link_state.check_links([congested], fabric("mlx5_1", rate=100)).errors
-        if row["reported"]
-    ]
-    assert reported == ["rx_icrc_encapsulated"]
+    net = fabric("mlx5_1", 100)
+    states = link_state.check_links([rank], net).states
+    assert [state.link for state in states] == ["mlx5_1/1", "lo"]
+    assert states[1].settings["mtu_bytes"] == 9000
+    lost = later(rank, "mlx5_1/1", link_downed=1, state="1: DOWN")
+    gone, changed = link_state.check_links([lost], net).sentences
+    assert "it failed to recover from errors (link_downed +1)" in gone
+    assert "changed during the run: state 4: ACTIVE to 1: DOWN" in changed
     flapped = later(rank, "lo", carrier_changes=6)
-    (sentence,) = link_state.check_links([flapped], fabric("mlx5_1", rate=100)).sentences
-    assert f"the link of lo on {rank.host} was interrupted during the run" in sentence
-
-
-def test_omnipath(seen_on: Callable[..., RankEvidence]) -> None:
-    rank = seen_on("hfi1")
-    both = fabric("hfi1_0", "hfi1_1", rate=100, transport="psm2")
-    finding = link_state.check_links([later(rank, "hfi1_1/1", DcTotCrc=14, DcRxReplay=6)], both)
-    assert finding.sentences == []
-    assert [(row["link"], row["counter"], row["new"]) for row in finding.errors] == [
-        ("hfi1_1/1", "DcTotCrc", 2),
-        ("hfi1_1/1", "DcRxReplay", 1),
-    ]
-
-
-def test_slingshot(seen_on: Callable[..., RankEvidence]) -> None:
-    rank = seen_on("cxi")
-    assert rank.init.links is not None
-    card = rank.init.links["cxi0/1"]
-    assert (card["state"], card["rate"], card["pcie_width"], card["hni_pcs_corrected_cw"]) == (
-        "up",
-        "BS_200G",
-        16,
-        90049,
-    )
-    assert link_state.check_links([rank], fabric("cxi0", rate=200, transport="cxi")).sentences == []
-    (slow,) = link_state.check_links([rank], fabric("cxi0", rate=400, transport="cxi")).sentences
-    assert "cxi0/1" in slow and "came up at 200 Gbit/s" in slow
-    finding = link_state.check_links(
-        [later(rank, "cxi0/1", hni_pcs_corrected_cw=90060, hni_pcs_uncorrected_cw=2)],
-        fabric("cxi0", rate=200, transport="cxi"),
-    )
-    assert {row["counter"]: row["reported"] for row in finding.errors} == {
-        "hni_pcs_corrected_cw": False,
-        "hni_pcs_uncorrected_cw": True,
-    }
+    (sentence,) = link_state.check_links([flapped], net).sentences
+    assert "the link of lo" in sentence and "was interrupted during the run" in sentence
