@@ -150,22 +150,6 @@ def test_c_and_fortran_entry_points_are_exported(built: Path):
         assert all(hasattr(library, each) for each in (*own, f"mpi_{name}_", f"pmpi_{name}_")), name
 
 
-def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
-    """The head of struct tcp_info is declared again in the
-    recorder; <linux/tcp.h> is the authority.
-    """
-    show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
-    kernel = (
-        "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, "
-        "tcpi_bytes_received)); }"
-    )
-    own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
-    header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE}"\n'
-    theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
-    ours = compile_c(tmp_path / "ours", header + show + own, "-w", *recorder.flags())
-    assert subprocess.check_output([theirs]) == subprocess.check_output([ours])
-
-
 # ---- rank record ----
 
 
@@ -426,46 +410,3 @@ def test_what_a_full_disk_cut_is_no_record(built: Path, programs: Path, tmp_path
     )
     ranks, [damage] = rank_records.read_all(tmp_path)
     assert ranks == [] and damage.code == "output-cut"
-
-
-def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_path: Path):
-    """Ports this machine does not have, laid out as the kernel does,
-    over /sys/class of a private mount namespace.
-    """
-    files = {
-        "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "250",
-        "infiniband/mlx5_0/ports/1/counters/port_rcv_data": "1000",
-        "infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
-        "infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)",
-        "infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
-        "infiniband/mlx5_0/fw_ver": "20.31.1014",
-        "infiniband/efa_0/ports/1/hw_counters/tx_bytes": "77",
-        "infiniband/efa_0/ports/1/hw_counters/rx_bytes": "78",
-        "infiniband/dumb_0/ports/1/state": "4: ACTIVE",
-        "cxi/cxi0/device/telemetry/hni_sts_tx_ok_octets": "4711@1718000000.5",
-        "cxi/cxi0/device/telemetry/hni_sts_rx_ok_octets": "4712@1718000000.5",
-    }
-    lines = ["mount -t tmpfs none /sys/class"]
-    for name, content in files.items():
-        path = Path("/sys/class", name)
-        lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
-    device = "/sys/class/infiniband/mlx5_0/device"
-    lines += [
-        "mkdir -p /sys/class/drivers/0000:3b:00.0",
-        f"ln -s ../../drivers/0000:3b:00.0 {device}",
-    ]
-    lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
-    evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
-    inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
-    (rank,) = rank_records.read(tmp_path)
-    sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
-    assert sent == {
-        "mlx5_0/1": (4000, 1000),
-        "efa_0/1": (78, 77),
-        "dumb_0/1": (None, None),
-        "cxi0/1": (4712, 4711),
-    }
-    assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
-    assert rank.kernel["driver of mlx5_0"] == "mlx5_core"
-    assert rank.kernel["firmware of mlx5_0"] == "20.31.1014"
-    assert rank.kernel["firmware of efa_0"] is None

@@ -53,19 +53,3 @@ def test_ten_nodes_in_one_job(run_on_ten: Run, sandbox: Path) -> None:
     for test, text in scripts.items():
         assert re.search(rf"{STARTED[test]}(?!\S)", text), test
         assert re.search(r"^#SBATCH --ntasks=10$", text, re.MULTILINE)
-
-
-def test_what_needs_more_nodes_or_ranks_is_left_out_and_said(run_on_ten: Run) -> None:
-    result = run_on_ten("-l", "-v")
-    left_out = dict(
-        re.findall(
-            r"left out: (\w+ %.*?) %pinning=\w+(?: and \d+ more)? @minicluster:eth1g: (.*)",
-            result.stdout,
-        )
-    )
-    assert (
-        left_out["LoadedLatency %fabric=eth1g %nodes=2 %ppn=1"]
-        == "no benchmark of group loaded_latency runs on 2 ranks"
-    )
-    shown = set(re.findall(r"^- (\w+ %.*?) %pinning", result.stdout, re.MULTILINE))
-    assert {f"{test} %fabric=eth1g %nodes=10 %ppn=1" for test in STARTED} <= shown
