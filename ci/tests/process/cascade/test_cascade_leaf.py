@@ -40,8 +40,8 @@ def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
     path.write_text(text.replace(two, '"node_counts": [2, 4]'))
 
     def write(test: str, *options: str) -> str:
-        words = ("--dry-run", "--system=openhpc-mini", "-S", "level=smoke", "-n", test, *options)
-        result = run_here(*words, only="cascade.py")
+        words = f"--dry-run --system=openhpc-mini -S level=smoke -n {test}%"
+        result = run_here(*words.split(), *options, only="cascade.py")
         assert result.returncode == 0, result.stdout[-3000:]
         [script] = sandbox.rglob("rfm_job.sh")
         return script.read_text()
