@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import socket
 import subprocess
@@ -22,49 +21,20 @@ from prometheus_client.parser import text_string_to_metric_families
 from programs import wait_for
 from reframe_tests.harness.stacks import metadata
 
-# ---- A Pushgateway as its README has it, on this machine, and what it shows of ours.
+# ---- A server that keeps what it is asked, and what a Pushgateway shows.
 
 PUSHED = tuple[str, frozenset[tuple[str, str]], float]
 
 
 class Gateway:
-    """What a Pushgateway keeps (its README): a set of metrics per grouping
-    key; PUT replaces the set, POST the names in it.
-    """
+    """What a server was sent, and what it answers: each post with its path and kind."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, dict[str, str]] = {}
         self.posts: list[tuple[str, str, str]] = []
         self.authorizations: list[str] = []
         self.status = 200
         self.location = ""  # of a redirect
         self.answer = b""
-
-    def take(self, method: str, path: str, kind: str, body: str) -> None:
-        self.posts.append((path, kind, body))
-        names: dict[str, str] = {}
-        for line in body.splitlines():
-            name = re.match(r"(?:# \w+ )?([a-z_]+)", line)
-            if name:
-                names[name[1]] = names.get(name[1], "") + line + "\n"
-        kept = {} if method == "PUT" else self.groups.get(path, {})
-        self.groups[path] = {**kept, **names}
-
-    def metrics(self) -> str:
-        """As ``/metrics`` shows it: the labels of the grouping key on every metric of the group."""
-        text = ""
-        for path, names in self.groups.items():
-            words = path.split("/metrics/", 1)[1].split("/")
-            key = ",".join(
-                f'{name}="{value}"' for name, value in zip(words[::2], words[1::2], strict=True)
-            )
-            lines = "".join(names.values()).splitlines()
-            text += "".join(
-                f"{line.replace('{', '{' + key + ',', 1)}\n"
-                for line in lines
-                if not line.startswith("#")
-            )
-        return text
 
 
 @contextmanager
@@ -76,7 +46,7 @@ def serving() -> Iterator[tuple[str, Gateway]]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             if kept.status == 200:
-                kept.take(self.command, self.path, self.headers["Content-type"], body)
+                kept.posts.append((self.path, self.headers["Content-type"], body))
             self.answer(kept.answer)
 
         do_PUT = do_POST  # noqa: N815
@@ -98,7 +68,7 @@ def serving() -> Iterator[tuple[str, Gateway]]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Keep)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", kept

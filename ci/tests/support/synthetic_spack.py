@@ -142,7 +142,6 @@ NO_SUCH_VERSION = (
     "==> Error: Version requirement 9.9 on openmpi for openmpi cannot match any known version "
     "from package.py or externals\n"
 )
-WRONG_TYPE = "==> Error: /site/spack/packages.yaml:3: 7 is not of type 'array'\n"
 NO_RECIPES = """\
 fatal: unable to access 'https://github.com/spack/spack-packages.git/': Could not resolve host: github.com
 ==> Warning: Error constructing repository '/site/packages': Failed to clone repository builtin

@@ -30,11 +30,18 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
 
 @pytest.fixture
 def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
-    """The job script of a dry run of one test."""
+    """The job script of a dry run of one test for the white paper's EDR, which nobody here has, on
+    two nodes and on four.
+    """
+    path = sandbox / "site_configs" / "openhpc-mini" / "system.py"
+    two = '"node_counts": [2]'
+    text = path.read_text()
+    assert two in text
+    path.write_text(text.replace(two, '"node_counts": [2, 4]'))
 
-    def write(test: str, *options: str, system: str = "openhpc-mini") -> str:
-        words = ("--dry-run", f"--system={system}", "-S", "level=smoke", "-n", test, *options)
-        result = run_here(*words, only="cascade.py")
+    def write(test: str, *options: str) -> str:
+        words = f"--dry-run --system=openhpc-mini -S level=smoke -n {test}%"
+        result = run_here(*words.split(), *options, only="cascade.py")
         assert result.returncode == 0, result.stdout[-3000:]
         [script] = sandbox.rglob("rfm_job.sh")
         return script.read_text()
@@ -42,31 +49,10 @@ def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
     return write
 
 
-def describe(sandbox: Path, *changes: tuple[str, str]) -> None:
-    """Say something else of the system of the white paper."""
-    path = sandbox / "site_configs" / "openhpc-mini" / "system.py"
-    text = path.read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-
-
-FOUR_NODES = ('"node_counts": [2]', '"node_counts": [2, 4]')
-
-
-def test_a_dry_run_writes_the_job(job: Callable[..., str]) -> None:
-    text = job("TransportLibfabric", "-S", "repeats=2", system="minicluster:eth1g")
+def test_rdma_programs_take_the_port_and_meet_over_ip(job: Callable[..., str]) -> None:
+    text = job("WireRdma", "-S", "repeats=2")
     assert "--exclusive" in text and "--nodes=2" in text and "for repeat in 1 2; do" in text
     steps = [line for line in text.splitlines() if " task " in line]
-    assert len(steps) == 2 and all(line.endswith("|| exit") for line in steps)
-    words = "pingpong_endpointrdm_8.$repeat eth1g 120 FI_TCP_IFACE=eth1g fi_pingpong -p"
-    assert f"{words} 'tcp;ofi_rxm'" in steps[0]
-
-
-def test_rdma_programs_take_the_port_and_meet_over_ip(job: Callable[..., str]) -> None:
-    """Nobody here has the adapter: the job as it would be written for the white paper's EDR."""
-    steps = [line for line in job("WireRdma").splitlines() if " task " in line]
     programs = [f"ib_{verb}_{kind}" for kind in ("bw", "lat") for verb in ("write", "read", "send")]
     assert len(steps) == 2 * len(programs)
     for name in programs:
@@ -77,7 +63,6 @@ def test_rdma_programs_take_the_port_and_meet_over_ip(job: Callable[..., str]) -
 def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(
     run_here: Run, sandbox: Path, job: Callable[..., str]
 ) -> None:
-    describe(sandbox, FOUR_NODES)
     text = job("WireRdmaMap", "-S", "orders=1")
     assert "--exclusive" in text and "--ntasks=4" in text and "scontrol show topology" in text
     steps = [line.split()[1:] for line in text.splitlines() if line.startswith("step map/")]

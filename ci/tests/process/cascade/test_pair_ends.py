@@ -7,17 +7,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from programs import wait_for
 from reframe_tests.harness.cases.cascade import end
+from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.suites import pair
 from reframe_tests.harness.suites.benchmark import OutputError
 
@@ -192,16 +192,9 @@ def test_no_program_outlives_an_end_that_is_killed(tmp_path: Path, which: str) -
     server, client = (python(f"{code}import time; time.sleep(600)") for code in programs.values())
     running = both(tmp_path, "killed", server, client)
     who = tmp_path / "who"
-    while not (who.exists() and who.read_text()) and all(each.poll() is None for each in running):
-        time.sleep(0.05)
+    assert wait_for(lambda: who.exists() and who.read_text() != "")
     program = int(who.read_text())
     for each in running:
         each.kill()
         each.wait()
-    state = Path(f"/proc/{program}/stat")
-    until = time.monotonic() + 60
-    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
-        if time.monotonic() > until:
-            os.kill(program, signal.SIGKILL)
-            pytest.fail(f"the {which}'s program goes on")
-        time.sleep(0.05)
+    assert wait_for(lambda: Process.observe(program) is None, 60)

@@ -47,13 +47,6 @@ def a_state(pid: int, start_ticks: int) -> state.State:
     )
 
 
-def test_a_process_is_itself_and_a_later_one_of_the_same_number_is_not() -> None:
-    me = state.Process.observe(os.getpid())
-    assert me is not None
-    assert me.alive
-    assert not state.Process(me.pid, me.start_ticks - 1).alive
-
-
 def test_a_corpse_is_not_alive() -> None:
     child = os.fork()
     if child == 0:

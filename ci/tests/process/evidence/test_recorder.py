@@ -11,7 +11,6 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,34 +114,24 @@ def test_library_is_built_once_per_source_by_the_first_compiler_that_can(
     assert recorder.build(tmp_path, compiler=["/bin/false"]) == first
     assert first.stat().st_mtime_ns == before
     assert list(tmp_path.iterdir()) == [first]
-
-
-def test_changed_source_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert list(recorder.SOURCE.parent.glob("*.[ch]")) == [recorder.SOURCE]
     changed = tmp_path / "recorder.c"
     changed.write_bytes(recorder.SOURCE.read_bytes() + b"\n")
-    before = recorder.digest()
     monkeypatch.setattr(recorder, "SOURCE", changed)
-    assert recorder.digest() != before
+    assert recorder.digest() not in first.name
 
 
-def test_no_compiler_is_one_sentence_with_the_remedy(
+def test_no_compiler_or_one_that_fails_is_named_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    for compiler, said in (
+        ("/bin/false", r"\(/bin/false: exit status 1, no message\); install gcc"),
+        ("no-such-compiler", "no-such-compiler: No such file or directory"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            recorder.build(tmp_path, compiler=[compiler])
     monkeypatch.setattr(recorder, "compilers", list)
-    with pytest.raises(
-        BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"
-    ):
+    with pytest.raises(BadInput, match=r"^No C compiler .*'pip install ziglang'\.$"):
         recorder.build(tmp_path)
-
-
-def test_compiler_that_fails_is_named_and_leaves_nothing(tmp_path: Path):
-    with pytest.raises(
-        BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"
-    ):
-        recorder.build(tmp_path, compiler=["/bin/false"])
-    with pytest.raises(BadInput, match="no-such-compiler: No such file or directory"):
-        recorder.build(tmp_path, compiler=["no-such-compiler"])
     assert not list(tmp_path.iterdir())
 
 
@@ -159,22 +148,6 @@ def test_c_and_fortran_entry_points_are_exported(built: Path):
     for name in ("init", "init_thread", "finalize", "session_init", "session_finalize"):
         own = (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}")
         assert all(hasattr(library, each) for each in (*own, f"mpi_{name}_", f"pmpi_{name}_")), name
-
-
-def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
-    """The head of struct tcp_info is declared again in the
-    recorder; <linux/tcp.h> is the authority.
-    """
-    show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
-    kernel = (
-        "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, "
-        "tcpi_bytes_received)); }"
-    )
-    own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
-    header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE}"\n'
-    theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
-    ours = compile_c(tmp_path / "ours", header + show + own, "-w", *recorder.flags())
-    assert subprocess.check_output([theirs]) == subprocess.check_output([ours])
 
 
 # ---- rank record ----
@@ -316,12 +289,9 @@ def test_who_a_rank_is_comes_from_the_variables_named_and_no_others(run):
     (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_JOB_VARIABLES="", **named, **found)
     assert (rank.rank, rank.size, rank.rank_source, rank.job) == (3, 8, "TORUS_RANK", "")
     assert not [name for name in rank.environment if name.startswith("MPIBENCH")]
-
-
-@pytest.mark.parametrize("value", ["x", "-1", "4294967296", "9" * 100_000])
-def test_a_rank_that_is_no_number_is_none(run, value: str):
-    (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_RANK_VARIABLES="TORUS_RANK", TORUS_RANK=value)
-    assert (rank.rank, rank.rank_source) == (None, "TORUS_RANK")
+    for value in ("x", "-1", "4294967296", "9" * 100_000):
+        ranks = run(MPIBENCH_WORLD="", **named, TORUS_RANK=value)
+    assert [rank.rank for rank in ranks] == [3, *[None] * 4], "what is no number is no rank"
 
 
 def test_a_recorder_without_its_variables_names_nobody(run):
@@ -345,8 +315,10 @@ def test_each_way_through_mpi_is_recorded_once_with_its_end(run, way: str, ended
     assert (rank.finalize is not None) == ended and rank.init.cpus
 
 
-@pytest.mark.parametrize("program", ["on-mpich", "on-openmpi"])
-@pytest.mark.parametrize("way", ["session", "session and world", "sessions"])
+@pytest.mark.parametrize(
+    ("way", "program"),
+    [("session", "on-openmpi"), ("session and world", "on-mpich"), ("sessions", "on-mpich")],
+)
 def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program: str):
     """Asked for the rank in a world that there is not, a library
     ends the program (MPI 4.0, 11.3).
@@ -363,24 +335,20 @@ def test_library_opened_privately_is_found(run, programs: Path):
     assert (rank.library, rank.size) == (library, 2)
 
 
-def test_threads_are_listed_with_their_masks(run):
-    (rank,) = run("threaded")
-    assert rank.init.threads == ()
-    assert rank.finalize.threads == (("progress", rank.finalize.cpus),)
-
-
-def test_mask_is_the_kernels(run):
-    cpu = max(os.sched_getaffinity(0))
+def test_masks_of_rank_and_threads_are_the_kernels(run):
     here = os.sched_getaffinity(0)
+    cpu = max(here)
     try:
         os.sched_setaffinity(0, {cpu})
-        (rank,) = run()
+        (rank,) = run("threaded")
     finally:
         os.sched_setaffinity(0, here)
     assert rank.init.cpus == rank.finalize.cpus == rank.parent_cpus == {cpu}
     assert rank.init.cpu == cpu
     assert rank.cpuset is None or cpu in rank.cpuset
     assert cpu in rank.online
+    assert rank.init.threads == ()
+    assert rank.finalize.threads == (("progress", {cpu}),)
 
 
 def test_own_tcp_bytes_are_counted(run):
@@ -393,11 +361,9 @@ def test_own_tcp_bytes_are_counted(run):
     assert rank.finalize.tcp_known
     lo = rank.finalize.interfaces["lo"].tx - rank.init.interfaces["lo"].tx
     assert lo >= 4 << 20
-
-
-def test_socket_without_byte_count_is_said(run):
-    (rank,) = run("udp")
-    assert rank.init.tcp_known and not rank.finalize.tcp_known
+    both = run("udp")
+    assert [one.init.tcp_known for one in both] == [True, True]
+    assert {one.finalize.tcp_known for one in both} == {True, False}, "a socket without a count"
 
 
 def test_settings_are_kept_and_secrets_are_not(run):
@@ -424,21 +390,11 @@ def test_settings_are_kept_and_secrets_are_not(run):
 # ---- staying out of the way ----
 
 
-def test_nobody_asked_nothing_written(run, tmp_path: Path):
-    assert run(MPIBENCH_EVIDENCE="") == []
-    assert list((tmp_path / "evidence").iterdir()) == []
-
-
-def test_program_without_mpi_writes_nothing(run):
-    assert run("without") == []
-
-
-@pytest.mark.parametrize("way", ["", "session"])
-def test_failed_init_leaves_no_record(run, way: str):
-    assert run(way, FAKE_INIT_CODE="3", code=3) == []
-
-
-def test_a_folder_that_is_missing_or_none_does_not_break_the_run(run, tmp_path: Path):
+def test_where_nothing_can_be_said_nothing_is_written_and_the_run_goes_on(run, tmp_path: Path):
+    """Nobody asked, no MPI, one that did not begin, no folder."""
+    assert run(MPIBENCH_EVIDENCE="") == run("without") == []
+    for way in ("", "session"):
+        assert run(way, FAKE_INIT_CODE="3", code=3) == []
     (tmp_path / "file").write_text("")
     for name in ("nowhere", "file"):
         assert run(directory=tmp_path / name) == []
@@ -454,55 +410,3 @@ def test_what_a_full_disk_cut_is_no_record(built: Path, programs: Path, tmp_path
     )
     ranks, [damage] = rank_records.read_all(tmp_path)
     assert ranks == [] and damage.code == "output-cut"
-
-
-def test_exit_status_of_the_program_is_kept(built: Path):
-    done = subprocess.run(
-        [sys.executable, "-c", "raise SystemExit(7)"],
-        env={**os.environ, "LD_PRELOAD": str(built)},
-        check=False,
-    )
-    assert done.returncode == 7
-
-
-def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_path: Path):
-    """Ports this machine does not have, laid out as the kernel does,
-    over /sys/class of a private mount namespace.
-    """
-    files = {
-        "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "250",
-        "infiniband/mlx5_0/ports/1/counters/port_rcv_data": "1000",
-        "infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
-        "infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)",
-        "infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
-        "infiniband/mlx5_0/fw_ver": "20.31.1014",
-        "infiniband/efa_0/ports/1/hw_counters/tx_bytes": "77",
-        "infiniband/efa_0/ports/1/hw_counters/rx_bytes": "78",
-        "infiniband/dumb_0/ports/1/state": "4: ACTIVE",
-        "cxi/cxi0/device/telemetry/hni_sts_tx_ok_octets": "4711@1718000000.5",
-        "cxi/cxi0/device/telemetry/hni_sts_rx_ok_octets": "4712@1718000000.5",
-    }
-    lines = ["mount -t tmpfs none /sys/class"]
-    for name, content in files.items():
-        path = Path("/sys/class", name)
-        lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
-    device = "/sys/class/infiniband/mlx5_0/device"
-    lines += [
-        "mkdir -p /sys/class/drivers/0000:3b:00.0",
-        f"ln -s ../../drivers/0000:3b:00.0 {device}",
-    ]
-    lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
-    evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
-    inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
-    (rank,) = rank_records.read(tmp_path)
-    sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
-    assert sent == {
-        "mlx5_0/1": (4000, 1000),
-        "efa_0/1": (78, 77),
-        "dumb_0/1": (None, None),
-        "cxi0/1": (4712, 4711),
-    }
-    assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
-    assert rank.kernel["driver of mlx5_0"] == "mlx5_core"
-    assert rank.kernel["firmware of mlx5_0"] == "20.31.1014"
-    assert rank.kernel["firmware of efa_0"] is None

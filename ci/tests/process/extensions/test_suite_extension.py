@@ -86,11 +86,6 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (
-            '{"latency_us": float',
-            '{"time_us": float',
-            "has time_us, which is not a quantity: its reader must return one of vocabulary.QUANTITIES",
-        ),
         ("float(row[2])", 'float("nan")', "has latency_us = nan, which is impossible"),
         ("int(row[1])", "int('nothing')", "relay.py fails (ValueError: invalid literal for int()"),
     ],

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from programs import wait_for
 from reframe_tests.harness.cases.job import interleaved
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results.error_excerpt import excerpt
+from reframe_tests.harness.process_stat import Process, read
 from synthetic_evidence import ODD, resolved, simple_condition
 
 REPEATS = 3
@@ -59,8 +61,12 @@ def sh(name: str, text: str) -> jobscript.Command:
 
 
 def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
-    result = run_body(tmp_path, [sh("one", "echo one; echo no >&2"), sh("two", "echo two")])
-    assert (result.stdout, result.stderr) == ("", "")
+    """And a job with an owner that lives ends by itself and leaves nothing."""
+    owner = jobscript.Owner.this_process()
+    commands = [sh("one", "echo one; echo no >&2"), sh("two", f"echo ${jobscript.OWNER_VARIABLE}")]
+    result = run_body(tmp_path, commands, owner=owner)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert (tmp_path / "two.3.out").read_text() == f"{owner.text}\n"
     order = [(name, repeat) for repeat in (1, 2, 3) for name in ("one", "two")]
     assert list(statuses(tmp_path)) == order
     for repeat in range(1, REPEATS + 1):
@@ -74,25 +80,26 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def test_words_and_paths_with_blanks_reach_the_program_whole(tmp_path: Path) -> None:
+def test_words_paths_and_values_reach_the_program_whole(tmp_path: Path) -> None:
+    """The debug file is the launch's own, and none of an earlier start of the job stays."""
     folder = tmp_path / "a b"
     folder.mkdir()
-    show = jobscript.Command(
-        "one",
-        [],
-        ["sh", "-c", 'printf "%s|" "$MPIBENCH_EVIDENCE" "$@"', "x", "c d", "$HOME", "*", "e'f\"g"],
-    )
-    run_body(folder, [show], PLAIN, repeats=1)
-    assert (folder / "one.1.out").read_text() == f"{folder}/evidence/one.1|c d|$HOME|*|e'f\"g|"
-
-
-def test_debug_file_is_the_launchs_own_and_values_are_literal(tmp_path: Path) -> None:
+    show = ["sh", "-c", 'printf "%s|" "$MPIBENCH_EVIDENCE" "$LOG" "$ODD" "$@"', "x", "c d", "*"]
+    command = jobscript.Command("one", [], [*show, "$HOME", "e'f\"g"])
     env = {"LOG": jobscript.DEBUG_FILE, "ODD": 'a "b" $HOME `id` \\'}
-    stale = tmp_path / "one.1.debug.n1.77"  # of an earlier start of the job
+    stale = folder / "one.1.debug.n1.77"
     stale.touch()
-    run_body(tmp_path, [sh("one", 'echo "$LOG"; echo "$ODD"')], debug_env=env)
+    run_body(folder, [command], PLAIN, debug_env=env)
     assert not stale.exists()
-    assert (tmp_path / "one.3.out").read_text() == f'{tmp_path}/one.3.debug\na "b" $HOME `id` \\\n'
+    said = [f"{folder}/evidence/one.3", f"{folder}/one.3.debug", env["ODD"]]
+    assert (folder / "one.3.out").read_text().split("|") == [
+        *said,
+        "c d",
+        "*",
+        "$HOME",
+        "e'f\"g",
+        "",
+    ]
 
 
 def test_nothing_is_started_after_a_launch_that_timed_out(tmp_path: Path) -> None:
@@ -115,7 +122,9 @@ def test_a_group_that_hangs_or_fails_ends_for_itself(
         replace(sh("shown", "exit 3"), once=True, group="refused"),
         replace(sh("refused", "true"), group="refused"),
     ]
-    run_body(tmp_path, [*timed, *shown, sh("last", "true")], repeats=2, limit_s=3)
+    wild = sh("wild", "case $MPIBENCH_EVIDENCE in *.2) yes >&2 ;; esac")
+    commands = [*timed, *shown, sh("last", "true"), wild, sh("late", "true")]
+    assert run_body(tmp_path, commands, repeats=2, limit_s=3).stderr == ""
     ended = {
         ("hung", 1): jobscript.TIMED_OUT,
         ("bad", 1): 7,
@@ -128,7 +137,11 @@ def test_a_group_that_hangs_or_fails_ends_for_itself(
         ("good", 2): 0,
         ("last", 1): 0,
         ("last", 2): 0,
-    }
+        ("wild", 1): 0,
+        ("late", 1): 0,
+        ("wild", 2): jobscript.TOO_MUCH_OUTPUT,
+    }, "what is in no group ends the job"
+    assert (tmp_path / "wild.2.err").stat().st_size == 64 << 10
     assert (tmp_path / "good.2.out").read_text() == "none of it\n", "ranks do not see it"
 
 
@@ -140,17 +153,6 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
     assert [path.name for path in tmp_path.glob("one.*.out")] == ["one.1.out"]
     assert not list(tmp_path.rglob("*.jsonl"))
     assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
-
-
-def test_output_without_end_is_cut_and_ends_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 1 << 20)
-    commands = [sh("calm", "echo calm"), sh("wild", "yes >&2"), sh("late", "true")]
-    assert run_body(tmp_path, commands).stderr == ""
-    assert statuses(tmp_path) == {("calm", 1): 0, ("wild", 1): jobscript.TOO_MUCH_OUTPUT}
-    assert (tmp_path / "calm.1.out").read_text() == "calm\n"
-    assert (tmp_path / "wild.1.err").stat().st_size == 1 << 20
 
 
 @pytest.mark.parametrize("more", [0, 1 << 14])
@@ -197,21 +199,15 @@ def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     # ignored, as under nohup, can never take it.
     defaults = ["env", "--default-signal=HUP,INT,TERM"]
     job = subprocess.Popen([*defaults, "bash", "-c", body], cwd=folder, start_new_session=True)
-    wait_for(lambda: (folder / "rank").exists() and (folder / "rank").read_text().strip())
+    rank = folder / "rank"
+    assert wait_for(lambda: rank.exists() and rank.read_text().strip() != "")
     # The launch and who reads each of its streams: from then on the job waits. A signal in the
     # instant before, which bash takes before `wait` and heeds after it, is heeded when the launch
     # ends.
     children = Path(f"/proc/{job.pid}/task/{job.pid}/children")
-    wait_for(lambda: len(children.read_text().split()) >= 3)
+    assert wait_for(lambda: len(children.read_text().split()) >= 3)
     time.sleep(0.3)
     return job
-
-
-def wait_for(condition: object, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until, "what was waited for did not come"
-        time.sleep(0.05)
 
 
 def is_reader_in(process: Path, folder: Path) -> bool:
@@ -221,48 +217,33 @@ def is_reader_in(process: Path, folder: Path) -> bool:
         return False
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state == "Z"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_job_that_is_reported_to_end_ends_its_launch(tmp_path: Path, number: int) -> None:
     job = start_job(tmp_path)
     rank = int((tmp_path / "rank").read_text())
     os.killpg(job.pid, number)
     assert job.wait(timeout=60) == 143
-    wait_for(lambda: is_gone(rank))
+    assert wait_for(lambda: Process.observe(rank) is None)
     assert not (tmp_path / "started").exists()
 
 
 def test_a_job_ends_when_its_reframe_is_gone(tmp_path: Path) -> None:
     """Killed, the owner can tell nobody."""
     owner = subprocess.Popen(["sleep", "300"])
-    ticks = int(Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[19])
-    job = start_job(tmp_path, owner=jobscript.Owner("here", owner.pid, ticks))
+    named = jobscript.Owner("here", owner.pid, read(owner.pid).start_ticks)
+    job = start_job(tmp_path, owner=named)
     rank = int((tmp_path / "rank").read_text())
     time.sleep(jobscript.OWNER_CHECK_S + 0.5)
-    assert job.poll() is None and not is_gone(rank), "its owner is alive"
+    assert job.poll() is None and Process.observe(rank), "its owner is alive"
     owner.kill()  # not waited for: a zombie waits for no job either
     assert job.wait(timeout=60) == 143
-    wait_for(lambda: is_gone(rank))
+    assert wait_for(lambda: Process.observe(rank) is None)
     owner.wait()
 
 
 def test_another_process_with_the_number_of_the_owner_is_not_the_owner(tmp_path: Path) -> None:
     owner = jobscript.Owner("here", os.getpid(), 1)
     assert run_body(tmp_path, [sh("long", LONG)], limit_s=300, owner=owner).returncode == 143
-
-
-def test_a_job_with_an_owner_runs_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
-    owner = jobscript.Owner.this_process()
-    result = run_body(tmp_path, [sh("one", f"echo ${jobscript.OWNER_VARIABLE}")], owner=owner)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert (tmp_path / "one.3.out").read_text() == f"{owner.text}\n"
 
 
 def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> None:
@@ -295,22 +276,15 @@ def test_the_input_is_written_anew_and_the_result_kept_with_each_launch(tmp_path
     )
     odd = "N = 640\n$HOME `id` 'x' \"y\" \\\n"
     program = replace(sh("one", text), files={"in.txt": odd}, result="out.txt")
-    done = run_body(tmp_path, [program], repeats=2)
+    silent = replace(sh("two", "true"), result="out.txt")
+    done = run_body(tmp_path, [program, silent], repeats=2)
     assert (done.stdout, done.stderr) == ("", "")
+    assert not list(tmp_path.glob("two.*.result.*")), "nor is another one's taken"
     for repeat in (1, 2):
         assert (tmp_path / f"one.{repeat}.out").read_text() == odd
         assert (
             tmp_path / jobscript.files_of("one", repeat).result
         ).read_text() == f"{odd}{tmp_path}/evidence/one.{repeat}\n"
-
-
-def test_a_result_of_another_launch_is_not_taken(tmp_path: Path) -> None:
-    writes = replace(sh("one", "echo first >out.txt"), result="out.txt")
-    silent = replace(sh("two", "true"), result="out.txt")
-    run_body(tmp_path, [writes, silent], repeats=1)
-    assert (tmp_path / "one.1.result.out").read_text() == "first\n"
-    assert (tmp_path / "two.1.out").read_text() == ""
-    assert not (tmp_path / "two.1.result.out").exists()
 
 
 # ---- Two stacks interleaved in one job: what the job's shell makes of it ----

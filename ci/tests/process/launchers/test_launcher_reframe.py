@@ -1,5 +1,5 @@
-"""ReFrame itself with a launcher and a system from files in a folder:
-no file of the project is changed for them.
+"""Launchers and a system from files in a folder of the site's own: no file of the project is
+changed for ReFrame, or to recognise one by what its program prints.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from mpibench.stacks import probe
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_extensions import GALLEY_SYSTEM as SYSTEM
 from synthetic_extensions import write_launchers
 from synthetic_site import write_site
@@ -35,3 +38,23 @@ def test_reframe_writes_its_jobs(
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "galley row --oars=4 --ships=2 --pmi=pmi2 --per-node=2 --seats=0/" in script
     assert "export GALLEY_SEATS=strict" in script.splitlines()
+
+
+def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_launchers(tmp_path / "own", monkeypatch)
+    program = tmp_path / "mpirun"
+    program.write_text("#!/bin/sh\necho trireme 3\n")
+    program.chmod(0o755)
+    with pytest.raises(BadInput, match=r"no libmpi below .*, the prefix of \S+/mpirun"):
+        probe.examine(str(program))
+    path = write_stack(tmp_path / "stack", launcher_family="trireme")
+    assert metadata.read(path).launcher_family == "trireme"
+    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
+    with pytest.raises(BadInput, match=r"says 'trireme 3', so it is not the mpirun of a known MPI"):
+        probe.examine(str(program))
+    with pytest.raises(
+        metadata.StackError, match="key 'launcher_family': 'trireme' is not one of "
+    ):
+        metadata.read(path)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import pytest
-
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]
@@ -22,9 +20,8 @@ STARTED = {
 }
 
 
-@pytest.fixture
-def run_on_ten(sandbox: Path, run_reframe: Run, require_stack) -> Run:
-    """ReFrame on a cluster of ten nodes with a stack that has GPCNeT."""
+def test_ten_nodes_in_one_job(sandbox: Path, run_reframe: Run, require_stack) -> None:
+    """On a cluster of ten nodes, with a stack that has GPCNeT."""
     require_stack("mpich-wheels")
     system = sandbox / "site_configs" / "minicluster" / "system.py"
     system.write_text(system.read_text().replace('"node_counts": [2]', '"node_counts": [2, 10]'))
@@ -38,12 +35,9 @@ def run_on_ten(sandbox: Path, run_reframe: Run, require_stack) -> Run:
         stack["binaries"][name] = str(program)
     stack["suites"]["gpcnet"] = {"version": "unknown", "built_with": "its mpicc"}
     file.write_text(json.dumps(sealed(stack)))
-    where = ("--system=minicluster:eth1g", "-p", "mpich-wheels", "-S", "level=smoke")
-    return lambda *options: run_reframe(*options, *where, top=sandbox, only="parallel_transfer.py")
-
-
-def test_ten_nodes_in_one_job(run_on_ten: Run, sandbox: Path) -> None:
-    result = run_on_ten("--dry-run", "-n", f"({'|'.join(STARTED)})%fabric=eth1g%nodes=10%ppn=1%")
+    words = "--dry-run --system=minicluster:eth1g -p mpich-wheels -S level=smoke -n"
+    name = f"({'|'.join(STARTED)})%fabric=eth1g%nodes=10%ppn=1%"
+    result = run_reframe(*words.split(), name, top=sandbox, only="parallel_transfer.py")
     assert result.returncode == 0, result.stdout[-3000:]
     scripts = {
         path.parent.name.partition("_")[0]: path.read_text()
@@ -53,19 +47,3 @@ def test_ten_nodes_in_one_job(run_on_ten: Run, sandbox: Path) -> None:
     for test, text in scripts.items():
         assert re.search(rf"{STARTED[test]}(?!\S)", text), test
         assert re.search(r"^#SBATCH --ntasks=10$", text, re.MULTILINE)
-
-
-def test_what_needs_more_nodes_or_ranks_is_left_out_and_said(run_on_ten: Run) -> None:
-    result = run_on_ten("-l", "-v")
-    left_out = dict(
-        re.findall(
-            r"left out: (\w+ %.*?) %pinning=\w+(?: and \d+ more)? @minicluster:eth1g: (.*)",
-            result.stdout,
-        )
-    )
-    assert (
-        left_out["LoadedLatency %fabric=eth1g %nodes=2 %ppn=1"]
-        == "no benchmark of group loaded_latency runs on 2 ranks"
-    )
-    shown = set(re.findall(r"^- (\w+ %.*?) %pinning", result.stdout, re.MULTILINE))
-    assert {f"{test} %fabric=eth1g %nodes=10 %ppn=1" for test in STARTED} <= shown

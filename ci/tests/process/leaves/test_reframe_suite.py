@@ -70,24 +70,19 @@ def test_what_cannot_be_measured_is_left_out_and_said(
     )
     left_out = {name: reason for name, _, reason in first}
     assert cases and left_out and not cases & set(left_out)
-    counted = Counter(name.split()[0] for name in cases)
-    for name, more, _ in first:
-        counted[name.split()[0]] += 1 + int(more or 0)
     conditions = " ".join((*cases, *left_out))
     values = {
         key: set(re.findall(rf"%{key}=(\w+)", conditions))
         for key in ("fabric", "nodes", "ppn", "pinning")
     }
+    counted = Counter(name.split()[0] for name in cases)
+    for name, more, _ in first:
+        counted[name.split()[0]] += 1 + int(more or 0)
     # Each test under each condition is here or there, those of maintenance under one pinning.
     whole = math.prod(map(len, values.values()))
-    once = whole // len(values["pinning"])
-    alone = {
-        "Guidelines": len(values["fabric"]),
-        **dict.fromkeys(("PairMap", "PairTurn", *CORE), once // len(values["ppn"])),
-    }
-    for name in counted.keys() - OF_NODES - BELOW_MPI - {"CollectiveAlgorithms"}:
-        usual = {once} if name in MAINTENANCE else {whole} if name in TESTS else {once, whole}
-        assert counted[name] in ({alone[name]} if name in alone else usual), name
+    for name in TESTS - MAINTENANCE - CORE:
+        assert counted[name] == whole, name
+    assert counted["ImbMessageSources"] == whole // len(values["pinning"])
     assert counted.keys() > TESTS
     symbols = set(re.findall(r"left out: ppn=(\w+): the same as ppn=", result.stdout))
     assert symbols and symbols | values["ppn"] == set(SYMBOLIC_PPN) - {"gpu"}
@@ -135,68 +130,38 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     """Instances are what ReFrame takes its time for."""
     require_stack("mpich-wheels")
     test_file = sandbox / "reframe_tests" / "point_to_point.py"
-    count = (
-        "lambda: print('made', len(counted.LOADING.tests), 'of', len(counted.LOADING.tests) + "
-        "len(counted.LOADING.not_made))"
-    )
     at_end = (
-        "import atexit\nfrom reframe_tests.harness.sites import selected_tests as "
-        f"counted\natexit.register({count})\n"
+        "import atexit\nfrom reframe_tests.harness.sites.selected_tests import LOADING\n"
+        "atexit.register(lambda: print('made', len(LOADING.tests), 'not', len(LOADING.not_made)))\n"
     )
     test_file.write_text(f"{test_file.read_text()}\n{at_end}")
-    made = {}
-    for options in ("-l", "-l -n Imb", "-l -n OsuPointToPoint", "-l -n NoSuchTest"):
-        said = run_here(*options.split()).stdout
-        found = re.search(r"^Found (\d+) check", said, re.MULTILINE)
-        made[options] = (
-            int(found[1]) if found else -1,
-            *map(int, re.findall(r"^made (\d+) of (\d+)$", said, re.MULTILINE)[0]),
-        )
-    listed, few, every = made["-l"]
-    assert 0 < listed == few < every
-    assert 0 < made["-l -n Imb"][1] < few and made["-l -n Imb"][2] == every, (
-        "nor is what the options leave out"
-    )
-    assert made["-l -n OsuPointToPoint"] == (0, every, every), "a sentence says why"
-    assert made["-l -n NoSuchTest"] == (-1, every, every)
+
+    def made(*options: str) -> tuple[int, int]:
+        said = run_here("-l", *options).stdout
+        [(there, left_out)] = re.findall(r"^made (\d+) not (\d+)$", said, re.MULTILINE)
+        return int(there), int(there) + int(left_out)
+
+    few, every = made()
+    assert 0 < few < every
+    some, all_of_them = made("-n", "Imb")
+    assert 0 < some < few and all_of_them == every, "nor is what the options leave out"
+    assert made("-n", "OsuPointToPoint") == (every, every), "a sentence says why"
 
 
-@pytest.mark.parametrize("stacks_asked", ['["*"]', '["*-spak"]'])
 def test_the_tutorials_example_pasted_lists_checks(
-    run_here: Run, sandbox: Path, require_stack, stacks_asked: str
+    run_here: Run, sandbox: Path, require_stack
 ) -> None:
-    """Or says why there are none."""
     require_stack("mpich-wheels")
     text = system_example().replace('"/scratch/mpibench"', repr(str(sandbox / "scratch")))
-    assert '["*"]' in text
     folder = sandbox / "site_configs" / "mysystem"
     folder.mkdir()
-    (folder / "system.py").write_text(text.replace('["*"]', stacks_asked))
+    (folder / "system.py").write_text(text)
     result = run_here("-l", "--system=mysystem")
-    found = re.search(r"Found (\d+) check", result.stdout)
-    said = [line for line in result.stdout.splitlines() if "in extras.stacks fits no" in line]
-    if stacks_asked == '["*"]':
-        assert result.returncode == 0, result.stdout[-3000:]
-        assert int(found[1]) > 10 and not said
-    else:
-        assert int(found[1]) == 0
-        [sentence] = said
-        assert "WARNING: mysystem:compute: '*-spak' in extras.stacks fits no stack" in sentence
-        assert "extras.stacks admits none of those that have (" in result.stdout
-
-
-def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(
-    sandbox: Path, run_reframe: Run, require_stack
-) -> None:
-    """Of all idle ones there is a test on the mini-cluster."""
-    nodes = 6
-    require_stack("mpich-wheels")
-    words = f"--dry-run --system=minicluster:eth1g -P nodes={nodes} -p mpich-wheels -n"
-    name = "WholeMachine%fabric=eth1g%.*%ppn=1%"
-    result = run_reframe(*words.split(), name, top=sandbox, only="collectives.py")
     assert result.returncode == 0, result.stdout[-3000:]
-    assert f"WholeMachine %fabric=eth1g %nodes={nodes} %ppn=1 " in result.stdout
-    [script] = (sandbox / "results").rglob("rfm_job.sh")
-    text = script.read_text()
-    assert "instruments/growth.py --nodes 2,4,6 --ppn 1 --repetitions" in text
-    assert re.search(rf"^#SBATCH --ntasks={nodes}$", text, re.MULTILINE)
+    assert int(re.search(r"Found (\d+) check", result.stdout)[1]) > 10
+    assert "in extras.stacks fits no" not in result.stdout
+    (folder / "system.py").write_text(text.replace('["*"]', '["*-spak"]'))
+    said = run_here("-l", "--system=mysystem").stdout
+    assert "Found 0 check" in said
+    assert "WARNING: mysystem:compute: '*-spak' in extras.stacks fits no stack" in said
+    assert "extras.stacks admits none of those that have (" in said

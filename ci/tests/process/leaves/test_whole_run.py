@@ -1,5 +1,5 @@
-"""ReFrame ends red, in one sentence, where it would have ended green
-without loading or running what it was asked for.
+"""ReFrame ends red, in one sentence, where it would have ended green without loading or running
+what it was asked for; and others read what it stored.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from xml.etree import ElementTree
 
 import pytest
 
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import selected_tests
+from synthetic_site import TinySite
+from synthetic_stack import write_stack
 
 Run = Callable[..., CompletedProcess[str]]
 TEST = """
@@ -30,31 +33,24 @@ class OfTheSite(rfm.RunOnlyRegressionTest):
 class Stats:
     """Counts of cases as ReFrame's ``TestStats`` has them."""
 
-    def __init__(self, all_: int, skipped: int = 0, aborted: int = 0, failed: int = 0) -> None:
-        self.counts = {"skipped": skipped, "aborted": aborted, "failed": failed}
-        self.all = all_
-
-    def num_cases(self, run: int | None) -> int:
-        return self.all
-
-    def __getattr__(self, name: str) -> Callable[[int | None], list[int]]:
-        return lambda run: [0] * self.counts[name]
+    def __init__(self, all_: int, **counts: int) -> None:
+        self.num_cases = lambda run: all_
+        for name in ("skipped", "aborted", "failed"):
+            setattr(self, name, lambda run, name=name: [0] * counts.get(name, 0))
 
 
 @pytest.mark.parametrize(
-    ("stats", "dry", "said"),
+    ("stats", "said"),
     [
-        (Stats(2), False, ""),
-        (Stats(2, skipped=1), False, ""),
-        (Stats(2, skipped=2), False, "nothing was measured: all 2 cases were skipped"),
-        (Stats(2, skipped=2), True, "nothing would be measured: all 2 cases were skipped"),
-        (Stats(2, aborted=1), False, "interrupted: 1 of 2 cases did not run"),
-        (Stats(1), False, "interrupted: 1 of 2 cases did not run"),
-        (Stats(2, aborted=1, failed=1), False, ""),
+        (Stats(2, skipped=1), ""),
+        (Stats(2, skipped=2), "nothing was measured: all 2 cases were skipped"),
+        (Stats(2, aborted=1), "interrupted: 1 of 2 cases did not run"),
+        (Stats(1), "interrupted: 1 of 2 cases did not run"),
+        (Stats(2, aborted=1, failed=1), ""),
     ],
 )
-def test_a_session_without_all_of_its_cases_is_none(stats: Stats, dry: bool, said: str) -> None:
-    assert selected_tests.lost_cases(stats, 2, dry=dry) == said
+def test_a_session_without_all_of_its_cases_is_none(stats: Stats, said: str) -> None:
+    assert selected_tests.lost_cases(stats, 2, dry=False) == said
 
 
 @pytest.fixture
@@ -118,21 +114,15 @@ def test_a_session_whose_cases_were_all_skipped_is_red(
     assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        ("", None),
-        ("import os\nos._exit(0)\n", "it lists no tests: a test file ends the program"),
-        ("SUM = not_defined\n", "name error: name 'not_defined' is not defined"),
-    ],
-)
-def test_doctor_says_which_tests_are_not_loaded(
-    tmp_path: Path, root: Path, end: str, said: str | None
-) -> None:
-    (tmp_path / "own.py").write_text(f"{TEST}\n\n{end}")
-    [finding] = doctor.check_loading([tmp_path, tmp_path / "absent"], "generic", root)
-    assert finding.state == (doctor.MISSING if said else doctor.OK), finding.detail
-    assert (said or f"ReFrame loads 1 from {tmp_path}") in finding.detail
+def test_doctor_says_which_tests_are_not_loaded(tmp_path: Path, root: Path) -> None:
+    for end, state, said in (
+        ("", doctor.OK, f"ReFrame loads 1 from {tmp_path}"),
+        ("import os\nos._exit(0)\n", doctor.MISSING, "a test file ends the program"),
+        ("SUM = not_defined\n", doctor.MISSING, "name error: name 'not_defined' is not defined"),
+    ):
+        (tmp_path / "own.py").write_text(f"{TEST}\n\n{end}")
+        [finding] = doctor.check_loading([tmp_path, tmp_path / "absent"], "generic", root)
+        assert finding.state == state and said in finding.detail
 
 
 def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
@@ -144,3 +134,62 @@ def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
     [sentence] = selected_tests.overlooked([str(tmp_path)])
     assert sentence == f"{tmp_path}/gone.py is a dangling link"
+
+
+# ---- what others read of a run ----
+
+
+def test_reframes_junit_is_read_by_others(
+    tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]], root: Path
+) -> None:
+    """A stack whose launcher fails in colours, run by the real ReFrame."""
+    path = write_stack(tmp_path / "stack", name="colour-system")
+    launcher = tmp_path / "stack" / "bin" / "mpirun"
+    said = "\\033[1;31mfatal error:\\033[0m no such device: \\001mlx5_9\\033[0m\\n"
+    launcher.write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
+    launcher.chmod(0o755)
+    junit = tmp_path / "night.xml"
+    environ = {
+        "MPIBENCH_STACKS": str(path),
+        "RFM_PREFIX": str(tmp_path),
+        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+    }
+    options = ("-S", "level=smoke", "--system=generic", f"--report-junit={junit}")
+    done = run_reframe(
+        "-r",
+        "-n",
+        "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none",
+        "-p",
+        "colour-system",
+        *options,
+        environ=environ,
+        only="point_to_point.py",
+    )
+    assert done.returncode == 1, done.stdout[-2000:]
+    found = ElementTree.parse(junit).getroot().findall(".//failure")
+    assert len(found) == 1
+    assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")
+
+
+def test_the_queries_of_reframe_work_with_the_settings_as_they_are(
+    tmp_path: Path, root: Path
+) -> None:
+    """The literal commands with the bundled ``settings.py``, on a database of our own."""
+    tiny = TinySite(tmp_path)
+    settings = {
+        "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
+        "RFM_SQLITE_DB_FILE": str(tiny.results / "results.db"),
+        "RFM_PREFIX": str(tiny.results),
+    }
+    status, said = tiny.reframe("-r", "--performance-report")
+    assert status == 0 and "latency" in said, said
+    assert "failed to generate performance report" not in said
+    compared = "--performance-compare=now-1d:now/now-1d:now/mean:/"
+    for query in ("--list-stored-sessions", compared):
+        status, said = tiny.reframe(query, **settings)
+        assert status == 0, said
+        assert "polars" not in said
+        assert tiny.stored()[0] in said or "Writer" in said, said
+    status, said = tiny.reframe("-r", "--performance-report", **settings)
+    assert status == 0, said
+    assert "PERFORMANCE REPORT" in said and "failed to generate" not in said, said

@@ -1,5 +1,5 @@
-"""STREAM run through ReFrame: a real case with its evidence, and
-cases that must fail, each with its sentence.
+"""STREAM is built with this machine's compilers, and run through ReFrame: a real case with its
+evidence, and cases that must fail, each with its sentence.
 """
 
 from __future__ import annotations
@@ -84,6 +84,14 @@ def recorder_cores() -> list[int]:
     for cpu, siblings in lists.items():
         first.setdefault(siblings, cpu)
     return list(first.values())
+
+
+def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
+    assert recorder.compilers()
+    for at, compiler in enumerate(recorder.compilers()):
+        built = stream_program.build(tmp_path / str(at), [compiler])
+        assert os.access(built, os.X_OK) and list(built.parent.iterdir()) == [built]
+        assert stream_program.build(tmp_path / str(at), [["/bin/false"]]) == built
 
 
 def test_a_real_case_is_stored_with_its_evidence(

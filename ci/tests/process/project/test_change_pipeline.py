@@ -73,30 +73,25 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("name", "stacks"),
-    [
-        ("environments/openmpi/spack.yaml", {"openmpi": "environments/openmpi changed"}),
-        (
-            "environments/common/packages.yaml",
-            {"openmpi": "environments/common changed, which it includes"},
-        ),
+def test_stacks_that_are_built_otherwise_are_named(project: Path, tmp_path: Path) -> None:
+    def found() -> review.ReviewedChange:
+        return review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
+
+    commit(project, **{"README.md": "y"})
+    assert not found().stacks and found().finding().startswith("No references")
+    for name, why in (
         (
             "repo/spack_repo/mpibench/packages/osu_micro_benchmarks/package.py",
-            {"openmpi": "the recipe of osu-micro-benchmarks changed"},
+            "the recipe of osu-micro-benchmarks changed",
         ),
-    ],
-)
-def test_stacks_that_are_built_otherwise_are_named(
-    project: Path, tmp_path: Path, name: str, stacks: dict[str, str]
-) -> None:
-    commit(project, **{"README.md": "y"})
-    found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
-    assert not found.stacks and found.finding().startswith("No references")
-    commit(project, **{name: (project / name).read_text() + "\n"})
-    found = review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
-    assert found.stacks == stacks
-    assert "built differently: 1 stack;" in found.markdown()
+        ("environments/common/packages.yaml", "environments/common changed, which it includes"),
+        ("environments/openmpi/spack.yaml", "environments/openmpi changed"),
+    ):
+        before = (project / name).read_text()
+        commit(project, **{name: f"{before}\n"})
+        assert found().stacks == {"openmpi": why}
+        assert "built differently: 1 stack;" in found().markdown()
+        commit(project, **{name: before})
 
 
 def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Path) -> None:
@@ -200,30 +195,29 @@ def server() -> Iterator[Comments]:
     there.server_close()
 
 
-def environ_of(kind: str, url: str, token: str = "t") -> dict[str, str]:
-    gitlab = {"CI_API_V4_URL": f"{url}/api/v4", "CI_PROJECT_ID": "7", "CI_MERGE_REQUEST_IID": "3"}
-    github = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "a/b", "GITHUB_REF": "refs/pull/3/merge"}
-    return {**(gitlab if kind == "gitlab" else github), "COMMENT_TOKEN": token}
-
-
 def write(folder: Path, text: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     (folder / "change.md").write_text(text)
     known = {
         name: value for name, value in os.environ.items() if not name.startswith(("CI_", "GITHUB_"))
     }
-    here = {**known, "no_proxy": "127.0.0.1", **environ}
+    here = {**known, "no_proxy": "127.0.0.1", "COMMENT_TOKEN": "t", **environ}
     words = [sys.executable, SCRIPT, folder / "change.md"]
     return subprocess.run(words, env=here, capture_output=True, text=True, timeout=120)
 
 
+#: Server to the variables of a pipeline there (but for its address), and how it is asked.
 WAYS = {
     "gitlab": (
+        {"CI_PROJECT_ID": "7", "CI_MERGE_REQUEST_IID": "3"},
+        ("CI_API_V4_URL", "/api/v4"),
         "/api/v4/projects/7/merge_requests/3/notes",
         "/api/v4/projects/7/merge_requests/3/notes/1000",
         "PUT",
         "t",
     ),
     "github": (
+        {"GITHUB_REPOSITORY": "a/b", "GITHUB_REF": "refs/pull/3/merge"},
+        ("GITHUB_API_URL", ""),
         "/repos/a/b/issues/3/comments",
         "/repos/a/b/issues/comments/1000",
         "PATCH",
@@ -236,9 +230,10 @@ WAYS = {
 def test_a_comment_is_written_and_then_written_over(
     kind: str, server: Comments, tmp_path: Path
 ) -> None:
-    comments, one, method, token = WAYS[kind]
+    environ, (name, path), comments, one, method, token = WAYS[kind]
     for text in ("first", "x" * 100_000):
-        done = write(tmp_path, f"{review.MARK}\n{text}", environ_of(kind, server.url))
+        here = {**environ, name: f"{server.url}{path}"}
+        done = write(tmp_path, f"{review.MARK}\n{text}", here)
         assert done.returncode == 0, done.stderr
     assert len(server.rows) == 131
     body = server.rows[-1]["body"]
@@ -253,6 +248,6 @@ def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:
     with servers.serving() as (url, kept), servers.serving() as (elsewhere, other):
         kept.status = 301
         kept.location = f"{elsewhere}/there"
-        done = write(tmp_path, "x", environ_of("github", url, token="secret"))
+        done = write(tmp_path, "x", {**WAYS["github"][0], "GITHUB_API_URL": url})
     assert done.returncode == 1 and "HTTP Error 301" in done.stderr
     assert other.posts == [] and other.authorizations == []

@@ -122,24 +122,6 @@ def test_an_overwritten_directory_is_reported(
         os.utime(output, (before.st_atime, before.st_mtime))
 
 
-# Stacks.
-
-
-# Writing.
-
-
-def test_a_report_is_whole_or_not_there(
-    session: sessions.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(BadInput, match="No space left on device"):
-        report.write_report(report.View(session, tmp_path), "report.html")
-    assert list(tmp_path.iterdir()) == []
-
-
 @settings(max_examples=100)
 @given(document=damaged_reports())
 def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from mpibench import whole_file
 from mpibench.store import dataset, dataset_layout, sessions
 from mpibench.store.store import Store
 from reframe_tests.harness import samples
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import refused, session_of
 
 
@@ -53,19 +54,7 @@ def test_statistics_see_only_what_is_proven(exported: Path) -> None:
     contradicted = Store(exported).values(evidence=["contradicted"]).collect()
     assert set(contradicted["fabric"]) == {"lo"}
     assert contradicted.height == 2 * 2 * 24 * 3
-
-
-def test_a_repeat_without_value_keeps_its_place(exported: Path) -> None:
-    rows = (
-        Store(exported)
-        .scan("samples")
-        .filter(pinning="none", quantity="latency_us", message_bytes=0)
-        .collect()
-    )
-    first = rows.filter(benchmark="PingPong").sort("repeat")
-    assert first["repeat"].to_list() == [1, 2, 3]
-    assert [value is None for value in first["value"]] == [False, True, False]
-    assert everything(exported)["value"].null_count() == 0
+    assert kept["value"].null_count() == 0
 
 
 def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
@@ -84,39 +73,29 @@ def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
     assert set(pl.read_parquet(exported / "samples")["system"]) == {"testbed"}
 
 
-def test_an_interrupted_export_leaves_nothing(
-    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))], ids=repr
+)
+def test_an_export_that_ends_early_leaves_no_table_without_the_others(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    write = whole_file.write_parquet
-
-    def stop(path: Path, frame: pl.DataFrame, **options: Any) -> None:
-        assert path.suffix != ".parquet", "a reader could see this file before it is whole"
-        write(path, frame, **options)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(whole_file, "write_parquet", stop)
-    with pytest.raises(KeyboardInterrupt):
-        dataset.export(db, tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
-    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second table of a session has no room."""
+    """At the second table of a session: a full disk, which blames no session, or an interruption."""
     write = whole_file.write_parquet
     written = []
 
-    def full(path: Path, frame: pl.DataFrame, **how: Any) -> None:
+    def stop(path: Path, frame: pl.DataFrame, **how: Any) -> None:
+        assert path.suffix != ".parquet", "a reader could see this file before it is whole"
         written.append(path)
-        if len(written) == 2:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, frame, **how)
+        if len(written) == 2:
+            raise error
 
-    monkeypatch.setattr(whole_file, "write_parquet", full)
-    refused(
-        lambda: dataset.export(db, tmp_path), "cannot write the dataset", "No space left on device"
-    )
+    monkeypatch.setattr(whole_file, "write_parquet", stop)
+    with pytest.raises((KeyboardInterrupt, BadInput)) as ended:
+        dataset.export(db, tmp_path)
+    if isinstance(error, OSError):
+        assert "cannot write the dataset" in str(ended.value)
+        assert error.strerror in str(ended.value)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -127,9 +106,6 @@ def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     refused(lambda: Store(tmp_path).values(), str(path), "export")
-    refused(lambda: Store(tmp_path / "none").scan("cases"), "export")
-    pl.DataFrame({"value": [1.0]}).write_parquet(path)
-    refused(lambda: Store(tmp_path).values(), str(path), "layout")
     refused(lambda: Store(tmp_path).values(evidence=["believed"]), "believed", "proven")
 
 
@@ -181,32 +157,29 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
     mine = Path(shutil.copy(db, tmp_path / "results.db"))
     (uuid,) = sessions.list_sessions(mine)
     with closing(sqlite3.connect(mine)) as connection:
-        (whole,) = connection.execute("SELECT json_blob FROM sessions").fetchone()
+        columns = "SELECT json_blob, session_start_unix FROM sessions"
+        whole, start = connection.execute(columns).fetchone()
         connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 100)")
         connection.commit()
         refused(lambda: dataset.export(mine, tmp_path / "out"), uuid)
         (lost,) = Store(tmp_path / "out").lost("testbed")
         assert (lost.session, lost.systems) == (uuid, ("testbed",))
         assert Store(tmp_path / "out").lost("elsewhere") == ()
-        connection.execute("UPDATE sessions SET json_blob = ?", [whole])
+        # Without a start it does not become younger: else what measured a night again would one
+        # day have been the first to do so.
+        connection.execute("UPDATE sessions SET json_blob = '{', session_start_unix = 'then'")
+        connection.commit()
+        began = []
+        for _ in range(2):
+            refused(lambda: dataset.export(mine, tmp_path / "out"), "truncated")
+            began += [lost.started for lost in Store(tmp_path / "out").lost()]
+        assert began[0] == began[1]
+        connection.execute(
+            "UPDATE sessions SET json_blob = ?, session_start_unix = ?", [whole, start]
+        )
         connection.commit()
     dataset.export(mine, tmp_path / "out")
     assert Store(tmp_path / "out").lost() == ()
-
-
-def test_a_refused_session_without_a_start_does_not_become_younger(
-    db: Path, tmp_path: Path
-) -> None:
-    """Else what measured a night again would one day have been the first to do so."""
-    mine = Path(shutil.copy(db, tmp_path / "results.db"))
-    out = tmp_path / "out"
-    with closing(sqlite3.connect(mine)) as connection, connection:
-        connection.execute("UPDATE sessions SET json_blob = '{', session_start_unix = 'then'")
-    began = []
-    for _ in range(2):
-        refused(lambda: dataset.export(mine, out), "truncated")
-        began += [lost.started for lost in Store(out).lost()]
-    assert began[0] == began[1]
 
 
 def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
@@ -296,9 +269,7 @@ def test_a_session_is_never_there_twice(
     assert [*tmp_path.glob("samples/system=*/date=*/*.parquet")] == [here]
     for name in ("ffffffff-none", ""):
         refused(lambda name=name: dataset.export(db, tmp_path, [name]), name)
-    assert Store(tmp_path).values(sessions=["another"]).collect().is_empty()
     assert Store(tmp_path).values("another").collect().is_empty()
-    assert Store(tmp_path).values("testbed", sessions=[uuid]).collect().height > 0
 
 
 @pytest.mark.parametrize("change", ["version", "column", "type", "rows"])

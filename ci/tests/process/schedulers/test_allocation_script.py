@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.launchers.schedulers.spool import RUNNER, CaseEnd, Spool
+from programs import wait_for
+from reframe_tests.harness.launchers.schedulers.spool import RUNNER, Spool
+from reframe_tests.harness.process_stat import Process
 
 #: Far above what anything here takes.
 LONG_S = 60
@@ -46,35 +47,15 @@ class Runner:
         own_nodes: str = "",
     ) -> None:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        words = [
-            "bash",
-            str(RUNNER),
-            str(self.spool.folder),
-            str(lasts_s),
-            str(idle_s),
-            str(silent_s),
-        ]
+        job = {"SLURM_JOB_ID": "7", "MPIBENCH_OWN_NODES": own_nodes}
         self.process = subprocess.Popen(
-            words,
-            env={
-                **os.environ,
-                "PATH": path,
-                "SLURM_JOB_ID": "7",
-                "MPIBENCH_OWN_NODES": own_nodes,
-            },
+            ["bash", RUNNER, self.spool.folder, *map(str, (lasts_s, idle_s, silent_s))],
+            env={**os.environ, "PATH": path, **job},
         )
 
     def end(self) -> int:
         assert self.process
         return self.process.wait(LONG_S)
-
-    def end_of(self, number: int) -> CaseEnd:
-        limit = time.monotonic() + LONG_S
-        while time.monotonic() < limit:
-            if end := self.spool.read_end(number):
-                return end
-            time.sleep(0.05)
-        raise AssertionError(f"case {number} did not end")
 
 
 @pytest.fixture
@@ -128,12 +109,11 @@ def test_a_case_is_ended_on_request_with_what_it_started(runner: Runner, tmp_pat
     alive = tmp_path / "alive"
     runner.spool.put(1, f"sleep 600 & echo $! >'{alive}'; wait\n", 0)
     runner.start()
-    while not alive.exists() or not alive.read_text().strip():
-        time.sleep(0.05)
+    assert wait_for(lambda: alive.exists() and alive.read_text().strip() != "")
     runner.spool.ask_to_end(1)
-    assert runner.end_of(1).exit_status != 0
-    left = Path("/proc", alive.read_text().strip(), "stat")
-    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert wait_for(lambda: runner.spool.read_end(1) is not None)
+    assert runner.spool.read_end(1).exit_status != 0  # type: ignore[union-attr]
+    assert Process.observe(int(alive.read_text())) is None
 
 
 def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runner: Runner) -> None:
@@ -162,39 +142,31 @@ def test_asked_to_end_it_ends_the_case_and_starts_no_other(runner: Runner, tmp_p
     runner.spool.put(1, f"touch '{tmp_path}/begun'; sleep 600\n", 0)
     runner.spool.put(2, "exit 0\n", 0)
     runner.start()
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.05)
-    assert runner.process
+    assert runner.process and wait_for((tmp_path / "begun").exists)
     runner.process.terminate()
     assert runner.end() == 0
     assert runner.spool.read_end(1) is None and not runner.spool.was_started(2)
 
 
 def test_what_leaves_the_cases_group_is_ended_with_it(runner: Runner, tmp_path: Path) -> None:
-    runner.spool.put(1, f"setsid sleep 600 & echo $! >'{tmp_path}/left'; sleep 0.2\n", 0)
+    runner.spool.put(1, f"setsid sleep 600 & echo $! >'{tmp_path}/stray'; sleep 0.2\n", 0)
     runner.spool.close()
     runner.start()
     assert runner.end() == 0
-    stat = Path("/proc", (tmp_path / "left").read_text().strip(), "stat")
-    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert Process.observe(int((tmp_path / "stray").read_text())) is None
 
 
-def test_without_a_reframe_that_waits_it_starts_nothing_more(runner: Runner) -> None:
+@pytest.mark.parametrize("limit", ["silent_s", "lasts_s"])
+def test_nothing_is_started_for_nobody_or_that_its_end_would_cut_off(
+    runner: Runner, limit: str
+) -> None:
+    """Without a ReFrame that waits; and the longest case so far says what the next one may take."""
     runner.spool.put(1, "sleep 2\n", 0)
     runner.spool.put(2, "exit 0\n", 0)
-    runner.start(silent_s=1)
+    runner.start(**{limit: 3 if limit == "lasts_s" else 1})
     assert runner.end() == 0
     assert runner.spool.read_end(1) and not runner.spool.was_started(2)
     assert runner.spool.withdraw(2)
-
-
-def test_it_starts_nothing_that_its_end_would_cut_off(runner: Runner) -> None:
-    """The longest case so far says what the next one may take."""
-    runner.spool.put(1, "sleep 2\n", 0)
-    runner.spool.put(2, "exit 0\n", 0)
-    runner.start(lasts_s=3)
-    assert runner.end() == 0
-    assert runner.spool.read_end(1) and not runner.spool.was_started(2)
 
 
 def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner: Runner, tmp_path: Path) -> None:

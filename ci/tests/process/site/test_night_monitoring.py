@@ -13,7 +13,7 @@ import yaml
 
 from mpibench.store import records
 from mpibench_site import notices
-from servers import RULES, fetch, influx_rows, influxdb, pushgateway, read
+from servers import RULES, fetch, pushgateway, read
 
 ODD = 'a b,c=d"e\n<b>'
 
@@ -68,14 +68,6 @@ def test_a_night_that_was_not_judged_is_not_green(tmp_path: Path, by_gate: bool)
     )
     row = json.loads(log.read_text())
     assert (row["result"], row["problems"]) == ("not judged", [])
-
-
-def test_a_night_in_a_real_influxdb(tmp_path: Path) -> None:
-    with influxdb(tmp_path) as url:
-        assert send(tmp_path, f"influx+{url}/write?db=mpibench", [ODD], system=ODD) == []
-        [row] = influx_rows(url, "SELECT * FROM mpibench_night")
-    assert (row["ok"], row["problems"], row["cases_pass"], row["session"]) == (False, 1, 3, "s1")
-    assert row["system"] == 'a b,c=d"e <b>'
 
 
 def test_every_alert_is_seen_to_call() -> None:

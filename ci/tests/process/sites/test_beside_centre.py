@@ -30,12 +30,6 @@ def beside(tmp_path: Path) -> CentreSite:
 
 
 @pytest.fixture
-def nothing(tmp_path: Path) -> CentreSite:
-    """The same without fabrics."""
-    return CentreSite(tmp_path / "nothing", "modules", "")
-
-
-@pytest.fixture
 def reframe(beside: CentreSite, run_reframe: Run) -> Run:
     """ReFrame with both configurations, as the variable or as options name them."""
 
@@ -146,9 +140,10 @@ def test_fabrics_in_the_centres_extras_are_enough(beside: CentreSite, root: Path
 
 
 def test_with_nothing_to_measure_it_says_what_to_add(
-    nothing: CentreSite, reframe: Run, root: Path
+    tmp_path: Path, reframe: Run, root: Path
 ) -> None:
     """With the centre's configuration alone, and with both."""
+    nothing = CentreSite(tmp_path / "nothing", "modules", "")
     tests = str(root / "reframe_tests" / "preflight.py")
     for ended in (
         alone(nothing, "-C", str(nothing.file), "-c", tests, "-r"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,17 +21,11 @@ def exported(environment: dict[str, Any], before: dict[str, str]) -> dict[str, s
     ReFrame writes them into a job script.
     """
     lines = [f"export {name}={value}" for name, value in environment["env_vars"]]
-    script = "\n".join(
-        [
-            *lines,
-            f'exec {shlex.quote(sys.executable)} -c "import json, os; '
-            'print(json.dumps(dict(os.environ)))"',
-        ]
-    )
+    script = "\n".join([*lines, "exec /usr/bin/env -0"])
     done = subprocess.run(
         ["/bin/bash", "-c", script], env=before, capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    return dict(row.split("=", 1) for row in done.stdout.split("\0")[:-1])
 
 
 TEXT = st.text(
@@ -90,23 +83,15 @@ def test_environment_survives_in_a_job_script_of_reframe(tmp_path: Path) -> None
         "class Probe(rfm.RunOnlyRegressionTest):\n"
         "    valid_systems = ['*']\n"
         "    valid_prog_environs = ['+imb +abi_mpich %mpi=mpich']\n"
-        f"    executable = {shlex.quote(sys.executable)!r}\n"
-        "    executable_opts = ['-c', '\"import json, os; "
-        "print(json.dumps(dict(os.environ)))\"']\n\n"
+        "    executable = '/usr/bin/env -0'\n\n"
         "    @sanity_function\n"
         "    def check(self):\n"
         "        return True\n"
     )
     before = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LD_LIBRARY_PATH": "/old"}
-    reframe_command = [
-        str(Path(sys.executable).with_name("reframe")),
-        "-C",
-        "settings.json",
-        "-c",
-        "probe.py",
-    ]
+    words = "-C settings.json -c probe.py -r --keep-stage-files"
     done = subprocess.run(
-        [*reframe_command, "-r", "--keep-stage-files"],
+        [str(Path(sys.executable).with_name("reframe")), *words.split()],
         cwd=tmp_path,
         env=before,
         capture_output=True,
@@ -114,6 +99,6 @@ def test_environment_survives_in_a_job_script_of_reframe(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (output,) = (tmp_path / "stage").rglob("rfm_job.out")
-    inside = json.loads(output.read_text())
+    inside = dict(row.split("=", 1) for row in output.read_text().split("\0")[:-1])
     entered = metadata.enter(stack, before)
     assert {name: inside[name] for name in entered} == entered

@@ -49,7 +49,6 @@ def left(tmp_path: Path) -> list[str]:
     ("answer", "mpi", "version", "device"),
     [
         ("Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "intelmpi", "2021.18.1", ""),
-        ("MPICH Version:\t4.0.2\nMPICH Device:\tch4:ucx\n", "mpich", "4.0.2", "ch4:ucx"),
         (
             "MPICH Version:      5.0.2\nMPICH Device:       ch4:ucx ofi\n",
             "mpich",
@@ -64,12 +63,6 @@ def left(tmp_path: Path) -> list[str]:
         ),
         ("Open MPI v5.0.0rc12, package: x\n", "openmpi", "5.0.0rc12", ""),
         ("MPI VERSION    : CRAY MPICH version 8.1.27", "craympich", "8.1.27", ""),
-        (
-            "MPI VERSION    : CRAY MPICH version 9.0.0.113 (ANL base 4.1.2)\n",
-            "craympich",
-            "9.0.0.113",
-            "",
-        ),
         (
             "=== ParaStation MPI 5.10.0-1 ===\n4.1.1\nMPICH Version:\t4.1.1\n",
             "parastation",

@@ -30,12 +30,6 @@ def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path: Path) -> 
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_without_what_was_learned_it_says_so_in_one_line(tmp_path: Path) -> None:
-    done = start("--learned", str(tmp_path / "none"))
-    assert done.returncode == local.UNDECIDED
-    assert len(done.stdout.splitlines()) == 1
-
-
 def test_what_cannot_look_calls_no_node_bad(tmp_path: Path) -> None:
     """Slurm would drain every node that a checkout with a missing file looks at."""
     alone = tmp_path / "ci" / "mpibench_vet" / "local.py"

@@ -80,6 +80,12 @@ def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: 
         Why.DRAINED_BY_VET,
     ]
     assert all(one.text and one.remedy for one in found if one)
+    inside = [slurm.out_of_reach(one, reserved=False, resuming=False, in_job=True) for one in nodes]
+    changed = {"c4": Why.SOME_CORES, "c6": None}
+    assert [one and one.why for one in inside] == [
+        changed.get(node.name, before and before.why)
+        for node, before in zip(nodes, found, strict=True)
+    ]
     resuming = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in nodes]
     assert [one.node for one in resuming if one] == ["c3", "c4", "c5", "c7"]
     assert "cable, ticket 4711" in found[2].text  # type: ignore[union-attr]
@@ -105,15 +111,14 @@ def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(
     assert (node.name, node.states, node.is_ours) == ("c2", {"DOWN", "DRAIN"}, ours)
 
 
-def test_a_node_that_is_none_is_refused(asked: Path) -> None:
+def test_a_node_that_is_none_is_refused_and_so_is_no_slurm(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with refused_as("unknown-name", "c9"):
         slurm.named(["c1", "c9"], slurm.read_nodes())
     with refused_as("bad-option"):
         slurm.named([], slurm.read_nodes())
-
-
-def test_without_slurm_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
     with refused_as("scheduler-unusable", "scontrol"):
         slurm.read_nodes()
 
@@ -259,17 +264,3 @@ def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(
     assert job.is_over()
     with refused_as(code, f"job {number}"):
         slurm.own_job({"SLURM_JOB_ID": number})
-
-
-def test_inside_a_job_its_nodes_are_not_busy_but_for_cores_that_it_has_not(asked: Path) -> None:
-    nodes = slurm.named(["c[1-7]"], slurm.read_nodes())
-    found = [slurm.out_of_reach(one, reserved=False, resuming=False, in_job=True) for one in nodes]
-    assert [one and one.why for one in found] == [
-        None,
-        Why.DRAINED_BY_VET,
-        Why.DRAINED_BY_OTHERS,
-        Why.SOME_CORES,
-        Why.NOT_THERE,
-        None,
-        Why.DRAINED_BY_VET,
-    ]
