@@ -271,8 +271,8 @@ def test_programs_of_the_forums_abi_run_on_two_mpis(
         raise
     # One that an older recipe installed is tested, too.
     assert re.search(r"= \d+ passed of \d+ spec", there("test", "run", "mpi-abi"))
-    prefixes = re.findall(r"^\[\+\] (/\S+)", installed, re.M)
-    folders = [Path(prefix) for prefix in prefixes if "-benchmarks-" in prefix]
+    made = re.findall(r"^\[\+\] .*-benchmarks-[\d.]+-(\w{32})$", installed, re.M)
+    folders = [Path(there("location", "-i", f"/{name}").strip()) for name in made]
     wanted = {"osu_latency", "osu_put_latency", "osu_allreduce", "IMB-MPI1"}
     for path in probe.search(folders).values():
         if path.name in wanted:
