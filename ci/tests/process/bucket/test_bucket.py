@@ -23,8 +23,8 @@ from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_verdicts import write_session
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
+pytest.importorskip("obstore", reason="[python] no client of S3 here (ci/setup test)")
+pytest.importorskip("moto", reason="[python] no server of S3 here (ci/setup test)")
 
 import boto3
 from moto.server import ThreadedMotoServer
