@@ -16,6 +16,7 @@ from mpibench.commands.options import (
     DatasetOnly,
     Db,
     Show,
+    elsewhere,
     open_page,
     open_store,
     say,
@@ -31,7 +32,10 @@ def site(
     dataset_only: DatasetOnly = False,
     out: Annotated[
         Path,
-        typer.Option(help="Folder of the site; files for the next build are stored beside it."),
+        typer.Option(
+            help="Folder of the site; files for the next build are stored beside it. To "
+            "s3://BUCKET/FOLDER the site in results/site is copied."
+        ),
     ] = RESULTS / "site",
     judge: Annotated[
         int,
@@ -55,8 +59,12 @@ def site(
 
     alone = dataset_only or not db.is_file()
     store = Store(dataset or db.parent / "dataset") if alone else open_store(db, dataset)
-    built = building.build(store, out, judged=judge)
+    place = elsewhere(out)
+    here = RESULTS / "site" if place else out
+    built = building.build(store, here, judged=judge)
     say((*built.sentences, str(built)))
+    if place:
+        say([place.send(here)])
 
 
 @app.command(rich_help_panel="Look")

@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -42,6 +43,7 @@ from reframe_tests.harness.instruments.pairs.pair_values import (
     read_pair_map,
 )
 from reframe_tests.harness.machine.switches import YAML, Switch, SwitchTree
+from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import instruments, reader
 from reframe_tests.harness.suites.benchmark import Record
 
@@ -314,7 +316,7 @@ def read_evidence(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
+def judge_nights(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Gate, drift and all values of the first of the systems of a dataset, and the site of all."""
     found: dict[str, Any] = {}
     system = Store(folder).systems[0]
@@ -327,6 +329,8 @@ def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
         "csv": f"export --csv {folder / 'csv'} --system {system} --out {folder}"
         " --sessions 20200101:now",
     }.items():
+        if name == asked.without:
+            continue
         began = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
             status = cli.main([*words.split(), "--dataset-only"])
@@ -334,19 +338,112 @@ def judge_nights(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
             raise SystemExit(f"{name} gave no answer: exit status {status}")
         found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
         found |= {f"{name}_peak_mb": round(peak_mb())}  # of it and those before
+        print(json.dumps(found), file=sys.stderr)
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     return {**found, "mb": round(size / 1e6, 1)}
+
+
+def copy_nights(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Copy a dataset to a bucket, again, and from there; processor time of this side alone."""
+    from mpibench_s3.bucket import Bucket  # for this question only: it needs obstore
+
+    bucket = Bucket(asked.bucket.partition("://")[2])
+    found: dict[str, Any] = {}
+    for name in ("send", "send_again", "fetch"):
+        began, clock = time.process_time(), time.monotonic()
+        if name == "fetch":
+            with bucket.fetched():
+                pass
+        else:
+            bucket.send(folder)
+        found |= {
+            f"{name}_s": round(time.process_time() - began, 2),
+            f"{name}_clock_s": round(time.monotonic() - clock, 1),
+        }
+    files = [path for path in folder.rglob("*.parquet") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    return {**found, "files": len(files), "mb": round(size / 1e6, 1), "peak_mb": round(peak_mb())}
+
+
+#: A system of as many partitions as are asked, each with four node counts and one fabric.
+MANY = """
+CORES = 128
+HALVES = [hex(((1 << 64) - 1) << (64 * at)) for at in range(2)]
+FABRIC = {{
+    "transport": "tcp",
+    "scope": "cluster",
+    "mtu_bytes": 1500,
+    "rails": [{{"device": "ib0", "line_rate_gbit_per_s": 200}}],
+}}
+system = {{
+    "name": "many",
+    "descr": "Many partitions",
+    "hostnames": ["many"],
+    "partitions": [
+        {{
+            "name": f"p{{number}}",
+            "descr": "Nodes",
+            "scheduler": "slurm",
+            "launcher": "srun",
+            "access": [f"--partition=p{{number}}"],
+            "processor": {{
+                "arch": "zen3",
+                "num_cpus": CORES,
+                "num_cpus_per_core": 1,
+                "num_cpus_per_socket": CORES // 2,
+                "num_sockets": 2,
+                "topology": {{
+                    "numa_nodes": HALVES,
+                    "sockets": HALVES,
+                    "cores": [hex(1 << at) for at in range(CORES)],
+                    "caches": [],
+                }},
+            }},
+            "extras": {{
+                "node_counts": [2, 4, 6, 8],
+                "pinning": ["none", "scatter"],
+                "fabrics": {{"hdr": FABRIC}},
+            }},
+        }}
+        for number in range({count})
+    ],
+}}
+"""
 
 
 def list_cases(count: int, folder: Path) -> dict[str, Any]:
     """ReFrame's own listing of so many cases that do nothing."""
     tests = folder / "trivial.py"
     tests.write_text(TRIVIAL.format(count=count))
-    command = [str(Path(sys.executable).parent / "reframe"), "-c", str(tests), "-l"]
-    environ = {**os.environ, "RFM_CONFIG_FILES": ""}
-    subprocess.run(command, stdout=subprocess.DEVNULL, env=environ, cwd=folder, check=True)
+    return _list(["-c", str(tests), "-l"], {"RFM_CONFIG_FILES": ""}, folder)
+
+
+def list_own_cases(count: int, folder: Path) -> dict[str, Any]:
+    """The listing of our tests on a system of so many partitions, with the stacks that are here."""
+    (folder / "many").mkdir()
+    (folder / "many" / "system.py").write_text(MANY.format(count=count))
+    environ = {
+        "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
+        "RFM_SYSTEM": "many",
+        "MPIBENCH_SITES": str(folder),
+    }
+    return _list(["-c", str(ROOT / "reframe_tests"), "-lC"], environ, folder)
+
+
+def _list(words: list[str], environ: dict[str, str], folder: Path) -> dict[str, Any]:
+    command = [str(Path(sys.executable).parent / "reframe"), *words]
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environ},
+        cwd=folder,
+        check=True,
+    )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    [listed] = re.findall(r"^(?:Found|Concretized) (\d+) (?:check|test case)", done.stdout, re.M)
     return {
+        "listed": int(listed),
         "seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak_mb": round(used.ru_maxrss / 1e3),
     }
@@ -367,7 +464,7 @@ def draw(question: str, size: int, asked: argparse.Namespace, folder: Path) -> N
         (folder / OUTPUT).write_text(str(size))
     elif question == "evidence":
         draw_evidence(size, asked.ranks, asked.record, folder)
-    elif question == "nights":
+    elif question in ("nights", "bucket"):
         for system in range(asked.systems):
             for night in range(size):
                 write_night(folder, night, f"system{system}", asked.benchmarks)
@@ -379,14 +476,17 @@ ANSWERS = {
     "rounds": walk_rounds,
     "evidence": read_evidence,
     "nights": judge_nights,
+    "bucket": copy_nights,
 }
+#: Listings, each in a ReFrame of its own.
+LISTINGS = {"listing": list_cases, "own-listing": list_own_cases}
 
 
 def measure(question: str, size: int, asked: argparse.Namespace) -> dict[str, Any]:
     """One size, in processes of their own."""
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        if question == "listing":
-            return list_cases(size, Path(name))
+        if question in LISTINGS:
+            return LISTINGS[question](size, Path(name))
         again = [sys.executable, "-m", "studies.scale", *sys.argv[1:], "--inside", name]
         for step in ("draw", "answer"):
             done = subprocess.run(
@@ -401,8 +501,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("question", choices=[*ANSWERS, "listing"])
-    parser.add_argument("sizes", type=int, nargs="+", help="nodes, nights or cases")
+    parser.add_argument("question", choices=[*ANSWERS, *LISTINGS])
+    parser.add_argument("sizes", type=int, nargs="+", help="nodes, nights, cases or partitions")
     parser.add_argument("--orders", type=int, default=1, help="passes over all pairs of a map")
     parser.add_argument("--rounds", type=int, default=0, help="of a sample; 0: all pairs")
     parser.add_argument("--page", type=Path, help="where the page of a map is kept")
@@ -412,11 +512,15 @@ def main() -> None:
         "--benchmarks", type=int, default=BENCHMARKS, help="of a night: 500 metrics each"
     )
     parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
+    parser.add_argument("--bucket", help="s3://BUCKET/FOLDER: where nights are copied to")
+    parser.add_argument("--without", choices=["csv"], help="of nights: this takes most memory")
     parser.add_argument("--folder", type=Path, help="where there is room (default: TMPDIR)")
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.question == "evidence" and not asked.record:
         parser.error("evidence needs --record FILE, a .jsonl below evidence/ of a case's output")
+    if asked.question == "bucket" and not asked.bucket:
+        parser.error("bucket needs --bucket s3://BUCKET/FOLDER")
     if asked.inside:
         name, step, size = asked.inside
         if step == "draw":

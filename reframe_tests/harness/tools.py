@@ -20,14 +20,16 @@ from .vocabulary import ROOT, BadInput
 #: ``check(system, root)``, which raises :class:`BadInput` for what cannot be used, and
 #: ``shown(name)``, what ``doctor`` says of it: rows for programs, and lines; anything to what is
 #: called with an :class:`~mpibench.night.ended.EndedNight`; variable that names a site's own
-#: monitoring to what makes ReFrame's ``handlers_perflog`` of it. Commands that start without the
-#: others are in a group of their own, too; one that needs a checkout calls
+#: monitoring to what makes ReFrame's ``handlers_perflog`` of it; scheme of an address to what
+#: copies folders there and back (:func:`mpibench.commands.options.elsewhere`). Commands that start
+#: without the others are in a group of their own, too; one that needs a checkout calls
 #: :func:`mpibench.cli.prepare`.
 COMMANDS = "mpibench.commands"
 PAGES = "mpibench.pages"
 FILES = "mpibench.files"
 NIGHTS = "mpibench.nights"
 HANDLERS = "mpibench.handlers"
+PLACES = "mpibench.places"
 ALONE = "mpibench.alone"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reframe_tests.harness import tools
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -18,6 +20,25 @@ if TYPE_CHECKING:  # what a command needs is loaded when it runs
 
 RESULTS = ROOT / "results"
 DATABASE = RESULTS / "results.db"
+
+
+def elsewhere(folder: Path | None) -> Any:
+    """What copies folders to the address, such as ``s3://BUCKET/FOLDER``, that was given instead of
+    a folder, and back; ``None`` for a folder.
+    """
+    said = re.fullmatch(r"(\w+):/(.+)", str(folder))  # a Path has one slash there
+    return said and tools.find(tools.PLACES, said[1], f"'{said[1]}://{said[2]}'")(said[2])
+
+
+def fetched(context: typer.Context, folder: Path | None) -> Path | None:
+    """A folder; instead of an address a copy of what is there, until the command ends. What the
+    command changes in it goes back.
+    """
+    place = elsewhere(folder)
+    if place is None or context.resilient_parsing:  # a shell that completes the command
+        return folder
+    return Path(context.with_resource(place.fetched()))
+
 
 Db = Annotated[
     Path,
@@ -29,7 +50,9 @@ Db = Annotated[
 Dataset = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of the Parquet dataset; default: dataset beside the results database.",
+        callback=fetched,
+        help="Folder of the Parquet dataset, or s3://BUCKET/FOLDER; default: dataset beside the "
+        "results database.",
         show_default=False,
     ),
 ]

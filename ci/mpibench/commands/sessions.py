@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mpibench import exit_status
 from reframe_tests.harness import tools
 from reframe_tests.harness.printable import FORMULA
 from reframe_tests.harness.vocabulary import BadInput
@@ -22,7 +23,9 @@ from .options import (
     Show,
     System,
     Where,
+    elsewhere,
     expect_alone,
+    fetched,
     open_page,
     open_store,
     say,
@@ -49,7 +52,15 @@ _OF_CSV = ("csv", "db", "out", "sessions", "where", "system", "dataset_only")
 def export(
     context: typer.Context,
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = DATABASE,
-    out: Dataset = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the Parquet dataset; default: dataset beside the results database. To "
+            "s3://BUCKET/FOLDER that one is copied, with its records, after what it lacks was "
+            "exported.",
+            show_default=False,
+        ),
+    ] = None,
     session: Annotated[
         list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")
     ] = None,
@@ -79,7 +90,7 @@ def export(
         from mpibench.store.session_values import VALUES
 
         expect_alone(context, "--csv", *_OF_CSV)
-        store = open_store(db, out, dataset_only)
+        store = open_store(db, fetched(context, out), dataset_only)
         selection = store.select(store.system_of(system), sessions, where=where)
         jobs = selection.cases.select("session", "case", "job_id", "nodelist")
         # No bytes have no bandwidth; a zero where bytes were sent is the worst value there is.
@@ -96,6 +107,15 @@ def export(
         texts = pl.col(pl.String).str.replace(FORMULA, "'$1")
         write(csv, rows.with_columns(texts).write_csv(quote_style="non_numeric"))
         return
+    if place := elsewhere(out):
+        from mpibench.store.store import Store
+
+        expect_alone(context, "export to a bucket", "db", "out", "dataset_only")
+        store = Store(db.parent / "dataset")
+        refused = store.bring_up_to_date(db, without_db=dataset_only)
+        say([place.send(store.folder)])
+        say(refused, err=True)
+        raise typer.Exit(exit_status.BAD_INPUT if refused else 0)
     from mpibench.store import dataset
 
     expect_alone(context, "export without --csv", "db", "out", "session")

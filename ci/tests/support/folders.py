@@ -15,6 +15,7 @@ PRODUCT = sorted([TESTS.parents[1] / "reframe_tests", *TESTS.parent.glob("mpiben
 OF_TOOLS = {
     "mpibench_cluster": ("cluster", "unit/cluster", "process/cluster"),
     "mpibench_prove": ("unit/prove", "mpi/test_prove_mpi.py"),
+    "mpibench_s3": ("process/bucket",),
     "mpibench_site": (
         "unit/results_site",
         "process/site",

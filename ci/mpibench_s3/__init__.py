@@ -1,0 +1,1 @@
+"""Datasets and sites in buckets of S3."""
