@@ -18,7 +18,9 @@ ONE = "point_to_point.py"
     [
         ("-l -n PointToPoit", "-n PointToPoit fits no test: there are ImbMessageSources, "),
         ("-r -S levl=smoke", "-S levl=smoke has no effect: no test has a variable 'levl'"),
+        ("-r -S repeats=0", "-S repeats=0 would measure nothing; give 1 or more."),
         ("-l -n ImbMessageSources --mode=smoke", "-t smoke of --mode=smoke fits no test that the"),
+        ("-l -E nosuch==1", "-E nosuch==1 fits no test: parameters are "),
         ("-l -p nosuch-stack", "-p nosuch-stack matches no usable stack"),
     ],
 )
