@@ -41,7 +41,7 @@ def visible(
     shared_cluster: SharedCluster, cluster: LiveCluster, request: pytest.FixtureRequest
 ) -> Path:
     """A folder of the test's own that all nodes see."""
-    folder = shared_cluster.folder / request.node.name
+    folder = shared_cluster.folder / f"{request.path.stem}-{request.node.name}"
     folder.mkdir()
     return folder
 
