@@ -44,7 +44,7 @@ ATTEMPTS = 5
 AT_ONCE = 16
 #: With 30 s for a request, which is the client's default, this much longer than a minute passes
 #: before a store is said not to answer.
-RETRIES = {"max_retries": 3, "retry_timeout": timedelta(minutes=1)}
+RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(minutes=1)}
 #: What a dataset is made of.
 SUFFIXES = (".parquet", ".json")
 
