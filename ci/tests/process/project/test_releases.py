@@ -84,8 +84,7 @@ def built(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     """The source distribution, and the wheel that is made from it where there is no git."""
     top = tmp_path_factory.mktemp("built")
     source = top / run(sys.executable, "-c", BUILD, "build_sdist", top, cwd=copy).split()[-1]
-    with tarfile.open(source) as archive:
-        archive.extractall(top / "unpacked", filter="data")
+    shutil.unpack_archive(source, top / "unpacked")
     [folder] = (top / "unpacked").iterdir()
     return source, top / run(sys.executable, "-c", BUILD, "build_wheel", top, cwd=folder).split()[
         -1
