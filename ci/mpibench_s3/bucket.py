@@ -76,8 +76,10 @@ class Bucket:
 
         :raises BadInput: there is none, or the store gives or takes nothing.
         """
-        with tempfile.TemporaryDirectory(prefix="mpibench-") as scratch:
-            folder = self._fetch(Path(scratch))
+        with self._refusals():
+            scratch = tempfile.TemporaryDirectory(prefix="mpibench-")
+        with scratch as name:
+            folder = self._fetch(Path(name))
             before = _times(folder)
             try:
                 yield folder
@@ -193,7 +195,13 @@ class Bucket:
         """What the store says becomes one sentence."""
         try:
             yield
-        except (BaseError, FileNotFoundError, ValueError) as error:
+        except (BaseError, OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno:  # of this machine
+                raise BadInput(
+                    "cannot-write",
+                    f"the copy of {self.address} cannot be made ({error}): free some space, or set "
+                    "TMPDIR to a folder that has it.",
+                ) from None
             raise BadInput(
                 "not-reached",
                 f"{self.address} cannot be used ({_reason(str(error))}): correct the address, or "

@@ -74,7 +74,9 @@ def find(group: str, name: str, asked: str) -> Any:
     entries = [entry for entry in _entries(group) if entry.name == name]
     for entry in filter(_is_here, entries):
         return entry.load()
-    package = next((f"the package {_package_of(entry)}" for entry in entries), "a package")
+    package = next(
+        (f"the package {_package_of(entry)}" for entry in entries), f"what knows {name!r}"
+    )
     raise BadInput(
         "tool-missing",
         f"{asked} needs {package}, which is not installed here: run ci/setup of a checkout that "

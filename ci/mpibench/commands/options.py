@@ -26,8 +26,11 @@ def elsewhere(folder: Path | None) -> Any:
     """What copies folders to the address, such as ``s3://BUCKET/FOLDER``, that was given instead of
     a folder, and back; ``None`` for a folder.
     """
-    said = re.fullmatch(r"(\w+):/(.+)", str(folder))  # a Path has one slash there
-    return said and tools.find(tools.PLACES, said[1], f"'{said[1]}://{said[2]}'")(said[2])
+    said = re.fullmatch(r"(\w+):(?:/(.*))?", str(folder))  # a Path has one slash there, or none
+    if said is None:
+        return None
+    scheme, place = said[1], said[2] or ""
+    return tools.find(tools.PLACES, scheme.lower(), f"'{scheme}://{place}'")(place)
 
 
 def fetched(context: typer.Context, folder: Path | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -314,3 +315,26 @@ def test_a_bucket_that_never_rests_is_given_up(
     monkeypatch.setattr(Bucket, "_readable", then_changed)
     with refused_as("changed-since"), Bucket(PLACE).fetched():
         pass
+
+
+def test_a_folder_for_the_copy_that_takes_nothing_is_one_sentence(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_session(tmp_path / "dataset", 0)
+    Bucket(PLACE).send(tmp_path / "dataset")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    assert "absent" in refused(capsys, *GATE)
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert "No space left on device" in refused(capsys, *GATE)
+
+
+@pytest.mark.parametrize("address", ["gs://results/all", "s3://"])
+def test_an_address_that_is_none_is_refused(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert address[:4] in refused(capsys, "gate", "--system", "testbed", "--dataset", address)
